@@ -1,0 +1,112 @@
+"""Reading PNG, JPEG and other pictures with Pillow: intensities of an image, values of a mask; rows stay rows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from .errors import DataError
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+
+_SHOWN_VALUES = 8
+_HIGH_DEPTH_MODES = ("I", "F", "I;16", "I;16L", "I;16B")
+
+
+def read_image(file: Path, channels: int) -> NDArray[np.float32]:
+    """Read an image's intensities, converting between grey and RGB where needed.
+
+    Args:
+        file: the image.
+        channels: 1 for grey, 3 for RGB; transparency is left out.
+
+    Returns:
+        Intensities as they are in the file, float32 ``(C, H, W)``.
+
+    Raises:
+        DataError: if the file is missing or cannot be read as an image.
+    """
+
+    def convert(picture: Image.Image) -> NDArray[Any]:
+        # Pillow cuts 16-bit and floating point intensities off at 255 when it converts them.
+        if picture.mode in _HIGH_DEPTH_MODES:
+            return np.repeat(np.asarray(picture)[..., None], channels, axis=-1)
+        return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(*picture.size[::-1], channels)
+
+    return np.ascontiguousarray(np.moveaxis(_open(file, convert), -1, 0), dtype=np.float32)
+
+
+def read_mask(file: Path) -> NDArray[np.int64]:
+    """Read the values of a mask ``(H, W)`` as they are in the file; of a palette picture the indices.
+
+    Raises:
+        DataError: if the file is missing, cannot be read as an image, is coloured or holds no whole numbers.
+    """
+    values = _open(file, np.asarray)
+    if values.ndim == 3:
+        # An alpha channel says nothing about the class.
+        colours = values[..., : 3 if values.shape[-1] >= 3 else 1]
+        if (colours != colours[..., :1]).any():
+            raise DataError(f"{file}: found a mask in colours; expected one grey value per pixel, its label.")
+        values = colours[..., 0]
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
+        raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
+    return values.astype(np.int64)
+
+
+def map_mask(values: NDArray[np.int64], labels: Mapping[int, int], file: Path) -> NDArray[np.uint8]:
+    """Turn the values of a mask into classes, same shape.
+
+    Args:
+        values: the mask as it is in the file.
+        labels: value in the file → class, 0 for background.
+        file: the file to name in an error.
+
+    Raises:
+        DataError: if the mask has a value that is not mapped; the text says what was found and what to write.
+    """
+    found = np.unique(values)
+    unknown = [int(value) for value in found if int(value) not in labels]
+    if unknown:
+        raise DataError(
+            f"{file}: found the label values {show_values(found)}, expected only {show_values(sorted(labels))}. "
+            f"{_advice(file, unknown, labels)}"
+        )
+    classes = np.zeros(values.shape, dtype=np.uint8)
+    for value in found:
+        classes[values == value] = labels[int(value)]
+    return classes
+
+
+def show_values(values: Any) -> str:
+    """Write label values as a list, shortened where there are many."""
+    numbers = [int(value) for value in values]
+    text = ", ".join(str(number) for number in numbers[:_SHOWN_VALUES])
+    return text if len(numbers) <= _SHOWN_VALUES else f"{text}, … ({len(numbers)} values)"
+
+
+def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
+    if unknown == [255] and 1 in labels:
+        return "If 255 marks the lesion, write in data.yaml: labels: {0: 0, 255: 1}."
+    if unknown == [1] and 255 in labels:
+        return "If 1 marks the lesion, write in data.yaml: labels: {0: 0, 1: 1}."
+    if file.suffix.lower() in (".jpg", ".jpeg"):
+        return "JPEG compression changes the values of a mask: save masks as PNG."
+    entries = ", ".join(f"{value}: CLASS" for value in unknown[:_SHOWN_VALUES])
+    return f"Add to 'labels' in data.yaml: {entries}; or correct the mask."
+
+
+def _open(file: Path, convert: Any) -> NDArray[Any]:
+    """Open a picture and convert it while it is open."""
+    if not file.is_file():
+        raise DataError(f"{file}: found no such file; expected an image.")
+    try:
+        with Image.open(file) as picture:
+            array: NDArray[Any] = convert(picture)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = str(error).replace(f"{str(file)!r}", "the file")
+        raise DataError(f"{file}: cannot be read as an image ({reason}); expected PNG, JPEG, BMP or TIFF.") from error
+    return array
