@@ -1,6 +1,6 @@
 """Reading PNG, JPEG and other pictures with Pillow: intensities of an image, values of a mask; rows stay rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,19 @@ def map_mask(values: NDArray[np.int64], labels: Mapping[int, int], file: Path) -
     for value in found:
         classes[values == value] = labels[int(value)]
     return classes
+
+
+def check_same_size(file: Path, found: Sequence[int], expected: Sequence[int]) -> None:
+    """Check that a mask has the size of its image.
+
+    Raises:
+        DataError: with both sizes if it has not.
+    """
+    if tuple(found) != tuple(expected):
+        raise DataError(
+            f"{file}: found a mask of {found[0]} × {found[1]} pixels (rows × columns), expected the size of its image, "
+            f"{expected[0]} × {expected[1]}."
+        )
 
 
 def show_values(values: Any) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from monai.config import KeysCollection
-from monai.transforms import AsDiscrete, Compose, EnsureTypedd, MapTransform, NormalizeIntensityd, SqueezeDimd
+from monai.transforms import AsDiscrete, Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
 from torch.nn.functional import interpolate
 
 from .errors import DataError
-from .image_files import map_mask, read_image, read_mask
+from .image_files import check_same_size, map_mask, read_image, read_mask
 
 IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
 
@@ -41,7 +41,7 @@ def build_image_pipeline(*, channels: int, size: Sequence[int], labels: Mapping[
             ResizeMaskd(masks, size, num_classes=max(labels.values()) + 1, allow_missing_keys=True),
             NormalizeIntensityd(IMAGE),
             SqueezeDimd(masks, dim=0, allow_missing_keys=True),
-            EnsureTypedd([IMAGE, *masks], track_meta=False, allow_missing_keys=True),
+            EnsureTyped([IMAGE, *masks], track_meta=False, allow_missing_keys=True),
         ]
     )
 
@@ -175,16 +175,3 @@ class ResizeMaskd(MapTransform):  # type: ignore[misc]
                 last_winner = self.num_classes - 1 - shares.flip(0).argmax(0, keepdim=True)
                 result[key] = last_winner.to(torch.uint8)
         return result
-
-
-def check_same_size(file: Path, found: Sequence[int], expected: Sequence[int]) -> None:
-    """Check that a mask has the size of its image.
-
-    Raises:
-        DataError: with both sizes if it has not.
-    """
-    if tuple(found) != tuple(expected):
-        raise DataError(
-            f"{file}: found a mask of {found[0]} × {found[1]} pixels (rows × columns), expected the size of its image, "
-            f"{expected[0]} × {expected[1]}."
-        )

@@ -1,0 +1,51 @@
+# `make demo` and `make test` set everything up by themselves; PIP_ARGS is passed on to pip.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
+# An editable install links file by file (which type checkers can follow), so a new file asks for a new install.
+SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -name '*.py')
+DEMO := runs/demo
+SITES := 8
+
+.PHONY: demo test lint bench install install-dev clean
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(SOURCES) | $(BIN)/pip
+	$(PIP) torch
+	$(PIP) --config-settings editable_mode=strict -e .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) --config-settings editable_mode=strict -e '.[dev]'
+	touch $@
+
+# A federation with badly drawn contours: FedA3I under NVFlare's simulator with a process per site, and FedAvg in-process.
+demo: install
+	rm -rf $(DEMO)
+	$(BIN)/fedannot data phantom --task lesions2d --sites $(SITES) --noise "M(25,-25,10,0.25)" --exact --stratified 0.5 \
+	  --seed 0 --out $(DEMO)/data
+	FEDANNOT_DATA=$(DEMO)/data $(BIN)/nvflare simulator jobs/fedaaai -w $(DEMO)/workspace -t $(SITES)
+	$(BIN)/fedannot simulate jobs/fedavg --data $(DEMO)/data --out $(DEMO)/fedavg
+	$(BIN)/fedannot show $(DEMO)/workspace --data $(DEMO)/data --against $(DEMO)/fedavg --out $(DEMO)/feda3i
+
+test: install-dev
+	$(BIN)/python -m pytest
+
+lint: install-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p fedannot.transforms -p fedannot.custom -p fedannot.apps
+
+# Long: the comparisons reported in docs/benchmarks (each row once, an interrupted table goes on), and the speed of hot paths.
+bench: install-dev
+	$(BIN)/python tests/benchmarks/compare_feda3i.py
+	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
+
+clean:
+	rm -rf $(VENV) build runs

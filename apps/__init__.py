@@ -1,0 +1,1 @@
+"""What a person runs: the `fedannot` command, data preparation, in-process simulation, comparison, pictures."""

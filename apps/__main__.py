@@ -1,0 +1,5 @@
+"""`python -m fedannot.apps` is the `fedannot` command."""
+
+from .cli import main
+
+main()

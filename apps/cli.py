@@ -1,0 +1,109 @@
+"""The `fedannot` command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .data_commands import data_app
+from .errors import reported_errors
+
+app = typer.Typer(
+    help="Federated training of medical imaging models that bad annotations do not spoil.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data_app, name="data")
+
+SettingOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
+]
+
+
+@app.command(epilog="Example: fedannot simulate jobs/fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a")
+def simulate(
+    job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
+    data: Annotated[Path | None, typer.Option(help="A federation's folder; default: the embedded phantom.")] = None,
+    set_: SettingOption = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/simulation"),
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
+) -> None:
+    """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
+    with reported_errors():
+        from rich.console import Console
+
+        from .job import parse_override
+        from .output import print_summary
+        from .pictures import draw_run
+        from .simulate import simulate as run
+
+        overrides = dict(parse_override(text) for text in set_ or [])
+        if seed is not None:
+            overrides["seed"] = seed
+        summary = run(job, out, data=data, overrides=overrides, resume=resume)
+        draw_run(out, data or out / "data")
+        print_summary(summary, Console())
+        typer.echo(f"Model, summary and pictures: {out}")
+
+
+@app.command(epilog="Example: fedannot show simulator_workspace --data runs/lesions --out runs/a")
+def show(
+    workspace: Annotated[Path, typer.Argument(help="Workspace of `nvflare simulator`, or a downloaded job result.")],
+    data: Annotated[Path | None, typer.Option(help="The federation's folder, for pictures of cases.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Output folder of a run of another method on the same data.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/shown"),
+) -> None:
+    """Collect the model, the summary and the pictures of a run that NVFlare made."""
+    with reported_errors():
+        from rich.console import Console
+
+        from .output import collect_output, find_run_folder, print_difference, print_summary, read_summary
+        from .pictures import draw_run
+
+        summary = collect_output(find_run_folder(workspace), out)
+        draw_run(out, data, against=None if against is None else read_summary(against))
+        print_summary(summary, Console())
+        if against is not None:
+            print_difference(summary, read_summary(against), Console())
+        typer.echo(f"Model, summary and pictures: {out}")
+
+
+@app.command(
+    epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared"
+)
+def compare(
+    jobs: Annotated[list[Path], typer.Argument(help="The jobs' folders; the first is the reference.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="A federation's folder; '{seed}' in it stands for the seed. Default: the phantom."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    set_: SettingOption = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
+    processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
+) -> None:
+    """Run several methods on the same data from the same start weights and compare them, seed by seed.
+
+    A comparison that was interrupted goes on where it stopped.
+    """
+    with reported_errors():
+        from rich.console import Console
+
+        from .compare import compare_jobs, print_comparison
+        from .job import parse_override
+
+        overrides = dict(parse_override(text) for text in set_ or [])
+        seed_range = range(first_seed, first_seed + seeds)
+        comparison = compare_jobs(jobs, out, data=data, seeds=seed_range, overrides=overrides, processes=processes)
+        print_comparison(comparison, Console())
+        typer.echo(f"Comparison, plot and all runs: {out}")
+
+
+def main() -> None:
+    """Run the command."""
+    app()

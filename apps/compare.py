@@ -1,0 +1,238 @@
+"""Methods side by side: the same data, the same start weights, paired over seeds."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..custom.run_state import STATE_FILE, SUMMARY_FILE, write_text
+from .in_process import JOB_ID, RunError
+from .job import Job, JobError, setting_keys
+from .output import number, percent
+from .pictures import draw_comparison
+from .simulate import RUN_FOLDER
+
+COMPARISON_FILE = "comparison.json"
+_REQUEST_FILE = "request.json"
+_RUN_TIMEOUT_SECONDS = 24 * 3600
+
+
+def compare_jobs(
+    job_folders: Sequence[Path],
+    out: Path,
+    *,
+    data: str | None,
+    seeds: Sequence[int],
+    overrides: Mapping[str, Any],
+    processes: int | None = None,
+) -> dict[str, Any]:
+    """Run every job with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
+
+    Finished runs in the output folder are kept, so an interrupted comparison goes on; a run that was cut off is
+    resumed from its last round.
+
+    Args:
+        job_folders: the jobs; the first is the reference.
+        out: output folder.
+        data: a federation's folder, with ``{seed}`` standing for the seed; None for the embedded phantom.
+        seeds: the seeds; a seed decides start weights and order of samples, the same for all jobs.
+        overrides: settings to change, in every job that has them.
+        processes: runs at a time, by default one per core and thread of a run.
+
+    Raises:
+        JobError: if there are no two different jobs, a setting is unknown to all, or the folder holds another
+        comparison. RunError: if a run failed; the others are finished first.
+    """
+    jobs = [Job.open(folder) for folder in job_folders]
+    if len(jobs) < 2 or len({job.folder.name for job in jobs}) < len(jobs):
+        raise JobError(f"Expected at least two jobs of different names, but got {[job.folder.name for job in jobs]}.")
+    changes = [_known_overrides(job, overrides) for job in jobs]
+    if unknown := sorted(set(overrides) - {key for known in changes for key in known}):
+        raise JobError(f"No job has the settings {unknown}.")
+    _check_same_request(out, job_folders, data, overrides)
+    plan = [(job, known, seed) for seed in seeds for job, known in zip(jobs, changes, strict=True)]
+    if processes is None:
+        threads = max(int(known.get("threads", job.settings().threads)) for job, known, _ in plan)
+        processes = max(1, (os.cpu_count() or 1) // threads)
+    with ThreadPoolExecutor(processes) as pool:
+        errors = list(pool.map(lambda entry: _run(*entry, data=data, out=out), plan))
+    if failed := [error for error in errors if error]:
+        raise RunError(f"{len(failed)} of {len(plan)} runs failed. First: {failed[0]}")
+    comparison = _summarize(jobs, seeds, data, out)
+    write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
+    draw_comparison(comparison, out / "comparison.png")
+    return comparison
+
+
+def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
+    """Return differences other - reference, their mean and standard deviation, and the paired t-test's two-sided
+    p-value.
+
+    With one pair, or equal differences, there is no test and the p-value is None.
+    """
+    from scipy.stats import ttest_rel
+
+    differences = [b - a for a, b in zip(reference, other, strict=True)]
+    deviation = statistics.stdev(differences) if len(differences) > 1 else None
+    p_value = float(ttest_rel(other, reference).pvalue) if deviation else None
+    return {
+        "differences": differences,
+        "mean": statistics.fmean(differences),
+        "standard_deviation": deviation,
+        "p_value": p_value,
+    }
+
+
+def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
+    """Print a row per run and the paired differences to the reference."""
+    table = Table(title="Mean of the last five rounds")
+    for heading in ("job", "seed", "Dice %", "last round %", "HD95 px", "groups", "as drawn", "seconds", "memory MB"):
+        table.add_column(heading, justify="left" if heading in ("job", "groups", "as drawn") else "right")
+    for run in comparison["runs"]:
+        table.add_row(
+            run["job"],
+            str(run["seed"]),
+            percent(run["last_rounds"]["dice"]),
+            percent(run["last_round"]["dice"]),
+            number(run["last_rounds"]["hd95"]),
+            run["groups"],
+            {True: "yes", False: "no", None: "-"}[run["groups_as_drawn"]],
+            number(run["seconds"], 0),
+            number(run["peak_memory_mb"], 0),
+        )
+    console.print(table)
+    for pair in comparison["paired"]:
+        spread = "" if pair["standard_deviation"] is None else f" ± {100 * pair['standard_deviation']:.1f}"
+        test = "" if pair["p_value"] is None else f", paired t-test p = {pair['p_value']:.3f}"
+        each = ", ".join(f"{100 * difference:+.1f}" for difference in pair["differences"])
+        console.print(
+            f"{pair['job']} - {pair['reference']}: {100 * pair['mean']:+.1f}{spread} Dice points (seeds: {each}){test}"
+        )
+
+
+def _known_overrides(job: Job, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    known = set(setting_keys(job.settings().model_dump()))
+    return {key: value for key, value in overrides.items() if key in known}
+
+
+def _check_same_request(out: Path, job_folders: Sequence[Path], data: str | None, overrides: Mapping[str, Any]) -> None:
+    """Refuse to mix runs of another comparison into this one; seeds may be added."""
+    request = {"jobs": [folder.name for folder in job_folders], "data": data, "overrides": dict(overrides)}
+    file = out / _REQUEST_FILE
+    if file.is_file():
+        if (earlier := json.loads(file.read_text())) != request:
+            raise JobError(
+                f"{out} holds another comparison ({earlier}); choose another output folder than for {request}."
+            )
+        return
+    if out.exists() and any(out.iterdir()):
+        raise JobError(f"Expected an empty folder or an earlier comparison, but {out} holds other files.")
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps(request, indent=2) + "\n")
+
+
+def _run_folder(out: Path, job: Job, seed: int) -> Path:
+    return out / "runs" / f"{job.folder.name}-seed{seed}"
+
+
+def _run(job: Job, overrides: Mapping[str, Any], seed: int, *, data: str | None, out: Path) -> str | None:
+    """Run a job in a process of its own unless that is done already; return an error's text."""
+    folder = _run_folder(out, job, seed)
+    if (folder / SUMMARY_FILE).is_file():
+        return None
+    command = [
+        sys.executable,
+        "-m",
+        "fedannot.apps",
+        "simulate",
+        str(job.folder),
+        "--seed",
+        str(seed),
+        "--out",
+        str(folder),
+    ]
+    if data is not None:
+        command += ["--data", data.replace("{seed}", str(seed))]
+    if (folder / RUN_FOLDER / "server" / JOB_ID / STATE_FILE).is_file():
+        command.append("--resume")
+    for key, value in overrides.items():
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    log = folder.parent / f"{folder.name}.log"
+    with log.open("w") as stream:
+        finished = subprocess.run(
+            command, stdout=stream, stderr=subprocess.STDOUT, timeout=_RUN_TIMEOUT_SECONDS, check=False
+        )
+    if finished.returncode:
+        last = (log.read_text().strip().splitlines() or ["no output"])[-1]
+        return f"{job.folder.name}, seed {seed}: {last} (log: {log})"
+    return None
+
+
+def _summarize(jobs: Sequence[Job], seeds: Sequence[int], data: str | None, out: Path) -> dict[str, Any]:
+    runs: list[dict[str, Any]] = []
+    scores: dict[str, list[float]] = {}
+    for job in jobs:
+        for seed in seeds:
+            folder = _run_folder(out, job, seed)
+            summary = json.loads((folder / SUMMARY_FILE).read_text())
+            federation = folder / "data" if data is None else Path(data.replace("{seed}", str(seed)))
+            runs.append(_describe_run(job.folder.name, seed, summary, federation))
+            scores.setdefault(job.folder.name, []).append(summary["last_rounds"]["dice"])
+    reference = jobs[0].folder.name
+    paired = [
+        {"job": name, "reference": reference} | paired_statistics(scores[reference], values)
+        for name, values in scores.items()
+        if name != reference
+    ]
+    return {"reference": reference, "data": data, "seeds": list(seeds), "runs": runs, "paired": paired}
+
+
+def _describe_run(job: str, seed: int, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
+    estimate = summary.get("estimate")
+    groups = {site: judged["group"] for site, judged in estimate["sites"].items()} if estimate else {}
+    described = "-"
+    if estimate:
+        larger = sum(group == "larger" for group in groups.values())
+        described = (
+            estimate["reason"] or f"{larger} larger, {sum(group == 'smaller' for group in groups.values())} smaller"
+        )
+    return {
+        "job": job,
+        "method": summary["method"],
+        "seed": seed,
+        "last_rounds": summary["last_rounds"],
+        "last_round": summary["last_round"],
+        "rounds": [{key: record[key] for key in ("round", "dice", "hd95")} for record in summary["rounds"]],
+        "groups": described,
+        "groups_as_drawn": groups_as_drawn(groups, federation),
+        "seconds": summary["seconds"],
+        "peak_memory_mb": summary["peak_memory_mb"],
+    }
+
+
+def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool | None:
+    """Return whether the groups agree with the sign of every site's true noise, None where there are no groups or no
+    noise.
+
+    Args:
+        groups: ``larger`` or ``smaller`` by site.
+        federation: folder whose manifests tell the noise that was drawn; known in research runs only.
+    """
+    drawn: dict[str, str] = {}
+    for site in groups:
+        manifest = federation / site / "manifest.json"
+        noise = json.loads(manifest.read_text()).get("noise") if manifest.is_file() else None
+        if noise:
+            drawn[site] = "larger" if noise["mean"] > 0 else "smaller"
+    if not drawn or not any(groups.values()):
+        return None
+    return all(groups[site] == group for site, group in drawn.items())

@@ -1,0 +1,139 @@
+"""A job folder: which sites it names, what its settings are, and a copy of it with other settings."""
+
+import difflib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..custom.settings import FedAvgSettings, SettingsError, read_job_settings
+
+
+class JobError(ValueError):
+    """A job folder cannot be used; the text names the folder, what was found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An NVFlare job folder with one app for the server and all sites."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path) -> "Job":
+        """Open a job folder.
+
+        Raises:
+            JobError: if it is not one, or has several apps.
+            SettingsError: if its settings cannot be used.
+        """
+        if not (folder / "meta.json").is_file():
+            raise JobError(f"Expected a job folder with a meta.json, but {folder} has none.")
+        job = cls(folder)
+        for file in (job.server_config, job.client_config, job.settings_file):
+            if not file.is_file():
+                raise JobError(f"Expected the file {file}, but it does not exist.")
+        job.settings()
+        return job
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self._meta()["name"])
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that the job names for the simulator."""
+        (members,) = self._meta()["deploy_map"].values()
+        return tuple(member for member in members if member != "server")
+
+    @property
+    def app(self) -> Path:
+        """The folder of the job's only app."""
+        names = list(self._meta()["deploy_map"])
+        if len(names) != 1:
+            raise JobError(f"Expected one app in {self.folder / 'meta.json'}, but found {names}.")
+        return self.folder / str(names[0])
+
+    @property
+    def server_config(self) -> Path:
+        """The server's configuration."""
+        return self.app / "config" / "config_fed_server.conf"
+
+    @property
+    def client_config(self) -> Path:
+        """The sites' configuration."""
+        return self.app / "config" / "config_fed_client.conf"
+
+    @property
+    def settings_file(self) -> Path:
+        """The file with the job's settings."""
+        return self.app / "config" / "settings.conf"
+
+    def settings(self) -> FedAvgSettings:
+        """Read and check the job's settings.
+
+        Raises:
+            SettingsError: if a key is unknown or a value not allowed.
+        """
+        from pyhocon import ConfigFactory
+
+        values = ConfigFactory.parse_file(str(self.settings_file)).as_plain_ordered_dict()
+        return read_job_settings(values.get("settings", {}), source=str(self.settings_file))
+
+    def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
+        """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
+
+        Raises:
+            SettingsError: if an override is not a setting of the job's method, or its value not allowed.
+        """
+        self._check_keys(overrides)
+        shutil.copytree(self.folder, folder)
+        copied = Job(folder)
+        if overrides:
+            lines = [f"settings.{key} = {json.dumps(value)}" for key, value in overrides.items()]
+            with copied.settings_file.open("a") as file:
+                file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
+        copied.settings()
+        return copied
+
+    def _check_keys(self, overrides: Mapping[str, Any]) -> None:
+        known = setting_keys(self.settings().model_dump())
+        for key in overrides:
+            if key not in known:
+                close = difflib.get_close_matches(key, known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise SettingsError(
+                    f"{self.settings_file}: no setting {key!r}{hint} Known: {', '.join(sorted(known))}."
+                )
+
+    def _meta(self) -> dict[str, Any]:
+        try:
+            meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_text())
+        except json.JSONDecodeError as error:
+            raise JobError(f"{self.folder / 'meta.json'} is not JSON: {error}.") from error
+        return meta
+
+
+def setting_keys(values: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return the dotted keys of nested settings."""
+    keys: list[str] = []
+    for key, value in values.items():
+        keys += setting_keys(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [f"{prefix}{key}"]
+    return keys
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Read ``key=value``; the value is YAML (a number, true, a list) or else a text.
+
+    Raises:
+        SettingsError: if there is no ``=``.
+    """
+    import yaml
+
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
+    return key.strip(), yaml.safe_load(value)

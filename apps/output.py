@@ -1,0 +1,132 @@
+"""The output of a run in one folder: model, summary, metrics, and what a person sees of it."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
+
+MODEL_FILE = "model.pt"
+_PERSISTED_MODEL = Path("app_server") / "FL_global_model.pt"
+
+
+class OutputError(ValueError):
+    """A folder is not the output of a run."""
+
+
+def find_run_folder(workspace: Path) -> Path:
+    """Return the server's run folder in a simulator's workspace or in an output folder.
+
+    Raises:
+        OutputError: if there is none, or several.
+    """
+    found = [
+        file.parent for file in sorted(workspace.glob(f"**/{SUMMARY_FILE}")) if (file.parent / "app_server").is_dir()
+    ]
+    if len(found) != 1:
+        raise OutputError(f"Expected one run with a {SUMMARY_FILE} below {workspace}, but found {len(found)}.")
+    return found[0]
+
+
+def collect_output(run_folder: Path, out: Path) -> dict[str, Any]:
+    """Copy model, summary and metrics of a run to the output folder and return the summary."""
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(run_folder / _PERSISTED_MODEL, out / MODEL_FILE)
+    for name in (SUMMARY_FILE, METRICS_FILE):
+        shutil.copyfile(run_folder / name, out / name)
+    return read_summary(out)
+
+
+def read_summary(out: Path) -> dict[str, Any]:
+    """Read the summary in an output folder.
+
+    Raises:
+        OutputError: if there is none.
+    """
+    file = out / SUMMARY_FILE
+    if not file.is_file():
+        raise OutputError(f"Expected the output of a run in {out}, but there is no {SUMMARY_FILE}.")
+    summary: dict[str, Any] = json.loads(file.read_text())
+    return summary
+
+
+def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Console) -> None:
+    """Print the scores of two runs on the same data beside each other."""
+    table = Table(title="On the same data, mean of the last five rounds")
+    for heading in ("method", "Dice %", "HD95 px"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for run in (other, summary):
+        last = run["last_rounds"]
+        table.add_row(run["method"], percent(last["dice"]), number(last["hd95"]))
+    console.print(table)
+    gain = 100 * (summary["last_rounds"]["dice"] - other["last_rounds"]["dice"])
+    console.print(f"{summary['method']} - {other['method']}: {gain:+.1f} Dice points")
+
+
+def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+    """Print a run's scores and, for a quality-aware method, what was concluded of each site."""
+    last = summary["last_rounds"]
+    console.print(
+        f"[bold]{summary['method']}[/bold], seed {summary['seed']}, {summary['rounds_finished']} rounds, "
+        f"{summary['seconds']:.0f} s: Dice {percent(last['dice'])} %, HD95 {number(last['hd95'])} px "
+        "(mean of the last five rounds on the test set or the sites' validation cases)"
+    )
+    console.print(_site_table(summary))
+    if (estimate := summary.get("estimate")) and estimate["reason"]:
+        console.print(f"No groups of sites: {estimate['reason']}")
+    for refusal in summary["refusals"]:
+        console.print(f"[yellow]Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}[/yellow]")
+
+
+def _site_table(summary: Mapping[str, Any]) -> Table:
+    estimate = summary.get("estimate") or {"sites": {}}
+    weights = summary.get("weights")
+    table = Table(title="Sites")
+    for heading in (
+        "site",
+        "cases",
+        "excluded",
+        "loss",
+        "q_in",
+        "q_out",
+        "draws",
+        "strength",
+        "weight first block",
+        "last block",
+    ):
+        table.add_column(heading, justify="left" if heading in ("site", "draws") else "right")
+    for site, report in summary["sites"].items():
+        judged = estimate["sites"].get(site, {})
+        row = weights["values"][weights["sites"].index(site)] if weights and site in weights["sites"] else [None]
+        table.add_row(
+            site,
+            str(report["num_samples"]),
+            str(report["num_excluded"]),
+            number(report["train_loss"], 3),
+            number(_total(judged.get("inner")), 3),
+            number(_total(judged.get("outer")), 3),
+            judged.get("group") or "-",
+            number(judged.get("strength"), 3),
+            number(row[0], 3),
+            number(row[-1], 3),
+        )
+    return table
+
+
+def _total(values: list[float] | None) -> float | None:
+    return None if not values else sum(values)
+
+
+def percent(value: float | None) -> str:
+    """Write a share as percent with one decimal, or a dash."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def number(value: float | None, decimals: int = 1) -> str:
+    """Write a number, or a dash."""
+    return "-" if value is None else f"{value:.{decimals}f}"

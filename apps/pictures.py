@@ -1,0 +1,182 @@
+"""Pictures of a run: Dice over rounds, aggregation weights, the two groups, and cases with their contours."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from ..custom.data.federation import read_federation
+from ..custom.data.site_data import SiteData, load_site_data
+from ..custom.evaluation import predict_labels
+from ..custom.networks import build_network
+from ..custom.run_state import SUMMARY_FILE
+from .output import MODEL_FILE
+
+mpl.use("Agg")
+
+PICTURE_FOLDER = "pictures"
+_GROUP_COLOURS = {"larger": "tab:red", "smaller": "tab:blue", None: "tab:gray"}
+_CONTOURS = (("annotation", "tab:red"), ("clean contour", "lime"), ("prediction", "tab:cyan"))
+_CASES_PER_SITE = 2
+_SITES_SHOWN = 4
+
+
+def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = None) -> list[Path]:
+    """Draw a run's pictures into its output folder and return the files.
+
+    Args:
+        out: output folder with the model and the summary.
+        data: the federation's folder, for overlays, which show cases; None leaves them out.
+        against: summary of another run on the same data, for the curve of Dice.
+    """
+    summary = json.loads((out / SUMMARY_FILE).read_text())
+    folder = out / PICTURE_FOLDER
+    folder.mkdir(exist_ok=True)
+    files = []
+    if any(record["dice"] is not None for record in summary["rounds"]):
+        files.append(draw_rounds(summary, folder / "dice.png", against))
+    if summary.get("weights"):
+        files.append(draw_weights(summary["weights"], folder / "weights.png"))
+    if summary.get("estimate"):
+        files.append(draw_groups(summary["estimate"], folder / "groups.png"))
+    if data is not None:
+        with TemporaryDirectory() as cache:
+            files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
+    return files
+
+
+def draw_rounds(summary: Mapping[str, Any], file: Path, against: Mapping[str, Any] | None = None) -> Path:
+    """Draw Dice over rounds with the stages, and that of another run on the same data."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    for run, style in ((summary, "-o"), (against, "--s")):
+        if run is not None:
+            scored = [record for record in run["rounds"] if record["dice"] is not None]
+            dice = [100 * record["dice"] for record in scored]
+            axes.plot([record["round"] for record in scored], dice, style, label=run["method"])
+    stages = [record["stage"] for record in summary["rounds"]]
+    for index in range(1, len(stages)):
+        if stages[index] != stages[index - 1]:
+            axes.axvline(index + 0.5, color="gray", linestyle=":", label=f"{stages[index]} from round {index + 1}")
+    axes.set(xlabel="round", ylabel="Dice, %", title=f"{summary['method']}, seed {summary['seed']}")
+    axes.legend()
+    return _save(figure, file)
+
+
+def draw_weights(weights: Mapping[str, Any], file: Path) -> Path:
+    """Draw the matrix of aggregation weights, site by layer block."""
+    values = np.asarray(weights["values"])
+    figure = Figure(figsize=(1.5 + 0.7 * values.shape[1], 1.5 + 0.4 * values.shape[0]), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(values, cmap="viridis", aspect="auto", vmin=0)
+    axes.set_xticks(range(values.shape[1]), weights["blocks"], rotation=45, ha="right")
+    axes.set_yticks(range(values.shape[0]), weights["sites"])
+    for (row, column), value in np.ndenumerate(values):
+        colour = "white" if value < 0.6 * values.max() else "black"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=7)
+    axes.set(xlabel="layer block, in forward order", title="Aggregation weights")
+    figure.colorbar(image)
+    return _save(figure, file)
+
+
+def draw_groups(estimate: Mapping[str, Any], file: Path) -> Path:
+    """Draw every site's q_in against q_out, coloured by group."""
+    figure = Figure(figsize=(5.5, 5), layout="constrained")
+    axes = figure.subplots()
+    shown: set[str | None] = set()
+    for site, judged in estimate["sites"].items():
+        if judged["inner"] is None:
+            continue
+        group = judged["group"]
+        label = None if group in shown else ("no groups" if group is None else f"draws {group}")
+        shown.add(group)
+        inner, outer = sum(judged["inner"]), sum(judged["outer"])
+        axes.scatter(inner, outer, color=_GROUP_COLOURS[group], label=label)
+        axes.annotate(site, (inner, outer), textcoords="offset points", xytext=(5, 3), fontsize=8)
+    p_value = estimate["p_value"]
+    title = "Learning difficulty of the sites" + ("" if p_value is None else f" (two groups: p = {p_value:.3f})")
+    axes.set(xlabel="q_in, cross entropy inside the contour", ylabel="q_out, outside", title=title)
+    if shown:
+        axes.legend()
+    return _save(figure, file)
+
+
+def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, *, cache: Path) -> Path:
+    """Draw cases of some sites with the annotation, the clean contour where it is known, and the model's prediction."""
+    network_settings = summary["settings"]["network"]
+    network = build_network(**network_settings)
+    network.load_state_dict(torch.load(model, map_location="cpu", weights_only=True)["model"])
+    sites = read_federation(data).sites
+    step = max(1, len(sites) // _SITES_SHOWN)
+    rows = [
+        (site, load_site_data(data / site, cache, section="training", site=site))
+        for site in sites[::step][:_SITES_SHOWN]
+    ]
+    if (data / "test" / "data.yaml").is_file():
+        rows.append(("test", load_site_data(data / "test", cache, section="testing", site="test")))
+    figure = Figure(figsize=(3 * _CASES_PER_SITE, 3 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), _CASES_PER_SITE, squeeze=False)
+    for (site, cases), row in zip(rows, grid, strict=True):
+        chosen = _annotated_cases(cases)
+        predictions = predict_labels(network, cases.images[chosen], batch_size=_CASES_PER_SITE)
+        for axes in row:
+            axes.axis("off")
+        for axes, case, prediction in zip(row, chosen, predictions, strict=False):
+            clean = None if cases.clean_labels is None else cases.clean_labels[case]
+            _draw_case(axes, cases.images[case], (cases.labels[case], clean, prediction))
+            axes.set_title(f"{site}, case {case + 1}", fontsize=9)
+    handles = [mpl.lines.Line2D([], [], color=colour, label=name) for name, colour in _CONTOURS]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return _save(figure, file)
+
+
+def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
+    """Draw Dice over rounds, a thin line per seed and a thick one for the mean, and the scores paired by seed."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+    jobs = list(dict.fromkeys(run["job"] for run in comparison["runs"]))
+    for index, job in enumerate(jobs):
+        runs = [run for run in comparison["runs"] if run["job"] == job]
+        curves = np.array([[100 * record["dice"] for record in run["rounds"]] for run in runs])
+        rounds = [record["round"] for record in runs[0]["rounds"]]
+        left.plot(rounds, curves.T, color=f"C{index}", alpha=0.3, linewidth=1)
+        left.plot(rounds, curves.mean(0), color=f"C{index}", linewidth=2.5, label=job)
+    for seed in comparison["seeds"]:
+        scores = [
+            100 * next(r["last_rounds"]["dice"] for r in comparison["runs"] if (r["job"], r["seed"]) == (job, seed))
+            for job in jobs
+        ]
+        right.plot(range(len(jobs)), scores, marker="o", label=f"seed {seed}")
+    left.set(xlabel="round", ylabel="Dice, %", title="all rounds")
+    left.legend()
+    right.set_xticks(range(len(jobs)), jobs)
+    right.set(title="mean of the last five rounds", ylabel="Dice, %")
+    right.margins(x=0.3)
+    right.legend(fontsize=8)
+    return _save(figure, file)
+
+
+def _annotated_cases(cases: SiteData) -> list[int]:
+    """Return the first cases that have an annotated object, else the first cases."""
+    annotated = [case for case in range(cases.num_samples) if bool(cases.labels[case].any())]
+    return (annotated or list(range(cases.num_samples)))[:_CASES_PER_SITE]
+
+
+def _draw_case(axes: Any, image: torch.Tensor, masks: Sequence[torch.Tensor | None]) -> None:
+    low, high = (float(image.quantile(share)) for share in (0.01, 0.99))
+    pixels = ((image - low) / max(high - low, 1e-6)).clamp(0, 1).permute(1, 2, 0).numpy()
+    axes.imshow(pixels if pixels.shape[-1] == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1)
+    for mask, (_, colour) in zip(masks, _CONTOURS, strict=True):
+        if mask is not None and bool(mask.any()):
+            axes.contour((mask > 0).numpy(), levels=[0.5], colors=colour, linewidths=1.2)
+
+
+def _save(figure: Figure, file: Path) -> Path:
+    figure.savefig(file, dpi=110)
+    return file

@@ -1,0 +1,132 @@
+"""One run of a job in one process, from the job folder to the output folder with model, summary and pictures."""
+
+import json
+import os
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..custom.data.embedded import write_phantom_federation
+from ..custom.data.federation import read_federation, read_site_description
+from ..custom.data.location import DATA_VARIABLE
+from ..custom.run_state import STATE_FILE, SUMMARY_FILE
+from ..custom.settings import FedAvgSettings
+from .in_process import JOB_ID, run_in_process
+from .job import Job, JobError
+from .output import collect_output
+
+RUN_FOLDER = "run"
+
+
+def simulate(
+    job_folder: Path,
+    out: Path,
+    *,
+    data: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Run a job in this process and return its summary.
+
+    The output folder gets the job as it was run, the model, ``summary.json``, ``metrics.jsonl``, and under ``run`` the
+    workspaces of server and sites. Without data the embedded federation of the job's settings is written to ``data`` in
+    it.
+
+    Args:
+        job_folder: the job.
+        out: output folder; must be empty or absent unless the run is resumed.
+        data: a federation's folder; its sites replace those that the job names.
+        overrides: settings to change, ``{"training.batch_size": 8}``.
+        resume: go on after the last finished round of an earlier run in ``out``.
+
+    Raises:
+        JobError: if the job or the output folder cannot be used.
+        SettingsError: if a setting cannot be used.
+        DataError: if the data cannot be used.
+        RunError: if the run ended with an error.
+    """
+    started = time.monotonic()
+    job = Job.open(job_folder)
+    changes = dict(overrides or {})
+    earlier_state = _prepare_output(out, resume)
+    if earlier_state is not None:
+        changes["resume_from"] = str(earlier_state)
+    if data is None:
+        data = _embedded_federation(job.copy_with(changes, out / "job").settings(), out / "data")
+        shutil.rmtree(out / "job")
+    federation = read_federation(data)
+    for key, value in _network_settings(data, federation.sites).items():
+        changes.setdefault(key, value)
+    run_job = job.copy_with(changes, out / "job")
+    with _environment(DATA_VARIABLE, str(data.resolve())):
+        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
+    summary = collect_output(run_folder, out)
+    summary["wall_seconds"] = round(time.monotonic() - started, 2)
+    summary["peak_memory_mb"] = round(_peak_memory_mb(), 1)
+    (out / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n")
+    return summary
+
+
+def _prepare_output(out: Path, resume: bool) -> Path | None:
+    """Make the output folder ready; return the state to continue from, kept aside until the run saves its own."""
+    kept = out / f"resumed_{STATE_FILE}"
+    if not resume:
+        if out.exists() and any(out.iterdir()):
+            raise JobError(
+                f"Expected an empty or absent output folder, but {out} holds files; --resume continues a run."
+            )
+        out.mkdir(parents=True, exist_ok=True)
+        return None
+    current = out / RUN_FOLDER / "server" / JOB_ID / STATE_FILE
+    if current.is_file():
+        current.replace(kept)
+    if not kept.is_file():
+        raise JobError(f"Expected a run to continue in {out}, but there is no {current}.")
+    for folder in (out / RUN_FOLDER, out / "job"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return kept.resolve()
+
+
+def _embedded_federation(settings: FedAvgSettings, folder: Path) -> Path:
+    if not folder.exists():
+        embedded = settings.embedded
+        write_phantom_federation(
+            folder,
+            num_sites=embedded.sites,
+            noise=embedded.noise,
+            exact=embedded.exact,
+            stratified=embedded.stratified,
+            seed=embedded.seed,
+            images_per_site=embedded.images_per_site,
+            test_images=embedded.test_images,
+        )
+    return folder
+
+
+def _network_settings(data: Path, sites: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that follow from the data: channels and classes of the first site's description."""
+    description = read_site_description(data / sites[0])
+    return {"network.in_channels": description.channels, "network.num_classes": len(description.classes)}
+
+
+@contextmanager
+def _environment(variable: str, value: str) -> Iterator[None]:
+    before = os.environ.get(variable)
+    os.environ[variable] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+
+def _peak_memory_mb() -> float:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

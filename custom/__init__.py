@@ -1,0 +1,1 @@
+"""The federated part: site statistics, aggregation weights, local training, and the NVFlare components around them."""

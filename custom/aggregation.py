@@ -1,0 +1,145 @@
+"""Weighted averages of models in one streaming pass, with a result that no order of arrival changes."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+# The accumulator is a 64-bit integer: one sign bit, one bit of reserve, the rest for (headroom, weights, fraction).
+_ACCUMULATOR_BITS = 62
+_HEADROOM_BITS = 12
+
+
+def refusal_reason(params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]) -> str | None:
+    """Return why a site's model cannot be aggregated, or None if it can.
+
+    Checked are the entries' names, shapes and kinds against the global model, and that every number is finite and
+    within 2^12 times the range of the global model's entry (beyond it training has diverged and the fixed-point sum
+    would overflow).
+    """
+    if missing := sorted(set(reference) - set(params)):
+        return f"{len(missing)} missing entries, e.g. {missing[0]!r}"
+    if unexpected := sorted(set(params) - set(reference)):
+        return f"{len(unexpected)} unexpected entries, e.g. {unexpected[0]!r}"
+    for name, expected in reference.items():
+        tensor = params[name]
+        if not isinstance(tensor, torch.Tensor):
+            return f"{name!r} is {type(tensor).__name__}, expected a tensor"
+        if tensor.shape != expected.shape:
+            return f"{name!r} has shape {tuple(tensor.shape)}, expected {tuple(expected.shape)}"
+        if tensor.is_floating_point() != expected.is_floating_point():
+            return f"{name!r} has type {tensor.dtype}, expected {expected.dtype}"
+        if not expected.is_floating_point() or not tensor.numel():
+            continue
+        largest = float(tensor.detach().abs().max())
+        if not math.isfinite(largest):
+            return f"{name!r} has values that are not finite"
+        if largest > (limit := _value_limit(expected)):
+            return f"{name!r} has values up to {largest:.3g}, more than {limit:.3g}: training has diverged"
+    return None
+
+
+class StreamingAverage:
+    """Average of models with a weight per site and layer block, holding one sum whatever the number of sites.
+
+    For block j the result is Σ_i w_ij θ_ij / Σ_i w_ij over the added sites, so a site that is missing needs no second
+    pass. Products are added as 64-bit integers in units of a power of two: integer sums do not depend on the order, so
+    the same set of results gives the same bits. The rounding is below 2^-40 of an entry's range for weights that sum to
+    one. Integer buffers are not averaged; the site with most samples (then the first by name) gives them.
+
+    Memory beyond the global model: two float32 models (the sum), and one entry of the model that is being added.
+
+    Args:
+        reference: the global model that the sites started from; a block without any weight keeps its values.
+        block_of: layer block of every entry.
+        total_weight_bound: upper bound of the sum of weights in a block, 1 for weights that sum to one.
+    """
+
+    def __init__(
+        self, reference: Mapping[str, torch.Tensor], block_of: Mapping[str, str], total_weight_bound: float = 1.0
+    ) -> None:
+        self._reference = dict(reference)
+        self._block_of = dict(block_of)
+        self._weights: dict[str, dict[str, float]] = {}
+        self._bound = total_weight_bound
+        weight_bits = math.ceil(math.log2(total_weight_bound))
+        self._exponent = {
+            name: _ACCUMULATOR_BITS - weight_bits - math.ceil(math.log2(_value_limit(tensor)))
+            for name, tensor in reference.items()
+            if tensor.is_floating_point()
+        }
+        self._sums = {
+            name: torch.zeros(tensor.shape, dtype=torch.int64)
+            for name, tensor in reference.items()
+            if tensor.is_floating_point()
+        }
+        self._counters = {name: tensor for name, tensor in reference.items() if not tensor.is_floating_point()}
+        self._largest_site: tuple[int, str] | None = None
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that have been added, sorted."""
+        return tuple(sorted(self._weights))
+
+    def add(
+        self, site: str, params: Mapping[str, torch.Tensor], weights: Mapping[str, float], num_samples: int
+    ) -> None:
+        """Add one site's model, which must have passed :func:`refusal_reason`.
+
+        Args:
+            site: the site's name.
+            params: the site's state dict.
+            weights: the site's weight for every layer block, finite and not negative.
+            num_samples: the site's number of samples; decides who gives the integer buffers.
+
+        Raises:
+            ValueError: if the site was added before, or a weight is negative, not finite or beyond the bound.
+        """
+        if site in self._weights:
+            raise ValueError(f"Expected one model per site, but {site} was added twice.")
+        self._check_weights(site, weights)
+        self._weights[site] = dict(weights)
+        for name, accumulator in self._sums.items():
+            scale = math.ldexp(weights[self._block_of[name]], self._exponent[name])
+            if scale:
+                product = params[name].detach().to("cpu", torch.float64) * scale
+                accumulator.add_(product.round_().to(torch.int64))
+        if self._largest_site is None or (-num_samples, site) < self._largest_site:
+            self._largest_site = (-num_samples, site)
+            self._counters = {name: params[name].detach().to("cpu").clone() for name in self._counters}
+
+    def result(self) -> dict[str, torch.Tensor]:
+        """Return the average of the added models as a state dict with the reference's types.
+
+        Raises:
+            ValueError: if no model was added.
+        """
+        if not self._weights:
+            raise ValueError("Expected at least one model to average, but none was added.")
+        averaged: dict[str, torch.Tensor] = {}
+        for name, reference in self._reference.items():
+            if name in self._counters:
+                averaged[name] = self._counters[name]
+                continue
+            total_weight = sum(self._weights[site][self._block_of[name]] for site in self.sites)
+            if total_weight == 0.0:
+                averaged[name] = reference.clone()
+                continue
+            mean = self._sums[name].to(torch.float64).mul_(math.ldexp(1.0, -self._exponent[name]) / total_weight)
+            averaged[name] = mean.to(reference.dtype)
+        return averaged
+
+    def _check_weights(self, site: str, weights: Mapping[str, float]) -> None:
+        for block in set(self._block_of.values()):
+            weight = weights[block]
+            if not math.isfinite(weight) or weight < 0:
+                raise ValueError(f"Expected finite weights >= 0, but {site} has {weight} for block {block!r}.")
+            total = weight + sum(other[block] for other in self._weights.values())
+            if total > self._bound * (1 + 1e-9):
+                raise ValueError(f"Expected weights that sum to at most {self._bound}, but {block!r} has {total}.")
+
+
+def _value_limit(reference: torch.Tensor) -> float:
+    """Return the power of two up to which a site's values count: 2^12 times the global model's range, at least 2^12."""
+    largest = float(reference.abs().max()) if reference.numel() else 0.0
+    return 2.0 ** (math.ceil(math.log2(max(largest, 1.0))) + _HEADROOM_BITS)

@@ -1,0 +1,112 @@
+"""Where a site's data lie, and the server's test set: the same search in the simulator and in a hospital."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...transforms.errors import DataError
+from ..settings import FedAvgSettings
+
+DATA_VARIABLE = "FEDANNOT_DATA"
+_TEST = "test"
+
+
+@dataclass(frozen=True)
+class DataLocation:
+    """Folder with a ``data.yaml``, and whether it is the embedded phantom."""
+
+    folder: Path
+    embedded: bool
+
+
+def locate_site_data(site: str, settings: FedAvgSettings, config_folder: Path, run_folder: Path) -> DataLocation:
+    """Find a site's data.
+
+    First the environment variable ``FEDANNOT_DATA``, then ``data.yaml`` in the site's configuration folder, then the
+    job's setting ``data``, at last the embedded phantom, which the site makes for itself. The variable and the setting
+    name a federation's folder or a site's own.
+
+    Args:
+        site: the site's name.
+        settings: the job's settings.
+        config_folder: NVFlare's ``local`` folder of the site.
+        run_folder: where the embedded phantom is made.
+
+    Raises:
+        DataError: if the named folder has no data of the site.
+    """
+    for source, folder in _named_folders(settings, config_folder):
+        found = _in_folder(folder, site)
+        if found is None:
+            raise DataError(
+                f"Site {site}: {source} names {folder}; expected there a data.yaml or a folder {site!r} that has one."
+            )
+        return DataLocation(found, embedded=False)
+    return DataLocation(_embedded_site(site, settings, run_folder), embedded=True)
+
+
+def locate_test_data(
+    settings: FedAvgSettings, config_folder: Path, run_folder: Path, sites_are_embedded: bool
+) -> Path | None:
+    """Find the server's clean test set by the same search, or return None if it has none.
+
+    The embedded test set is used only if all sites run on the embedded phantom.
+
+    Raises:
+        DataError: if the server's configuration folder names data that do not exist.
+    """
+    for _, folder in _named_folders(settings, config_folder):
+        return _in_folder(folder, _TEST, itself=folder == config_folder)
+    if not sites_are_embedded:
+        return None
+    from .embedded import write_phantom_test
+
+    folder = run_folder / "embedded" / _TEST
+    if not folder.exists():
+        embedded = settings.embedded
+        write_phantom_test(folder, num_images=embedded.test_images, seed=embedded.seed)
+    return folder
+
+
+def _named_folders(settings: FedAvgSettings, config_folder: Path) -> list[tuple[str, Path]]:
+    named: list[tuple[str, Path]] = []
+    if variable := os.environ.get(DATA_VARIABLE):
+        named.append((f"the environment variable {DATA_VARIABLE}", Path(variable)))
+    if (config_folder / "data.yaml").is_file():
+        named.append(("the site's configuration", config_folder))
+    if settings.data:
+        named.append(("the job's setting 'data'", Path(settings.data)))
+    return named
+
+
+def _in_folder(folder: Path, name: str, *, itself: bool = True) -> Path | None:
+    if (folder / name / "data.yaml").is_file():
+        return folder / name
+    if itself and (folder / "data.yaml").is_file():
+        return folder
+    return None
+
+
+def _embedded_site(site: str, settings: FedAvgSettings, run_folder: Path) -> Path:
+    from .embedded import phantom_site_names, write_phantom_site
+
+    embedded = settings.embedded
+    names = phantom_site_names(embedded.sites)
+    if site not in names:
+        raise DataError(
+            f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "
+            f"'data'), and the embedded phantom has only {names[0]} to {names[-1]}."
+        )
+    folder = run_folder / "embedded" / site
+    if not folder.exists():
+        write_phantom_site(
+            folder,
+            names.index(site),
+            num_sites=embedded.sites,
+            noise=embedded.noise,
+            exact=embedded.exact,
+            stratified=embedded.stratified,
+            seed=embedded.seed,
+            num_images=embedded.images_per_site,
+        )
+    return folder

@@ -1,0 +1,125 @@
+"""How a site's data were made and how far its labels are from the clean ones; for evaluation, never leaves the site."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.federation_noise import ContourNoise
+from .federation import MANIFEST_FILE
+
+
+class NoiseManifest(BaseModel):
+    """The contour noise of a site and what it did, over training and validation cases.
+
+    Args:
+        model: the federation's noise, as text.
+        exact: whether the number of sites that draw larger was fixed.
+        stratified: lower end of the strengths in equal steps, as a share of the limit.
+        mean: μ of the site in pixels at 256×256.
+        spread: σ of the site, likewise.
+        dice: mean Dice of the noisy against the clean labels over cases and classes that either of them has.
+        area_ratio: annotated area with noise over that without.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    exact: bool
+    stratified: float | None
+    mean: float
+    spread: float
+    dice: float | None
+    area_ratio: float | None
+
+
+class Manifest(BaseModel):
+    """The content of a site's ``manifest.json``.
+
+    Args:
+        made: how the data were made.
+        seed: the seed of everything random in it.
+        noise: the contour noise, if any was added.
+        excluded: cases that could not be used, file and reason.
+        before: the manifest of the data that these were made from.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    made: str
+    seed: int
+    noise: NoiseManifest | None = None
+    excluded: tuple[tuple[str, str], ...] = ()
+    before: dict[str, Any] | None = None
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write ``manifest.json`` of a site."""
+    (folder / MANIFEST_FILE).write_text(json.dumps(manifest.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Read ``manifest.json`` of a site, None if it has none.
+
+    Raises:
+        DataError: if it has a wrong key or value.
+    """
+    file = folder / MANIFEST_FILE
+    if not file.is_file():
+        return None
+    try:
+        return Manifest.model_validate(json.loads(file.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=str(file), model=Manifest)) from error
+    except ValueError as error:
+        raise DataError(f"{file}: is not JSON ({error}).") from error
+
+
+def measured_noise(
+    pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+    noise: ContourNoise,
+    *,
+    model: str,
+    exact: bool,
+    stratified: float | None,
+) -> NoiseManifest:
+    """Compare noisy with clean labels.
+
+    Args:
+        pairs: noisy and clean classes of each case, whole numbers ``(H, W)``, 0 for background.
+        noise: the site's noise.
+        model: the federation's noise, as text.
+        exact: how it was drawn.
+        stratified: likewise.
+    """
+    scores: list[float] = []
+    noisy_area = clean_area = 0
+    for noisy, clean in pairs:
+        scores += _dice_of_classes(noisy, clean)
+        noisy_area += int(np.count_nonzero(noisy))
+        clean_area += int(np.count_nonzero(clean))
+    return NoiseManifest(
+        model=model,
+        exact=exact,
+        stratified=stratified,
+        mean=noise.mean,
+        spread=noise.spread,
+        dice=float(np.mean(scores)) if scores else None,
+        area_ratio=noisy_area / clean_area if clean_area else None,
+    )
+
+
+def _dice_of_classes(noisy: NDArray[Any], clean: NDArray[Any]) -> list[float]:
+    """Dice of every foreground class that either mask has."""
+    classes = np.union1d(noisy, clean)
+    return [
+        2
+        * np.count_nonzero((noisy == label) & (clean == label))
+        / (np.count_nonzero(noisy == label) + np.count_nonzero(clean == label))
+        for label in classes[classes != 0]
+    ]

@@ -1,0 +1,43 @@
+"""The annotation noise of a federation as a person asks for it, drawn for its sites."""
+
+from dataclasses import dataclass
+
+from ...transforms.errors import DataError
+from ...transforms.federation_noise import ContourNoise, FederationNoise
+from ..seeding import derive_seed
+
+
+@dataclass(frozen=True)
+class NoiseChoice:
+    """Contour noise M(μ_max, μ_min, σ_max, p_d) and how it is drawn.
+
+    Args:
+        model: the noise as the papers write it, ``M(25,-25,10,0.2)``.
+        exact: fix the number of sites that draw larger.
+        stratified: share of the limit from which strengths go up in equal steps; None draws them.
+
+    Raises:
+        DataError: if the text or the share cannot be used.
+    """
+
+    model: str
+    exact: bool = False
+    stratified: float | None = None
+
+    def __post_init__(self) -> None:
+        self.draw(1, seed=0)
+
+    def draw(self, num_sites: int, seed: int) -> tuple[ContourNoise, ...]:
+        """Draw the noise of every site; the same for the whole federation and for a site that makes its own data."""
+        try:
+            noise = FederationNoise.parse(self.model)
+            return noise.draw(
+                num_sites, derive_seed(seed, "federation noise"), exact=self.exact, stratified=self.stratified
+            )
+        except ValueError as error:
+            raise DataError(f"Contour noise: {error}") from error
+
+
+def contour_noise_seed(seed: int, *purpose: str | int) -> int:
+    """Return the seed of one mask's noise, in the range that MONAI's transforms take."""
+    return derive_seed(seed, "contour noise", *purpose) % 2**32

@@ -1,0 +1,55 @@
+"""What a federation on disk holds, site by site, for the person who made it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .datalist import read_datalist
+from .federation import DESCRIPTION_FILE, TEST_FOLDER, read_federation, read_site_description
+from .manifest import read_manifest
+
+
+@dataclass(frozen=True)
+class SiteOverview:
+    """One site, or the test set; stays where the data are.
+
+    Attributes:
+        site: its name.
+        cases: number of cases in all lists.
+        excluded: number of cases that could not be used when the data were made.
+        mean: μ of the noise in pixels at 256×256, None without noise.
+        spread: σ, likewise.
+        dice: mean Dice of noisy against clean labels, likewise.
+    """
+
+    site: str
+    cases: int
+    excluded: int
+    mean: float | None
+    spread: float | None
+    dice: float | None
+
+
+def federation_overview(folder: Path) -> tuple[SiteOverview, ...]:
+    """Look through a federation's descriptions, datalists and manifests, the test set last.
+
+    Raises:
+        DataError: if one of them cannot be read.
+    """
+    names = list(read_federation(folder).sites)
+    if (folder / TEST_FOLDER / DESCRIPTION_FILE).is_file():
+        names.append(TEST_FOLDER)
+    return tuple(_overview(folder / name, name) for name in names)
+
+
+def _overview(folder: Path, name: str) -> SiteOverview:
+    sections = read_datalist(folder / read_site_description(folder).datalist)
+    manifest = read_manifest(folder)
+    noise = None if manifest is None else manifest.noise
+    return SiteOverview(
+        site=name,
+        cases=sum(len(cases) for cases in sections.values()),
+        excluded=0 if manifest is None else len(manifest.excluded),
+        mean=None if noise is None else noise.mean,
+        spread=None if noise is None else noise.spread,
+        dice=None if noise is None else noise.dice,
+    )

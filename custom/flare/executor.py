@@ -1,0 +1,151 @@
+"""A site's side: it trains, estimates and validates on its own data, and sends what is registered to leave it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_opt.pt.decomposers import TensorDecomposer
+from nvflare.fuel.utils import fobs
+from torch import nn
+
+from ...transforms.errors import DataError
+from ..data.location import DataLocation, locate_site_data
+from ..data.site_data import SiteData, load_site_data
+from ..local_training import TrainingStopped, preferred_device, train_locally
+from ..networks import build_network
+from ..outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE
+from ..seeding import derive_seed
+from ..settings import read_job_settings
+from ..site_reports import quality_report, training_report, validation_report
+from .messages import MODEL_DOES_NOT_FIT, NO_USABLE_DATA, REFUSAL_HEADER, TRAINING_FAILED
+
+
+class ModelDoesNotFitError(ValueError):
+    """The received model is not of the network that the job's settings describe."""
+
+
+class SegmentationExecutor(Executor):  # type: ignore[misc]
+    """Trains, estimates annotation quality and validates at one site.
+
+    Contract with the controller: every task carries the global model and the round. ``train`` answers with the trained
+    state dict; ``estimate_quality`` and ``validate`` answer with metrics. Only fields of
+    :data:`fedannot.custom.outbound.OUTBOUND_FIELDS` are sent. Whatever goes wrong is logged at the site in full and
+    answered with a short reason. The site keeps nothing in memory that a later task needs: NVFlare may make a new
+    executor for every task.
+
+    Args:
+        settings: the job's settings, the same as the controller's.
+
+    Raises:
+        SettingsError: if the settings have an unknown key or a value that is not allowed.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.settings = read_job_settings(settings)
+        self._location: DataLocation | None = None
+        self._data: dict[str, SiteData] = {}
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Make the process ready for tensors before the first message."""
+        del fl_ctx
+        if event_type == EventType.START_RUN:
+            fobs.register(TensorDecomposer)
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Do one task; see the class for what it answers."""
+        try:
+            return self._execute(task_name, shareable, fl_ctx, abort_signal)
+        except TrainingStopped:
+            return make_reply(ReturnCode.TASK_ABORTED)
+        except DataError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(NO_USABLE_DATA)
+        except ModelDoesNotFitError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(MODEL_DOES_NOT_FIT)
+        except Exception:
+            self.log_exception(fl_ctx, f"Task {task_name!r} failed.")
+            return _refusal(TRAINING_FAILED)
+
+    def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        torch.set_num_threads(self.settings.threads)
+        round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
+        network = self._received_network(from_shareable(shareable).data)
+        if task == TRAIN:
+            result = self._train(network, round_number, fl_ctx, abort_signal)
+        elif task == ESTIMATE_QUALITY:
+            data = self._site_data("training", fl_ctx)
+            result = DXO(DataKind.METRICS, data=quality_report(network, data, self.settings))
+        elif task == VALIDATE:
+            data = self._site_data("validation", fl_ctx)
+            result = DXO(DataKind.METRICS, data=validation_report(network, data, self.settings))
+        else:
+            return make_reply(ReturnCode.TASK_UNKNOWN)
+        reply = result.to_shareable()
+        reply.set_header(AppConstants.CURRENT_ROUND, round_number)
+        return reply
+
+    def _train(self, network: nn.Module, round_number: int, fl_ctx: FLContext, abort_signal: Signal) -> DXO:
+        data = self._site_data("training", fl_ctx)
+        outcome = train_locally(
+            network,
+            data.images,
+            data.labels,
+            self.settings.training,
+            seed=derive_seed(self.settings.seed, data.site, round_number, "training"),
+            should_stop=lambda: bool(abort_signal.triggered),
+        )
+        self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
+        params = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+        meta = training_report(data, outcome.mean_loss, embedded=self._locate(fl_ctx).embedded)
+        return DXO(DataKind.WEIGHTS, data=params, meta=meta)
+
+    def _received_network(self, params: Mapping[str, Any]) -> nn.Module:
+        network = build_network(**self.settings.network.model_dump())
+        try:
+            network.load_state_dict({name: torch.as_tensor(value) for name, value in params.items()})
+        except RuntimeError as error:
+            raise ModelDoesNotFitError(f"The received model does not fit the network settings: {error}") from error
+        return network.to(preferred_device())
+
+    def _locate(self, fl_ctx: FLContext) -> DataLocation:
+        if self._location is None:
+            workspace = fl_ctx.get_engine().get_workspace()
+            self._location = locate_site_data(
+                fl_ctx.get_identity_name(), self.settings, Path(workspace.get_site_config_dir()), _run_folder(fl_ctx)
+            )
+        return self._location
+
+    def _site_data(self, section: str, fl_ctx: FLContext) -> SiteData:
+        if section not in self._data:
+            folder, site = self._locate(fl_ctx).folder, fl_ctx.get_identity_name()
+            data = load_site_data(folder, _run_folder(fl_ctx) / "prepared", section=section, site=site)
+            network = self.settings.network
+            found, expected = (data.channels, len(data.classes)), (network.in_channels, network.num_classes)
+            if found != expected:
+                raise DataError(
+                    f"Site {site}: {folder / 'data.yaml'} describes {found[0]} channels and {found[1]} foreground "
+                    f"classes, but the job's network expects {expected[0]} and {expected[1]}."
+                )
+            self._data[section] = data
+        return self._data[section]
+
+
+def _run_folder(fl_ctx: FLContext) -> Path:
+    return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
+
+
+def _refusal(reason: str) -> Shareable:
+    reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    reply.set_header(REFUSAL_HEADER, reason)
+    return reply

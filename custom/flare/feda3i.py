@@ -1,0 +1,103 @@
+"""FedA³I: warm-up by federated averaging, one estimate of the annotation noise, then quality-aware aggregation."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ..outbound import ESTIMATE_QUALITY
+from ..quality.feda3i_estimate import QualityEstimate, estimate_quality
+from ..settings import FedA3ISettings
+from ..weighting import LayerWeights, layer_coefficients, layer_weights, quantity_weights
+from .federated_averaging import FedAvgController
+
+
+class FedA3IController(FedAvgController):
+    """Annotation quality-aware aggregation (Wu et al., AAAI 2024, Sec. 3.3).
+
+    Rounds 1..T1 are federated averaging. Then every site reports its learning difficulty in the bands inside and
+    outside its contours (task ``estimate_quality``: ``inner_difficulty``, ``outer_difficulty``, ``num_estimated``,
+    ``predicted_share``; nothing per case), the server tells the sites that draw larger from those that draw smaller (a
+    Gaussian mixture, guarded by a test of two groups against one), and weighs sites by quality, the more the deeper the
+    layer block (Eq. 5 to 7). If the warm-up model finds nothing in most images the estimate would be noise: the warm-up
+    goes on and the estimate is made anew. A site that joins later counts with its quantity.
+    """
+
+    method: ClassVar[str] = "feda3i"
+    settings_type = FedA3ISettings
+    settings: FedA3ISettings
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.estimate: QualityEstimate | None = None
+
+    def stage(self, round_number: int) -> str:
+        """Return ``warm-up`` or ``quality-aware``."""
+        del round_number
+        return "warm-up" if self.estimate is None else "quality-aware"
+
+    def before_round(self, round_number: int) -> None:
+        """Estimate the annotation noise when the warm-up is over."""
+        if self.estimate is not None or round_number <= self.settings.warmup_rounds:
+            return
+        answers = self.ask_sites(ESTIMATE_QUALITY, round_number)
+        if self.abort_signal.triggered:
+            return
+        share = mean_predicted_share({site: answer.metrics for site, answer in answers.items()})
+        extra_rounds = round_number - 1 - self.settings.warmup_rounds
+        if share < self.settings.min_predicted_share and extra_rounds < self.settings.max_extra_warmup_rounds:
+            self.warning(
+                f"The warm-up model finds something in only {share:.0%} of the annotated images (expected at least "
+                f"{self.settings.min_predicted_share:.0%}), so its judgement of the annotations would be noise: one more "
+                "warm-up round."
+            )
+            return
+        self.estimate = estimate_quality(
+            {site: answer.metrics for site, answer in answers.items()},
+            seed=self.settings.seed,
+            level=self.settings.group_test_level,
+        )
+        if self.estimate.has_groups:
+            self.info(f"Drawing larger: {list(self.estimate.larger)}; smaller: {list(self.estimate.smaller)}.")
+        else:
+            self.warning(f"No groups of sites, weights by quantity: {self.estimate.reason}")
+
+    def aggregation_weights(self, round_number: int) -> LayerWeights | None:
+        """Return Eq. 7's matrix once there are groups, else None (quantity weights)."""
+        del round_number
+        if self.estimate is None or not self.estimate.has_groups:
+            return None
+        quantity = quantity_weights(self.num_samples)
+        quality = self.estimate.quality_weights(
+            quantity, balance=self.settings.balance, intra_only=self.settings.weighting == "intra"
+        )
+        coefficients = layer_coefficients(
+            len(self.blocks),
+            weight=self.settings.layer_weight,
+            power=self.settings.layer_power,
+            bias=self.settings.layer_bias,
+        )
+        return layer_weights(quality, quantity, self.blocks, coefficients)
+
+    def method_state(self) -> dict[str, Any]:
+        """Return the estimate as plain values."""
+        return {"estimate": None if self.estimate is None else self.estimate.to_dict()}
+
+    def restore_method_state(self, state: Mapping[str, Any]) -> None:
+        """Take the estimate back."""
+        estimate = state["estimate"]
+        self.estimate = None if estimate is None else QualityEstimate.from_dict(estimate)
+
+    def describe(self) -> dict[str, Any]:
+        """Return groups, strengths, quality weights and the matrix."""
+        if self.estimate is None:
+            return {"estimate": None, "weights": None}
+        weights = self.aggregation_weights(self.state.round_number)
+        matrix = None
+        if weights is not None:
+            matrix = {"sites": weights.sites, "blocks": weights.blocks, "values": weights.values.tolist()}
+        return {"estimate": self.estimate.to_dict(), "weights": matrix}
+
+
+def mean_predicted_share(answers: Mapping[str, Mapping[str, Any]]) -> float:
+    """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers."""
+    shares = [float(answer["predicted_share"]) for answer in answers.values() if "predicted_share" in answer]
+    return sum(shares) / len(shares) if shares else 0.0

@@ -1,0 +1,281 @@
+"""The course of rounds that every method shares; by itself it is federated averaging."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from nvflare.apis.analytix import AnalyticsDataType
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
+from nvflare.app_common.workflows.model_controller import ModelController
+
+from ..evaluation import pool_site_scores
+from ..networks import assign_blocks, layer_blocks
+from ..outbound import TRAIN, VALIDATE
+from ..run_state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, write_records
+from ..server_test import ServerTest
+from ..settings import FedAvgSettings, read_settings
+from ..summary import write_summary
+from ..weighting import LayerWeights
+from .messages import REFUSAL_HEADER
+
+
+class RunFailedError(RuntimeError):
+    """The run cannot go on; the text says why."""
+
+
+class FedAvgController(ModelController):  # type: ignore[misc]
+    """Federated averaging, and the frame of the other methods.
+
+    Contract with the sites: the task ``train`` carries the global model and the round; the result is the trained state
+    dict with ``num_samples``, ``num_excluded``, ``train_loss`` and ``embedded_data`` in its meta. A result is checked
+    before it counts; a site that fails is refused by name with the reason, and the round goes on with the others. The
+    global model is scored after every round on the server's test set where it has one, else by the sites on their own
+    validation cases (task ``validate``). After every round the state is written in one step, and a job with
+    ``resume_from`` continues from it with the same bits.
+
+    A method overrides :meth:`before_round`, :meth:`aggregation_weights` and :meth:`describe`.
+
+    Args:
+        settings: the job's settings; see :class:`fedannot.custom.settings.FedAvgSettings`.
+        persistor_id: component that holds the network and writes the model.
+        aggregator_id: a :class:`fedannot.custom.flare.aggregator.LayerwiseAggregator`.
+        task_check_period: seconds between two looks at the tasks.
+
+    Raises:
+        SettingsError: if the settings have an unknown key or a value that is not allowed.
+    """
+
+    method: ClassVar[str] = "fedavg"
+    settings_type: ClassVar[type[FedAvgSettings]] = FedAvgSettings
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        persistor_id: str = "persistor",
+        aggregator_id: str = "aggregator",
+        task_check_period: float = 0.1,
+    ) -> None:
+        # A site's error must never end the run, whatever the number of sites: what to do is decided here.
+        super().__init__(persistor_id=persistor_id, ignore_result_error=True, task_check_period=task_check_period)
+        self.settings = read_settings(self.settings_type, settings)
+        self._aggregator_id = aggregator_id
+        self.num_samples: dict[str, int] = {}
+        self._refused: dict[str, str] = {}
+        self._reports: dict[str, dict[str, Any]] = {}
+
+    # --- what a method overrides
+
+    def before_round(self, round_number: int) -> None:
+        """Do what comes before a round's training, e.g. an estimate at the sites; federated averaging does nothing."""
+
+    def aggregation_weights(self, round_number: int) -> LayerWeights | None:
+        """Return the round's (site × block) weights, or None for quantity weights from the reported sample counts."""
+        del round_number
+        return None
+
+    def stage(self, round_number: int) -> str:
+        """Return the name of the stage that a round belongs to."""
+        del round_number
+        return "federated averaging"
+
+    def method_state(self) -> dict[str, Any]:
+        """Return what the method must remember across a restart, as plain values."""
+        return {}
+
+    def restore_method_state(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`method_state` returned."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the method adds to the run's summary, as plain values."""
+        return {}
+
+    # --- the run
+
+    def run(self) -> None:
+        """Run all rounds.
+
+        Raises:
+            RunFailedError: if too many rounds in a row had no usable result, or there is no start model.
+            ResumeError: if the run to be continued does not fit the job.
+        """
+        torch.set_num_threads(self.settings.threads)
+        self._prepare()
+        failed_rounds = 0
+        for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
+            started = time.monotonic()
+            self.before_round(round_number)
+            if self.abort_signal.triggered:
+                return
+            succeeded = self._train_round(round_number)
+            if self.abort_signal.triggered:
+                return
+            failed_rounds = 0 if succeeded else failed_rounds + 1
+            self._finish_round(round_number, started)
+            if failed_rounds >= self.settings.max_failed_rounds:
+                refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(self._refused.items()))
+                raise RunFailedError(f"No usable result in {failed_rounds} rounds in a row. Last: {refusals}.")
+        self.info(f"{self.method}: finished {self.settings.rounds} rounds.")
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The network's layer blocks in forward order."""
+        return self._blocks
+
+    @property
+    def run_folder(self) -> Path:
+        """The folder of the run at the server."""
+        return Path(self.get_run_dir())
+
+    def ask_sites(self, task: str, round_number: int) -> dict[str, FLModel]:
+        """Send the global model with a task that answers with metrics, and return the answers by site.
+
+        Sites that fail, answer twice or answer for another round are left out, with a warning by name.
+        """
+        answers: dict[str, FLModel] = {}
+
+        def receive(answer: FLModel) -> bool:
+            site = answer.meta["client_name"]
+            if answer.current_round != round_number or not answer.metrics or site in answers:
+                self._refuse(site, f"its answer to {task!r} is of round {answer.current_round}, empty or a second one")
+                return False
+            answers[site] = answer
+            return True
+
+        self._send(task, round_number, receive)
+        return dict(sorted(answers.items()))
+
+    def _prepare(self) -> None:
+        initial = self.load_model()
+        if initial is None or not initial.params:
+            raise RunFailedError("The persistor gave no start model.")
+        settings = self.settings.model_dump(mode="json")
+        self.state = RunState(self.method, settings, 0, dict(initial.params))
+        network = self.persistor.model
+        self._blocks = layer_blocks(network, self.settings.blocks)
+        self._block_of = assign_blocks(self.state.params, self._blocks)
+        self._aggregator = self.get_component(self._aggregator_id)
+        self._server_test = ServerTest(network, self.settings, Path(self.get_run_dir()), self._site_config_folder())
+        if self.settings.resume_from:
+            self._resume(settings)
+        write_records(self.run_folder / METRICS_FILE, self.state.history)
+
+    def _resume(self, settings: dict[str, Any]) -> None:
+        earlier = RunState.load(Path(self.settings.resume_from))
+        earlier.check_continues(self.method, settings)
+        earlier.settings = settings
+        self.state = earlier
+        self.num_samples = dict(earlier.method_state["num_samples"])
+        self.restore_method_state(earlier.method_state)
+        self.info(f"Continuing after round {earlier.round_number} of {self.settings.resume_from}.")
+
+    def _site_config_folder(self) -> Path:
+        return Path(self.engine.get_workspace().get_site_config_dir())
+
+    def _train_round(self, round_number: int) -> bool:
+        self._refused, self._reports = {}, {}
+        weights = self.aggregation_weights(round_number)
+        self._aggregator.start_round(round_number, self.state.params, self._block_of, weights)
+        self._send(TRAIN, round_number, self._receive_model)
+        if not self._reports:
+            self.error(f"Round {round_number}: no usable result; the global model stays as it is.")
+            return False
+        self.state.params = self._aggregator.aggregate_model().params
+        return True
+
+    def _receive_model(self, result: FLModel) -> bool:
+        site = result.meta["client_name"]
+        reason = self._aggregator.refuse_or_accept(result)
+        if result.meta.get("num_samples"):
+            self.num_samples[site] = int(result.meta["num_samples"])
+        if reason is not None:
+            self._refuse(site, reason)
+            return False
+        self._reports[site] = {
+            key: result.meta.get(key) for key in ("num_samples", "num_excluded", "train_loss", "embedded_data")
+        }
+        return True
+
+    def _send(self, task: str, round_number: int, receive: Any) -> None:
+        """Send the global model to all sites and return when every site answered, failed or ran out of time."""
+        answered: set[str] = set()
+
+        def receive_and_note(result: FLModel) -> bool:
+            answered.add(result.meta["client_name"])
+            return bool(receive(result))
+
+        targets = sorted(client.name for client in self.engine.get_clients())
+        model = FLModel(
+            params=self.state.params,
+            params_type=ParamsType.FULL,
+            current_round=round_number,
+            total_rounds=self.settings.rounds,
+        )
+        self.broadcast_model(
+            model,
+            task_name=task,
+            targets=targets,
+            min_responses=len(targets),
+            timeout=self.settings.task_timeout,
+            blocking=False,
+            callback=receive_and_note,
+        )
+        while self.get_num_standing_tasks() and not self.abort_signal.triggered:
+            time.sleep(self._task_check_period)
+        for site in targets:
+            if site not in answered and site not in self._refused and not self.abort_signal.triggered:
+                self._refuse(site, f"no answer to {task!r} within {self.settings.task_timeout} s")
+
+    def _accept_train_result(
+        self, client_name: str, result: Shareable, fl_ctx: FLContext, is_unknown_task: bool = False
+    ) -> bool:
+        """Note by name the sites whose executor or filter failed; the base class then drops the result."""
+        accepted = bool(super()._accept_train_result(client_name, result, fl_ctx, is_unknown_task))
+        if not accepted and not is_unknown_task:
+            self._refuse(client_name, str(result.get_header(REFUSAL_HEADER, result.get_return_code())))
+        return accepted
+
+    def _refuse(self, site: str, reason: str) -> None:
+        self._refused.setdefault(site, reason)
+        self.warning(f"Refused {site}: {reason}.")
+
+    def _finish_round(self, round_number: int, started: float) -> None:
+        record: dict[str, Any] = {"round": round_number, "stage": self.stage(round_number)}
+        record |= self._score(round_number)
+        record["sites"] = dict(sorted(self._reports.items()))
+        record["refused"] = dict(sorted(self._refused.items()))
+        record["seconds"] = round(time.monotonic() - started, 3)
+        self.state.round_number = round_number
+        self.state.method_state = {"num_samples": dict(self.num_samples), **self.method_state()}
+        self.state.history.append(record)
+        self.state.save(self.run_folder / STATE_FILE)
+        self.save_model(FLModel(params=self.state.params, params_type=ParamsType.FULL, meta={}))
+        append_record(self.run_folder / METRICS_FILE, record)
+        write_summary(self.run_folder / SUMMARY_FILE, self.state, self.describe())
+        self._log_scalars(record)
+
+    def _score(self, round_number: int) -> dict[str, Any]:
+        sites_are_embedded = bool(self._reports) and all(report["embedded_data"] for report in self._reports.values())
+        if (scores := self._server_test.score(self.state.params, sites_are_embedded)) is not None:
+            return scores
+        if round_number < self.settings.rounds and round_number % self.settings.validate_every:
+            return {"evaluated_on": None, "dice": None, "hd95": None}
+        return pool_site_scores(
+            {site: answer.metrics for site, answer in self.ask_sites(VALIDATE, round_number).items()}
+        )
+
+    def _log_scalars(self, record: Mapping[str, Any]) -> None:
+        scalars = {"dice": record["dice"], "hd95": record["hd95"], "accepted_sites": len(record["sites"])}
+        scalars |= {f"train_loss/{site}": report["train_loss"] for site, report in record["sites"].items()}
+        for tag, value in scalars.items():
+            if value is not None:
+                dxo = create_analytic_dxo(
+                    tag=tag, value=float(value), data_type=AnalyticsDataType.SCALAR, global_step=record["round"]
+                )
+                with self.engine.new_context() as fl_ctx:
+                    send_analytic_dxo(self, dxo=dxo, fl_ctx=fl_ctx)
+        self.info(f"Round {record['round']}/{self.settings.rounds} ({record['stage']}): dice {record['dice']}")

@@ -1,0 +1,96 @@
+"""What a run leaves behind after every round: the state that a restart needs, and the rounds' metrics."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+STATE_FILE = "fedannot_state.pt"
+METRICS_FILE = "metrics.jsonl"
+SUMMARY_FILE = "summary.json"
+
+
+class ResumeError(ValueError):
+    """A run cannot be continued from the given state."""
+
+
+@dataclass
+class RunState:
+    """State of a run after a finished round; everything random is derived from the seed and the round.
+
+    Attributes:
+        method: the method's name.
+        settings: the job's settings.
+        round_number: the last finished round, 0 before the first.
+        params: the global model after that round.
+        method_state: what the method remembers beside the model (numbers of samples, estimates, groups).
+        history: one record per round, as in the metrics file.
+    """
+
+    method: str
+    settings: dict[str, Any]
+    round_number: int
+    params: dict[str, torch.Tensor]
+    method_state: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write the state in one step: after a crash the file holds this state or the one before."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with temporary.open("wb") as file:
+            torch.save(asdict(self), file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> "RunState":
+        """Read a state.
+
+        Raises:
+            ResumeError: if the file is absent or is not a run's state.
+        """
+        try:
+            return cls(**torch.load(path, map_location="cpu", weights_only=True))
+        except FileNotFoundError as error:
+            raise ResumeError(f"Expected the state of an earlier run at {path}, but there is no such file.") from error
+        except Exception as error:
+            raise ResumeError(f"{path} is not the state of a run ({type(error).__name__}: {error}).") from error
+
+    def check_continues(self, method: str, settings: Mapping[str, Any]) -> None:
+        """Check that a job with these settings may continue this run; only the number of rounds may differ.
+
+        Raises:
+            ResumeError: if another method or other settings made the state.
+        """
+        if method != self.method:
+            raise ResumeError(f"The state is of a run of {self.method!r}, but the job is {method!r}.")
+        ignored = {"rounds", "resume_from", "task_timeout", "data"}
+        differing = sorted(
+            key for key in (set(settings) | set(self.settings)) - ignored if settings.get(key) != self.settings.get(key)
+        )
+        if differing:
+            found = ", ".join(f"{key}={settings.get(key)!r} instead of {self.settings.get(key)!r}" for key in differing)
+            raise ResumeError(f"The state was made with other settings: now {found}.")
+
+
+def append_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Append one record to a JSON-lines file."""
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write a JSON-lines file anew, in one step."""
+    write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text)
+    temporary.replace(path)

@@ -1,0 +1,64 @@
+"""The server's view of the global model: its scores on a clean test set, where the server has one."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .data.location import locate_test_data
+from .data.site_data import SiteData, load_site_data
+from .local_training import preferred_device
+from .settings import FedAvgSettings
+
+
+class ServerTest:
+    """Scores a model on the server's test set; in a hospital federation there is none, and no score.
+
+    Args:
+        network: the network to score with; a copy is used.
+        settings: the job's settings.
+        run_folder: where the prepared images, and an embedded test set, are kept.
+        config_folder: the server's own configuration folder, which may hold a ``data.yaml``.
+    """
+
+    def __init__(self, network: nn.Module, settings: FedAvgSettings, run_folder: Path, config_folder: Path) -> None:
+        self._network = copy.deepcopy(network).to(preferred_device())
+        self._settings = settings
+        self._run_folder = run_folder
+        self._config_folder = config_folder
+        self._data: SiteData | None = None
+        self._looked_for_embedded: bool | None = None
+
+    def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> dict[str, Any] | None:
+        """Return the scores as plain values, or None if the server has no test set.
+
+        Args:
+            params: the global model.
+            sites_are_embedded: the sites run on the embedded phantom, so that its test set says something.
+        """
+        data = self._test_data(sites_are_embedded)
+        if data is None:
+            return None
+        from .evaluation import evaluate
+
+        self._network.load_state_dict(params)
+        num_classes = self._settings.network.num_classes
+        scores = evaluate(self._network, data.images, data.labels, num_classes, self._settings.training.batch_size)
+        return {
+            "evaluated_on": "test",
+            "dice": scores.mean_dice,
+            "dice_per_class": list(scores.dice),
+            "hd95": scores.mean_hd95 if any(scores.num_cases - count for count in scores.hd95_undefined) else None,
+            "hd95_undefined": sum(scores.hd95_undefined),
+            "num_cases": scores.num_cases,
+        }
+
+    def _test_data(self, sites_are_embedded: bool) -> SiteData | None:
+        if self._looked_for_embedded != sites_are_embedded and self._data is None:
+            self._looked_for_embedded = sites_are_embedded
+            folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded)
+            if folder is not None:
+                self._data = load_site_data(folder, self._run_folder / "prepared", section="testing", site="test")
+        return self._data

@@ -1,0 +1,132 @@
+"""The settings of a job, `settings.conf` beside its configuration: typed, with ranges, and checked at both ends."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..transforms.errors import describe_validation_error
+from ..transforms.federation_noise import FederationNoise
+from .networks import FEATURES
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class SettingsError(ValueError):
+    """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed."""
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NetworkSettings(_Settings):
+    """Which network is trained; see :func:`fedannot.custom.networks.build_network`."""
+
+    in_channels: Literal[1, 3] = 1
+    num_classes: Positive = 1
+    features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
+    upsample: Literal["nontrainable", "deconv"] = "nontrainable"
+
+
+class TrainingSettings(_Settings):
+    """How a site trains in one round."""
+
+    loss: Literal["ce", "ce_dice"] = "ce"
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-3
+    batch_size: Positive = 8
+    local_epochs: Positive = 5
+
+
+class EmbeddedSettings(_Settings):
+    """The phantom federation that sites make for themselves where they have no data of their own."""
+
+    sites: Positive = 10
+    noise: str | None = None
+    exact: bool = False
+    stratified: Annotated[float, Field(ge=0, lt=1)] | None = None
+    images_per_site: Positive = 12
+    test_images: Positive = 50
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _noise_can_be_read(self) -> "EmbeddedSettings":
+        if self.noise is not None:
+            FederationNoise.parse(self.noise)
+        return self
+
+
+class FedAvgSettings(_Settings):
+    """Settings of federated averaging, and what every method shares."""
+
+    method: str = "fedavg"
+    seed: int = 0
+    rounds: Positive = 100
+    threads: Positive = 1
+    data: str = ""
+    network: NetworkSettings = NetworkSettings()
+    training: TrainingSettings = TrainingSettings()
+    embedded: EmbeddedSettings = EmbeddedSettings()
+    blocks: tuple[str, ...] = ()
+    min_sites: Positive = 1
+    task_timeout: Positive = 3600
+    max_failed_rounds: Positive = 3
+    validate_every: Positive = 5
+    resume_from: str = ""
+
+
+class FedA3ISettings(FedAvgSettings):
+    """Settings of FedA³I: federated averaging for the warm-up, then quality-aware aggregation."""
+
+    method: str = "feda3i"
+    warmup_rounds: Positive = 10
+    weighting: Literal["intra_and_inter", "intra"] = "intra_and_inter"
+    balance: Annotated[float, Field(ge=0, le=1)] = 0.5
+    layer_weight: float = 1.0
+    layer_power: Annotated[float, Field(ge=0)] = 1.0
+    layer_bias: float = 0.0
+    group_test_level: Annotated[float, Field(gt=0, le=1)] = 0.05
+    min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "FedA3ISettings":
+        if self.warmup_rounds >= self.rounds:
+            raise ValueError(
+                f"warmup_rounds must be below rounds, but got warmup_rounds={self.warmup_rounds}, rounds={self.rounds}"
+            )
+        return self
+
+
+METHOD_SETTINGS: dict[str, type[FedAvgSettings]] = {"fedavg": FedAvgSettings, "feda3i": FedA3ISettings}
+
+SettingsType = TypeVar("SettingsType", bound=FedAvgSettings)
+
+
+def read_settings(kind: type[SettingsType], values: Mapping[str, Any], source: str = "settings.conf") -> SettingsType:
+    """Check the settings of a job.
+
+    Args:
+        kind: the method's settings.
+        values: what the job's configuration holds.
+        source: the file to name in an error.
+
+    Raises:
+        SettingsError: if a key is unknown or a value not allowed.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        raise SettingsError(describe_validation_error(error, source=source, model=kind)) from error
+
+
+def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") -> FedAvgSettings:
+    """Check the settings of a job whose key ``method`` says which method it is.
+
+    Raises:
+        SettingsError: if the method is unknown, a key is unknown or a value not allowed.
+    """
+    method = values.get("method")
+    if method not in METHOD_SETTINGS:
+        raise SettingsError(f"{source}: key 'method' is {method!r}; allowed: {', '.join(sorted(METHOD_SETTINGS))}.")
+    return read_settings(METHOD_SETTINGS[method], values, source)

@@ -1,0 +1,57 @@
+"""The summary of a run, rewritten after every round: what a person or a program wants to know of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .run_state import RunState, write_text
+
+# The papers report the mean over the last rounds, since single rounds fluctuate.
+LAST_ROUNDS = 5
+
+
+def write_summary(path: Path, state: RunState, details: dict[str, Any]) -> None:
+    """Write the summary file in one step; see :func:`summarize`."""
+    write_text(path, json.dumps(summarize(state, details), indent=2) + "\n")
+
+
+def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
+    """Return method, seed, sites, the rounds' scores, their mean over the last five rounds, refusals and settings.
+
+    Args:
+        state: the run after its last finished round.
+        details: what the method adds.
+
+    Returns:
+        Plain values that JSON can hold, None where a score is undefined.
+    """
+    sites: dict[str, dict[str, Any]] = {}
+    for record in state.history:
+        for site, report in record["sites"].items():
+            sites[site] = dict(report)
+    refusals = [
+        {"round": record["round"], "site": site, "reason": reason}
+        for record in state.history
+        for site, reason in record["refused"].items()
+    ]
+    return {
+        "method": state.method,
+        "seed": state.settings["seed"],
+        "rounds_finished": state.round_number,
+        "sites": dict(sorted(sites.items())),
+        "rounds": [
+            {key: record[key] for key in ("round", "stage", "dice", "hd95", "seconds")} for record in state.history
+        ],
+        "last_rounds": {key: mean_of_last(state.history, key) for key in ("dice", "hd95")},
+        "last_round": {key: state.history[-1][key] if state.history else None for key in ("dice", "hd95")},
+        "refusals": refusals,
+        "seconds": sum(record["seconds"] for record in state.history),
+        "settings": state.settings,
+        **details,
+    }
+
+
+def mean_of_last(history: list[dict[str, Any]], key: str) -> float | None:
+    """Return the mean of a score over the last :data:`LAST_ROUNDS` records that have it, None if none has."""
+    values = [record[key] for record in history[-LAST_ROUNDS:] if record[key] is not None]
+    return sum(values) / len(values) if values else None

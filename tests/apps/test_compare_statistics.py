@@ -1,0 +1,98 @@
+"""Paired statistics of a comparison, and whether the groups are those that were drawn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from fedannot.apps.compare import groups_as_drawn, paired_statistics
+from scipy import stats
+
+
+def test_paired_statistics_by_hand():
+    found = paired_statistics([0.5, 0.25, 0.75], [0.625, 0.5, 1.125])
+    # Differences 1/8, 2/8, 3/8: mean 1/4, deviation 1/8, t = (1/4) / (1/8 / √3) = 2√3 with 2 degrees of freedom,
+    # whose two-sided p is 1 - t / √(t² + 2) = 1 - √(12/14).
+    assert found["differences"] == [0.125, 0.25, 0.375]
+    assert found["mean"] == 0.25
+    assert found["standard_deviation"] == pytest.approx(0.125)
+    assert found["p_value"] == pytest.approx(1 - math.sqrt(12 / 14))
+
+
+@pytest.mark.parametrize("num_pairs", [2, 5, 30])
+def test_p_value_is_that_of_one_sample_of_differences(num_pairs):
+    generator = np.random.default_rng(num_pairs)
+    reference, other = generator.uniform(0.5, 0.9, size=(2, num_pairs))
+    found = paired_statistics(reference.tolist(), other.tolist())
+    differences = other - reference
+    t_value = differences.mean() / (differences.std(ddof=1) / math.sqrt(num_pairs))
+    assert found["mean"] == pytest.approx(differences.mean())
+    assert found["standard_deviation"] == pytest.approx(differences.std(ddof=1))
+    assert found["p_value"] == pytest.approx(2 * stats.t.sf(abs(t_value), num_pairs - 1))
+
+
+def test_exchanging_the_methods_turns_the_sign_and_keeps_the_p_value():
+    first, second = [0.5, 0.6, 0.8], [0.7, 0.65, 0.9]
+    forward, backward = paired_statistics(first, second), paired_statistics(second, first)
+    assert forward["mean"] == pytest.approx(-backward["mean"])
+    assert forward["p_value"] == pytest.approx(backward["p_value"])
+
+
+def test_one_pair_has_neither_deviation_nor_test():
+    assert paired_statistics([0.5], [0.75]) == {
+        "differences": [0.25],
+        "mean": 0.25,
+        "standard_deviation": None,
+        "p_value": None,
+    }
+
+
+@pytest.mark.parametrize("difference", [0.0, 0.25])
+def test_equal_differences_have_no_test(difference):
+    reference = [0.5, 0.25, 0.125]
+    found = paired_statistics(reference, [value + difference for value in reference])
+    assert found["mean"] == difference
+    assert found["standard_deviation"] == 0.0
+    assert found["p_value"] is None
+
+
+def test_scores_must_be_pairs():
+    with pytest.raises(ValueError, match="zip"):
+        paired_statistics([0.5, 0.6], [0.5])
+
+
+@pytest.fixture
+def federation(tmp_path):
+    """Two sites that draw larger, one that draws smaller, one without noise and one without a manifest."""
+    noise = {
+        "site-1": {"mean": 12.0, "spread": 5.0},
+        "site-2": {"mean": 0.5, "spread": 5.0},
+        "site-3": {"mean": -8.0, "spread": 5.0},
+        "site-4": None,
+    }
+    for site, drawn in noise.items():
+        (tmp_path / site).mkdir()
+        (tmp_path / site / "manifest.json").write_text(json.dumps({"seed": 0, "noise": drawn}))
+    (tmp_path / "site-5").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ({"site-1": "larger", "site-2": "larger", "site-3": "smaller"}, True),
+        ({"site-1": "larger", "site-2": "smaller", "site-3": "smaller"}, False),
+        ({"site-1": "smaller", "site-2": "smaller", "site-3": "larger"}, False),
+        ({"site-1": "larger", "site-3": "smaller", "site-4": "larger", "site-5": "smaller"}, True),
+        ({"site-1": None, "site-2": None, "site-3": None}, None),
+        ({"site-4": "larger", "site-5": "smaller"}, None),
+        ({"site-9": "larger"}, None),
+        ({}, None),
+    ],
+)
+def test_groups_are_compared_with_the_sign_of_the_drawn_noise(federation, groups, expected):
+    assert groups_as_drawn(groups, federation) is expected
+
+
+def test_data_without_a_federation_folder_tell_nothing(tmp_path):
+    assert groups_as_drawn({"site-1": "larger"}, tmp_path / "nowhere") is None

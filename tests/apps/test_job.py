@@ -1,0 +1,215 @@
+"""Job folders: what is read from one, and a copy with other settings, as NVFlare will parse it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from fedannot.apps.job import Job, JobError, parse_override, setting_keys
+from fedannot.custom.settings import SettingsError
+from pyhocon import ConfigFactory
+
+JOBS = Path(__file__).parents[2] / "jobs"
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    monkeypatch.delenv("FEDANNOT_RESUME", raising=False)
+    shutil.copytree(JOBS / "fedaaai", tmp_path / "fedaaai")
+    return Job.open(tmp_path / "fedaaai")
+
+
+def parsed(file):
+    return ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
+
+
+def both_sides(job):
+    """The settings as the server's controller and the sites' executor get them."""
+    server, client = parsed(job.server_config), parsed(job.client_config)
+    return [server["workflows"][0]["args"]["settings"], client["executors"][0]["executor"]["args"]["settings"]]
+
+
+def value_at(settings, key):
+    for part in key.split("."):
+        settings = settings[part]
+    return settings
+
+
+def test_job_says_what_its_folder_holds(job):
+    assert job.name == "fedaaai"
+    assert job.sites == tuple(f"site-{number}" for number in range(1, 9))
+    assert job.app == job.folder / "app"
+    assert job.settings().method == "feda3i"
+    for file in (job.server_config, job.client_config, job.settings_file):
+        assert file.is_file()
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent for path in JOBS.glob("*/meta.json")), ids=lambda path: path.name)
+def test_every_job_of_the_project_can_be_opened(folder):
+    assert Job.open(folder).name == folder.name
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rounds", 21),
+        ("seed", 7),
+        ("training.batch_size", 2),
+        ("training.learning_rate", 1e-4),
+        ("training.loss", "ce_dice"),
+        ("network.features", [8, 8, 8, 8, 8, 8]),
+        ("embedded.exact", False),
+        ("embedded.stratified", None),
+        ("embedded.noise", "M(20,-20,10,0.75)"),
+        ("data", "/a folder/with 'quotes', \"both\" kinds, ${braces} # and, commas"),
+        ("blocks", ["conv_0", "down_1"]),
+    ],
+)
+def test_override_reaches_the_server_and_the_sites(job, tmp_path, key, value):
+    copied = job.copy_with({key: value}, tmp_path / "copy")
+    assert copied.folder == tmp_path / "copy"
+    for settings in both_sides(copied):
+        assert value_at(settings, key) == value
+    found = value_at(copied.settings().model_dump(), key)
+    assert (list(found) if isinstance(found, tuple) else found) == value
+
+
+def test_what_is_not_overridden_stays(job, tmp_path):
+    copied = job.copy_with({"training.batch_size": 2, "rounds": 21}, tmp_path / "copy")
+    expected = job.settings().model_dump()
+    expected["rounds"] = 21
+    expected["training"]["batch_size"] = 2
+    assert copied.settings().model_dump() == expected
+    assert copied.name == job.name
+    assert job.settings().rounds == 9
+
+
+def test_the_start_weights_follow_the_overrides(job, tmp_path):
+    copied = job.copy_with({"seed": 7, "network.num_classes": 3}, tmp_path / "copy")
+    (persistor,) = (part for part in parsed(copied.server_config)["components"] if part["id"] == "persistor")
+    assert persistor["args"]["model"]["args"]["seed"] == 7
+    assert persistor["args"]["model"]["args"]["num_classes"] == 3
+
+
+def test_copy_of_a_copy_takes_the_last_value(job, tmp_path):
+    first = job.copy_with({"rounds": 21}, tmp_path / "first")
+    second = first.copy_with({"rounds": 22}, tmp_path / "second")
+    assert [settings["rounds"] for settings in both_sides(second)] == [22, 22]
+
+
+def test_copy_without_overrides_is_the_same_job(job, tmp_path):
+    copied = job.copy_with({}, tmp_path / "copy")
+    names = sorted(file.relative_to(job.folder) for file in job.folder.rglob("*") if file.is_file())
+    assert names == sorted(file.relative_to(copied.folder) for file in copied.folder.rglob("*") if file.is_file())
+    assert all((job.folder / name).read_bytes() == (copied.folder / name).read_bytes() for name in names)
+
+
+def test_overridden_resume_file_is_not_undone_by_the_environment(job, tmp_path, monkeypatch):
+    copied = job.copy_with({"resume_from": "/runs/a.pt"}, tmp_path / "copy")
+    monkeypatch.setenv("FEDANNOT_RESUME", "/runs/b.pt")
+    assert [settings["resume_from"] for settings in both_sides(copied)] == ["/runs/a.pt", "/runs/a.pt"]
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [("training.batchsize", "training.batch_size"), ("round", "rounds"), ("learning_rate", "training.learning_rate")],
+)
+def test_unknown_key_is_answered_with_the_nearest(job, tmp_path, key, nearest):
+    with pytest.raises(SettingsError) as caught:
+        job.copy_with({key: 8}, tmp_path / "copy")
+    text = str(caught.value)
+    assert text.startswith(f"{job.settings_file}: no setting {key!r}; did you mean {nearest!r}? Known: ")
+    assert "embedded.noise" in text
+    assert not (tmp_path / "copy").exists()
+
+
+def test_group_of_settings_is_no_setting(job, tmp_path):
+    with pytest.raises(SettingsError, match="no setting 'training'"):
+        job.copy_with({"training": {"batch_size": 1}}, tmp_path / "copy")
+
+
+def test_value_that_is_not_allowed_is_refused(job, tmp_path):
+    with pytest.raises(
+        SettingsError, match=r"settings\.conf: key 'training\.batch_size' is 0: .*greater than or equal to 1"
+    ):
+        job.copy_with({"training.batch_size": 0}, tmp_path / "copy")
+
+
+def test_folder_that_is_no_job_is_named(tmp_path):
+    with pytest.raises(JobError) as caught:
+        Job.open(tmp_path / "nothing")
+    assert str(caught.value) == f"Expected a job folder with a meta.json, but {tmp_path / 'nothing'} has none."
+
+
+@pytest.mark.parametrize("name", ["config_fed_server.conf", "config_fed_client.conf", "settings.conf"])
+def test_missing_file_is_named(job, name):
+    file = job.folder / "app" / "config" / name
+    file.unlink()
+    with pytest.raises(JobError) as caught:
+        Job.open(job.folder)
+    assert str(caught.value) == f"Expected the file {file}, but it does not exist."
+
+
+def test_several_apps_are_refused(job):
+    meta = {"name": "two", "deploy_map": {"app": ["server"], "other": ["site-1"]}}
+    (job.folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(JobError, match=r"Expected one app in .*meta\.json, but found \['app', 'other'\]\."):
+        Job.open(job.folder)
+
+
+def test_broken_meta_is_named(job):
+    (job.folder / "meta.json").write_text("{")
+    with pytest.raises(JobError, match=r"meta\.json is not JSON: "):
+        Job.open(job.folder)
+
+
+def test_wrong_settings_are_found_when_a_job_is_opened(job):
+    with job.settings_file.open("a") as file:
+        file.write("\nsettings.warmup = 3\n")
+    with pytest.raises(SettingsError, match=r"settings\.conf: unknown key 'warmup' = 3; did you mean 'warmup_rounds'"):
+        Job.open(job.folder)
+
+
+def test_keys_of_nested_settings_are_dotted():
+    assert setting_keys({"a": 1, "b": {"c": None, "d": {"e": [1]}}, "f": ()}) == ["a", "b.c", "b.d.e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("rounds=20", "rounds", 20),
+        ("training.learning_rate=0.001", "training.learning_rate", 0.001),
+        ("embedded.exact=true", "embedded.exact", True),
+        ("embedded.exact=false", "embedded.exact", False),
+        ("network.features=[8, 8,16,16,16,8]", "network.features", [8, 8, 16, 16, 16, 8]),
+        ("blocks=[conv_0,down_1]", "blocks", ["conv_0", "down_1"]),
+        ("embedded.noise=M(25,-25,10,0.2)", "embedded.noise", "M(25,-25,10,0.2)"),
+        ("embedded.noise=null", "embedded.noise", None),
+        ("data=/a/b=c", "data", "/a/b=c"),
+        ("training.loss=ce_dice", "training.loss", "ce_dice"),
+        (" rounds =20", "rounds", 20),
+    ],
+)
+def test_override_is_read_from_its_text(text, key, value):
+    assert parse_override(text) == (key, value)
+    assert type(parse_override(text)[1]) is type(value)
+
+
+@pytest.mark.parametrize("text", ["rounds", "=20", ""])
+def test_text_that_is_no_override_is_named(text):
+    with pytest.raises(SettingsError) as caught:
+        parse_override(text)
+    assert str(caught.value) == f"Expected a setting as key=value, but got {text!r}."
+
+
+@pytest.mark.parametrize("text", ["1e-4", "1E-4", "0.0001", "1.0e-4"])
+def test_numbers_in_every_notation_arrive_as_numbers(job, tmp_path, text):
+    key, value = parse_override(f"training.learning_rate={text}")
+    assert job.copy_with({key: value}, tmp_path / "copy").settings().training.learning_rate == 1e-4
+
+
+def test_override_from_the_command_line_reaches_both_sides(job, tmp_path):
+    overrides = dict(map(parse_override, ["embedded.noise=M(20,-20,10,0.5)", "training.batch_size=2"]))
+    for settings in both_sides(job.copy_with(overrides, tmp_path / "copy")):
+        assert settings["embedded"]["noise"] == "M(20,-20,10,0.5)"
+        assert settings["training"]["batch_size"] == 2

@@ -1,0 +1,154 @@
+"""The aggregator as NVFlare's controller uses it: what it accepts, what it refuses and why, and the average."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from fedannot.custom.flare.aggregator import LayerwiseAggregator
+from fedannot.custom.weighting import LayerWeights
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
+
+BLOCK_OF = {"stem.weight": "stem", "head.weight": "head", "head.counter": "head"}
+
+
+def state(value, counter=0):
+    return {
+        "stem.weight": torch.full((2, 2), float(value)),
+        "head.weight": torch.full((3,), 10.0 * value),
+        "head.counter": torch.tensor(counter),
+    }
+
+
+def result(site, value=1.0, num_samples=10, round_number=2, **changes):
+    values = {
+        "params": state(value, counter=num_samples),
+        "params_type": ParamsType.FULL,
+        "current_round": round_number,
+        "meta": {"client_name": site, "num_samples": num_samples},
+    }
+    return FLModel(**(values | changes))
+
+
+def weights_of(**rows):
+    sites = tuple(sorted(rows))
+    return LayerWeights(sites, ("stem", "head"), np.array([rows[site] for site in sites]))
+
+
+def opened(weights=None):
+    aggregator = LayerwiseAggregator()
+    aggregator.start_round(2, state(0.0), BLOCK_OF, weights)
+    return aggregator
+
+
+def test_without_a_matrix_sites_count_by_their_numbers_of_samples():
+    aggregator = opened()
+    for site, value, num_samples in (("a", 1.0, 10), ("b", 2.0, 30), ("c", 6.0, 20)):
+        assert aggregator.refuse_or_accept(result(site, value, num_samples)) is None
+    model = aggregator.aggregate_model()
+    # (10·1 + 30·2 + 20·6) / 60 = 190/60
+    torch.testing.assert_close(model.params["stem.weight"], torch.full((2, 2), 190 / 60), rtol=1e-7, atol=0)
+    torch.testing.assert_close(model.params["head.weight"], torch.full((3,), 1900 / 60), rtol=1e-7, atol=0)
+    assert model.params["head.counter"].item() == 30  # of the site with most samples
+    assert model.params_type == ParamsType.FULL
+
+
+def test_a_matrix_weighs_every_block_by_itself_whatever_the_numbers_of_samples():
+    aggregator = opened(weights_of(a=[0.25, 1.0], b=[0.75, 0.0]))
+    aggregator.accept_model(result("b", 2.0, num_samples=1))
+    aggregator.accept_model(result("a", 1.0, num_samples=99))
+    params = aggregator.aggregate_model().params
+    assert params["stem.weight"].unique().tolist() == [1.75]
+    assert params["head.weight"].unique().tolist() == [10.0]
+
+
+def test_the_others_weights_are_renormalised_where_a_site_is_missing():
+    aggregator = opened(weights_of(a=[0.2, 0.5], b=[0.3, 0.5], c=[0.5, 0.0]))
+    aggregator.accept_model(result("a", 1.0))
+    aggregator.accept_model(result("b", 2.0))
+    params = aggregator.aggregate_model().params
+    assert params["stem.weight"][0, 0].item() == pytest.approx((0.2 * 1 + 0.3 * 2) / 0.5)
+    assert params["head.weight"][0].item() == pytest.approx(15.0)
+
+
+@pytest.mark.parametrize(
+    ("late", "reason"),
+    [
+        (result("b", round_number=1), "it is of round 1, expected 2"),
+        (result("b", current_round=None), "it is of round None, expected 2"),
+        (result("a"), "it is a second result for this round"),
+        (result("z"), "the site joined after this round's weights were made; it counts from the next round on"),
+        (result("b", num_samples=0), "its number of samples is 0, expected 1 to 16384"),
+        (result("b", num_samples=-3), "its number of samples is -3, expected 1 to 16384"),
+        (result("b", num_samples=16385), "its number of samples is 16385, expected 1 to 16384"),
+        (result("b", num_samples=2.0), "its number of samples is 2.0, expected 1 to 16384"),
+        (result("b", meta={"client_name": "b"}), "its number of samples is None, expected 1 to 16384"),
+        (result("b", params={}), "it has no model"),
+        (result("b", params={"stem.weight": torch.zeros(2, 2)}), "2 missing entries, e.g. 'head.counter'"),
+        (
+            result("b", params=state(1.0) | {"head.weight": torch.zeros(4)}),
+            "'head.weight' has shape (4,), expected (3,)",
+        ),
+        (result("b", value=float("nan")), "'stem.weight' has values that are not finite"),
+    ],
+)
+def test_result_that_cannot_be_used_is_refused_with_the_reason_and_changes_nothing(late, reason):
+    aggregator = opened(weights_of(a=[0.5, 0.5], b=[0.5, 0.5]))
+    aggregator.accept_model(result("a", 3.0))
+    assert aggregator.refuse_or_accept(late) == reason
+    with pytest.raises(ValueError, match=f"^The result of {late.meta['client_name']} is refused: ") as caught:
+        aggregator.accept_model(late)
+    assert str(caught.value).endswith(f"is refused: {reason}.")
+    params = aggregator.aggregate_model().params
+    assert params["stem.weight"].unique().tolist() == [3.0]
+
+
+def test_refused_site_may_answer_again():
+    aggregator = opened()
+    assert aggregator.refuse_or_accept(result("a", float("inf"))) is not None
+    assert aggregator.refuse_or_accept(result("a", 2.0)) is None
+
+
+def test_without_a_matrix_a_new_site_counts_at_once():
+    assert opened().refuse_or_accept(result("new")) is None
+
+
+def test_between_rounds_everything_is_refused():
+    aggregator = LayerwiseAggregator()
+    assert aggregator.refuse_or_accept(result("a")) == "no round is open"
+    aggregator.start_round(2, state(0.0), BLOCK_OF, None)
+    aggregator.accept_model(result("a", 4.0))
+    aggregator.aggregate_model()
+    assert aggregator.refuse_or_accept(result("b")) == "no round is open"
+
+
+def test_reset_and_a_new_round_forget_what_was_added():
+    aggregator = opened()
+    aggregator.accept_model(result("a", 100.0))
+    aggregator.reset_stats()
+    assert aggregator.refuse_or_accept(result("b")) == "no round is open"
+    aggregator.start_round(3, state(0.0), BLOCK_OF, None)
+    aggregator.accept_model(result("a", 2.0, round_number=3))
+    assert aggregator.aggregate_model().params["stem.weight"].unique().tolist() == [2.0]
+
+
+def test_round_without_results_has_no_average():
+    with pytest.raises(ValueError, match="none was added"):
+        opened().aggregate_model()
+
+
+def test_results_of_many_threads_give_the_bits_of_one():
+    generator = np.random.default_rng(0)
+    results = [result(f"site-{n}", float(generator.normal()), int(generator.integers(1, 50))) for n in range(24)]
+    aggregator = opened()
+    for model in results:
+        aggregator.accept_model(model)
+    expected = aggregator.aggregate_model().params
+    aggregator.start_round(2, state(0.0), BLOCK_OF, None)
+    threads = [threading.Thread(target=aggregator.accept_model, args=(model,)) for model in reversed(results)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = aggregator.aggregate_model().params
+    assert all(torch.equal(found[name], expected[name]) for name in expected)

@@ -1,0 +1,93 @@
+"""The filter at a site's exit, on the messages that the executors send."""
+
+import pytest
+import torch
+from fedannot.custom.flare.outbound_filter import OutboundFilter
+from fedannot.custom.outbound import OutboundError
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+
+META = {"num_samples": 8, "num_excluded": 0, "embedded_data": True, "train_loss": 0.5}
+ESTIMATE = {
+    "num_samples": 8,
+    "num_estimated": [8],
+    "inner_difficulty": [0.5],
+    "outer_difficulty": [1.5],
+    "predicted_share": 1.0,
+}
+
+
+def sent(task, dxo_or_reply):
+    context = FLContext()
+    context.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
+    shareable = dxo_or_reply if isinstance(dxo_or_reply, Shareable) else dxo_or_reply.to_shareable()
+    return shareable, OutboundFilter().process(shareable, context)
+
+
+def model(**meta):
+    return DXO(DataKind.WEIGHTS, data={"w": torch.ones(2)}, meta=META | meta)
+
+
+def test_trained_model_passes_unchanged():
+    shareable, passed = sent("train", model())
+    assert passed is shareable
+    dxo = from_shareable(passed)
+    assert torch.equal(dxo.data["w"], torch.ones(2))
+    assert dxo.meta == META
+
+
+def test_fields_of_the_framework_pass():
+    sent("train", model(params_type="FULL"))
+
+
+@pytest.mark.parametrize(
+    ("task", "data"),
+    [
+        ("estimate_quality", ESTIMATE),
+        ("validate", {"num_samples": 3, "dice": [0.5], "hd95": [float("nan")], "num_defined": [1]}),
+        ("validate", {"num_samples": 1}),
+    ],
+)
+def test_metrics_pass(task, data):
+    shareable, passed = sent(task, DXO(DataKind.METRICS, data=data))
+    assert passed is shareable
+
+
+@pytest.mark.parametrize(
+    ("task", "dxo", "message"),
+    [
+        ("train", model(file_names=["a.png"]), r"Task 'train' may not send \['file_names'\]"),
+        ("train", model(num_samples=2), r"'train_loss' is a mean over 2 cases; at least 3 are needed"),
+        ("train", DXO(DataKind.WEIGHTS, data={"w": [1.0]}, meta=META), r"field 'params' must be a model, but is dict"),
+        (
+            "estimate_quality",
+            DXO(DataKind.METRICS, data=ESTIMATE | {"inner_per_case": [0.1]}),
+            r"Task 'estimate_quality' may not send \['inner_per_case'\]",
+        ),
+        (
+            "validate",
+            DXO(DataKind.METRICS, data={"num_samples": 3}, meta={"site_note": "x"}),
+            r"Task 'validate' may not send \['site_note'\]",
+        ),
+        ("validate", DXO(DataKind.WEIGHTS, data={"w": torch.ones(1)}), r"Task 'validate' may not send \['params'\]"),
+        ("dump", DXO(DataKind.METRICS, data={"num_samples": 3}), r"Task 'dump' may not send \['num_samples'\]"),
+    ],
+)
+def test_what_is_not_registered_is_held_back(task, dxo, message):
+    with pytest.raises(OutboundError, match=message):
+        sent(task, dxo)
+
+
+@pytest.mark.parametrize("kind", [DataKind.WEIGHT_DIFF, DataKind.STATISTICS, DataKind.COLLECTION])
+def test_data_of_another_kind_are_held_back(kind):
+    with pytest.raises(OutboundError, match=rf"Task 'train' may not send data of kind '{kind}'\."):
+        sent("train", DXO(kind, data={"w": torch.ones(1)}, meta=META))
+
+
+@pytest.mark.parametrize("code", [ReturnCode.EXECUTION_EXCEPTION, ReturnCode.TASK_ABORTED, ReturnCode.TASK_UNKNOWN])
+def test_replies_without_a_result_pass(code):
+    reply, passed = sent("train", make_reply(code))
+    assert passed is reply
+    assert passed.get_return_code() == code

@@ -1,0 +1,214 @@
+"""Local training against Adam worked out by hand, a plain loop, and closed forms of the losses."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from fedannot.custom.local_training import TrainingStopped, build_loss, preferred_device, train_locally
+from fedannot.custom.networks import build_network
+from fedannot.custom.settings import TrainingSettings
+from torch import nn
+
+torch.set_num_threads(1)
+
+FROZEN = 1e-30  # a learning rate that changes no bit of weights of usual size
+
+
+def make_data(num=10, side=16, num_classes=1, channels=1, seed=0, spatial_dims=2):
+    generator = np.random.default_rng(seed)
+    images = generator.normal(size=(num, channels, *[side] * spatial_dims)).astype(np.float32)
+    labels = generator.integers(0, num_classes + 1, size=(num, *[side] * spatial_dims))
+    return torch.from_numpy(images), torch.from_numpy(labels)
+
+
+def make_network(seed=0, num_classes=1):
+    return build_network(features=(2, 2, 4, 4, 4, 2), num_classes=num_classes, seed=seed)
+
+
+def pixel_classifier(seed=0, channels=1, num_classes=1):
+    torch.manual_seed(seed)
+    return nn.Conv2d(channels, num_classes + 1, 1)
+
+
+def cross_entropy_gradient(weight, bias, images, labels):
+    """Loss and gradient of the mean cross entropy of a 1×1 convolution, in float64 NumPy: (softmax - one-hot) xᵀ."""
+    pixels = images.numpy().astype(np.float64).transpose(0, 2, 3, 1).reshape(-1, images.shape[1])
+    targets = np.eye(weight.shape[0])[labels.numpy().reshape(-1)]
+    logits = pixels @ weight.T + bias
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities = shifted / shifted.sum(axis=1, keepdims=True)
+    difference = (probabilities - targets) / len(pixels)
+    loss = -np.log((probabilities * targets).sum(axis=1)).mean()
+    return loss, difference.T @ pixels, difference.sum(axis=0)
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_full_batch_training_is_adam_worked_out_by_hand(epochs):
+    images, labels = make_data(num=4, side=5, channels=2, num_classes=2)
+    network = pixel_classifier(channels=2, num_classes=2)
+    values = [p.detach().numpy().astype(np.float64) for p in (network.weight.flatten(1), network.bias)]
+    first, second = ([np.zeros_like(value) for value in values] for _ in range(2))
+    losses = []
+    for step in range(1, epochs + 1):
+        loss, *gradients = cross_entropy_gradient(*values, images, labels)
+        losses.append(loss)
+        for index, gradient in enumerate(gradients):
+            first[index] = 0.9 * first[index] + 0.1 * gradient
+            second[index] = 0.99 * second[index] + 0.01 * gradient**2
+            corrected = first[index] / (1 - 0.9**step), second[index] / (1 - 0.99**step)
+            values[index] = values[index] - 0.05 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
+    settings = TrainingSettings(learning_rate=0.05, batch_size=8, local_epochs=epochs)
+    outcome = train_locally(network, images, labels, settings, seed=0)
+    np.testing.assert_allclose(network.weight.detach().flatten(1).numpy(), values[0], atol=1e-5)
+    np.testing.assert_allclose(network.bias.detach().numpy(), values[1], atol=1e-5)
+    assert outcome.mean_loss == pytest.approx(np.mean(losses), rel=1e-5)
+    assert outcome.steps == epochs
+
+
+@pytest.mark.parametrize("loss", ["ce", "ce_dice"])
+def test_training_gives_the_bits_of_a_plain_loop(loss):
+    images, labels = make_data(num=7, side=32)
+    trained, plain = make_network(), make_network()
+    settings = TrainingSettings(loss=loss, learning_rate=0.01, batch_size=3, local_epochs=2)
+    outcome = train_locally(trained, images, labels, settings, seed=11)
+
+    optimizer = torch.optim.Adam(plain.parameters(), lr=0.01, betas=(0.9, 0.99))
+    generator = torch.Generator().manual_seed(11)
+    plain.train()
+    for _ in range(2):
+        order = torch.randperm(7, generator=generator)
+        for start in range(0, 7, 3):
+            chosen = order[start : start + 3]
+            optimizer.zero_grad()
+            build_loss(loss)(plain(images[chosen]), labels[chosen][:, None]).backward()
+            optimizer.step()
+    assert all(
+        torch.equal(a, b) for a, b in zip(trained.state_dict().values(), plain.state_dict().values(), strict=True)
+    )
+    assert outcome.steps == 6
+    assert trained.training
+
+
+def test_the_seed_decides_every_bit_and_the_global_random_state_nothing():
+    images, labels = make_data(num=6)
+    settings = TrainingSettings(batch_size=2, local_epochs=2)
+    results = []
+    for seed, global_seed in ((1, 0), (1, 99), (2, 0)):
+        network = make_network()
+        torch.manual_seed(global_seed)
+        outcome = train_locally(network, images, labels, settings, seed)
+        results.append((outcome.mean_loss, network.state_dict()))
+    weight = "conv_0.conv_0.conv.weight"
+    assert results[0][0] == results[1][0]
+    assert all(torch.equal(results[0][1][name], results[1][1][name]) for name in results[0][1])
+    assert not torch.equal(results[0][1][weight], results[2][1][weight])
+
+
+class Recorder(nn.Module):
+    """Notes the first pixel of every image that it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+        self.batches: list[list[float]] = []
+
+    def forward(self, images):
+        self.batches.append(images[:, 0, 0, 0].tolist())
+        return torch.cat([images, -images], dim=1) * self.scale
+
+
+def test_every_epoch_sees_every_sample_once_in_a_new_order():
+    images = torch.arange(10.0)[:, None, None, None].expand(10, 1, 2, 2).contiguous()
+    recorder = Recorder()
+    outcome = train_locally(
+        recorder, images, torch.zeros(10, 2, 2), TrainingSettings(batch_size=4, local_epochs=3), seed=0
+    )
+    assert [len(batch) for batch in recorder.batches] == [4, 4, 2] * 3
+    epochs = [list(itertools.chain(*recorder.batches[start : start + 3])) for start in (0, 3, 6)]
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert outcome.steps == 9
+
+
+def test_mean_loss_weighs_samples_equally_whatever_the_batches():
+    images, labels = make_data(num=5, num_classes=2)
+    network = pixel_classifier(num_classes=2)
+    expected = nn.functional.cross_entropy(network(images), labels).item()
+    for batch_size in (1, 2, 3, 5):
+        settings = TrainingSettings(learning_rate=FROZEN, batch_size=batch_size, local_epochs=2)
+        assert train_locally(network, images, labels, settings, seed=0).mean_loss == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("spatial_dims", [2, 3])
+def test_cross_entropy_is_that_of_the_closed_form(spatial_dims):
+    images, labels = make_data(num=3, side=4, channels=3, num_classes=2, spatial_dims=spatial_dims)
+    logits = images.numpy().astype(np.float64)
+    log_sum = np.log(np.exp(logits).sum(axis=1))
+    chosen = np.take_along_axis(logits, labels.numpy()[:, None], axis=1)[:, 0]
+    for kind in (torch.uint8, torch.int64):
+        loss = build_loss("ce")(images, labels[:, None].to(kind))
+        assert loss.item() == pytest.approx((log_sum - chosen).mean(), rel=1e-6)
+
+
+def test_dice_part_is_the_mean_soft_dice_loss_over_foreground_classes():
+    images, labels = make_data(num=3, side=6, channels=3, num_classes=2)
+    probabilities = images.double().softmax(dim=1).numpy()
+    losses = []
+    for sample in range(3):
+        for label in (1, 2):
+            truth = labels[sample].numpy() == label
+            overlap = 2 * probabilities[sample, label][truth].sum()
+            losses.append(1 - overlap / (probabilities[sample, label].sum() + truth.sum()))
+    cross_entropy = nn.functional.cross_entropy(images, labels).item()
+    assert build_loss("ce_dice")(images, labels[:, None]).item() == pytest.approx(
+        cross_entropy + np.mean(losses), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("certain", [0.0, 50.0, -50.0])
+def test_ce_dice_and_its_gradient_are_finite_on_empty_masks(certain):
+    logits = torch.stack([torch.full((2, 4, 4), certain), torch.full((2, 4, 4), -certain)], dim=1).requires_grad_()
+    loss = build_loss("ce_dice")(logits, torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_unknown_loss_is_refused():
+    with pytest.raises(ValueError, match=r"Expected a loss among 'ce', 'ce_dice', but got name='mse'"):
+        build_loss("mse")
+
+
+def test_volumes_are_trained_on():
+    images, labels = make_data(num=2, side=16, spatial_dims=3)
+    network = build_network(features=(2, 2, 2, 2, 2, 2), spatial_dims=3)
+    before = network.conv_0.conv_0.conv.weight.clone()
+    outcome = train_locally(network, images, labels, TrainingSettings(batch_size=2, local_epochs=1), seed=0)
+    assert outcome.steps == 1
+    assert not torch.equal(network.conv_0.conv_0.conv.weight, before)
+
+
+@pytest.mark.parametrize("batches", [0, 3])
+def test_training_stops_before_the_next_batch(batches):
+    recorder, answers = Recorder(), iter([False] * batches + [True])
+    images, labels = make_data(num=4, side=2)
+    settings = TrainingSettings(batch_size=2, local_epochs=5)
+    with pytest.raises(TrainingStopped):
+        train_locally(recorder, images, labels, settings, seed=0, should_stop=lambda: next(answers))
+    assert len(recorder.batches) == batches
+
+
+def test_data_are_left_as_they_are():
+    images, labels = make_data(num=3)
+    copies = images.clone(), labels.clone()
+    train_locally(make_network(), images, labels, TrainingSettings(local_epochs=1), seed=0)
+    assert torch.equal(images, copies[0])
+    assert torch.equal(labels, copies[1])
+
+
+def test_preferred_device_is_the_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert preferred_device().type == "cuda"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert preferred_device().type == "cpu"

@@ -1,0 +1,150 @@
+"""What may leave a site: exactly the registered fields, of the right kind, over enough cases."""
+
+import math
+
+import pytest
+import torch
+from fedannot.custom.outbound import (
+    ESTIMATE_QUALITY,
+    MINIMUM_CASES,
+    OUTBOUND_FIELDS,
+    TRAIN,
+    VALIDATE,
+    OutboundError,
+    check_outbound,
+)
+
+NAN = math.nan
+PARAMS = {"w": torch.zeros(2)}
+TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False, "train_loss": 0.25}
+ESTIMATE_RESULT = {
+    "num_samples": 8,
+    "num_estimated": [7, 3],
+    "inner_difficulty": [0.5, 0.25],
+    "outer_difficulty": [1.5, 2.5],
+    "predicted_share": 0.75,
+}
+VALIDATE_RESULT = {"num_samples": 3, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [3, 3]}
+COMPLETE = {TRAIN: TRAIN_RESULT, ESTIMATE_QUALITY: ESTIMATE_RESULT, VALIDATE: VALIDATE_RESULT}
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_complete_results_may_leave_and_hold_every_registered_field(task):
+    check_outbound(task, COMPLETE[task])
+    assert set(COMPLETE[task]) == {field.name for field in OUTBOUND_FIELDS if task in field.tasks}
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_every_part_of_a_result_that_has_its_counts_may_leave(task):
+    counters = {field.counted_by for field in OUTBOUND_FIELDS} - {None}
+    for name in COMPLETE[task]:
+        check_outbound(task, {key: value for key, value in COMPLETE[task].items() if key in {name} | counters})
+    check_outbound(task, {})
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_fields_of_other_tasks_may_not_leave(task):
+    for field in OUTBOUND_FIELDS:
+        if task not in field.tasks:
+            value = next(result[field.name] for result in COMPLETE.values() if field.name in result)
+            with pytest.raises(OutboundError, match=rf"Task '{task}' may not send \['{field.name}'\]; allowed: \["):
+                check_outbound(task, COMPLETE[task] | {field.name: value})
+
+
+def test_unlisted_fields_are_named_and_the_allowed_ones_listed():
+    with pytest.raises(OutboundError) as caught:
+        check_outbound(VALIDATE, VALIDATE_RESULT | {"file_names": ["a.png"], "dice_per_case": [0.1]})
+    assert str(caught.value) == (
+        "Task 'validate' may not send ['dice_per_case', 'file_names']; "
+        "allowed: ['dice', 'hd95', 'num_defined', 'num_samples']."
+    )
+
+
+def test_unknown_task_may_send_nothing():
+    check_outbound("dump", {})
+    with pytest.raises(OutboundError, match=r"Task 'dump' may not send \['num_samples'\]; allowed: \[\]\."):
+        check_outbound("dump", {"num_samples": 3})
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "value", "kind"),
+    [
+        (TRAIN, "params", [torch.zeros(1)], "model"),
+        (TRAIN, "params", {"w": [1.0]}, "model"),
+        (TRAIN, "params", {1: torch.zeros(1)}, "model"),
+        (TRAIN, "num_samples", 8.0, "count"),
+        (TRAIN, "num_samples", True, "count"),
+        (TRAIN, "num_samples", -1, "count"),
+        (TRAIN, "num_excluded", "1", "count"),
+        (TRAIN, "embedded_data", 1, "flag"),
+        (TRAIN, "train_loss", [0.25], "number"),
+        (TRAIN, "train_loss", 1, "number"),
+        (TRAIN, "train_loss", torch.tensor(0.25), "number"),
+        (ESTIMATE_QUALITY, "num_estimated", 7, "counts"),
+        (ESTIMATE_QUALITY, "num_estimated", [7, True], "counts"),
+        (ESTIMATE_QUALITY, "num_estimated", [7, 3.0], "counts"),
+        (ESTIMATE_QUALITY, "inner_difficulty", (0.5, 0.25), "numbers"),
+        (ESTIMATE_QUALITY, "inner_difficulty", [0.5, "0.25"], "numbers"),
+        (ESTIMATE_QUALITY, "inner_difficulty", [[0.5], [0.25]], "numbers"),
+        (VALIDATE, "dice", 0.5, "numbers"),
+    ],
+)
+def test_values_of_another_kind_may_not_leave(task, field, value, kind):
+    with pytest.raises(OutboundError) as caught:
+        check_outbound(task, COMPLETE[task] | {field: value})
+    expected = f"Task {task!r}: field {field!r} must be a {kind}, but is {type(value).__name__}."
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "field", "count"),
+    [
+        (TRAIN, {"num_samples": 2}, "train_loss", 2),
+        (ESTIMATE_QUALITY, {"num_estimated": [7, 2]}, "inner_difficulty", 2),
+        (ESTIMATE_QUALITY, {"num_estimated": [0, 3]}, "inner_difficulty", 0),
+        (ESTIMATE_QUALITY, {"num_estimated": [7, 2], "inner_difficulty": [0.5, NAN]}, "outer_difficulty", 2),
+        (ESTIMATE_QUALITY, {"num_samples": 1}, "predicted_share", 1),
+        (VALIDATE, {"num_samples": 2}, "dice", 2),
+        (VALIDATE, {"num_defined": [1, 3]}, "hd95", 1),
+    ],
+)
+def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
+    with pytest.raises(OutboundError) as caught:
+        check_outbound(task, COMPLETE[task] | changes)
+    assert str(caught.value) == (
+        f"Task {task!r}: {field!r} is a mean over {count} cases; at least {MINIMUM_CASES} are needed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "counter", "field"),
+    [(TRAIN, "num_samples", "train_loss"), (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty")],
+)
+def test_means_without_their_counts_may_not_leave(task, counter, field):
+    result = {key: value for key, value in COMPLETE[task].items() if key != counter}
+    with pytest.raises(OutboundError, match=f"'{field}' is a mean over None cases"):
+        check_outbound(task, result)
+
+
+def test_every_mean_names_a_registered_counter_of_the_same_task():
+    by_name = {field.name: field for field in OUTBOUND_FIELDS}
+    assert len(by_name) == len(OUTBOUND_FIELDS)
+    for field in OUTBOUND_FIELDS:
+        assert (field.counted_by is not None) == (field.kind in ("number", "numbers"))
+        if field.counted_by is not None:
+            counter = by_name[field.counted_by]
+            assert counter.kind in ("count", "counts")
+            assert set(field.tasks) <= set(counter.tasks)
+
+
+def test_undefined_entries_may_leave_under_the_minimum():
+    check_outbound(
+        ESTIMATE_QUALITY,
+        ESTIMATE_RESULT | {"num_estimated": [2, 3], "inner_difficulty": [NAN, 0.25], "outer_difficulty": [NAN, 2.5]},
+    )
+    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_defined": [3, 0], "hd95": [4.0, NAN]})
+
+
+def test_counts_must_be_as_many_as_the_means():
+    with pytest.raises(OutboundError, match=r"'inner_difficulty' has 2 entries, its counts 3\."):
+        check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_estimated": [7, 3, 3]})

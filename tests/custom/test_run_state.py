@@ -1,0 +1,149 @@
+"""The state that a restart needs: written in one step, read back the same, and checked before a run goes on."""
+
+import json
+
+import pytest
+import torch
+from fedannot.custom import run_state
+from fedannot.custom.run_state import ResumeError, RunState, append_record, write_records, write_text
+
+SETTINGS = {"rounds": 9, "seed": 0, "training": {"batch_size": 4}, "network": {"features": (2, 4)}}
+
+
+def make_state(round_number=3):
+    generator = torch.Generator().manual_seed(round_number)
+    return RunState(
+        method="feda3i",
+        settings=dict(SETTINGS),
+        round_number=round_number,
+        params={"w": torch.randn(3, 2, generator=generator), "n": torch.tensor(round_number)},
+        method_state={"num_samples": {"site-1": 12}, "estimate": None, "groups": ["site-1"]},
+        history=[{"round": round_number, "dice": 0.5, "hd95": None}],
+    )
+
+
+def same(first, second):
+    return (
+        all(torch.equal(first.params[name], second.params[name]) for name in first.params)
+        and first.params.keys() == second.params.keys()
+        and all(
+            getattr(first, field) == getattr(second, field)
+            for field in ("method", "settings", "round_number", "method_state", "history")
+        )
+    )
+
+
+def test_state_comes_back_as_it_was_written(tmp_path):
+    state = make_state()
+    state.save(tmp_path / "state.pt")
+    assert same(RunState.load(tmp_path / "state.pt"), state)
+    assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_later_state_takes_the_place_of_the_earlier(tmp_path):
+    make_state(3).save(tmp_path / "state.pt")
+    make_state(4).save(tmp_path / "state.pt")
+    assert same(RunState.load(tmp_path / "state.pt"), make_state(4))
+
+
+@pytest.mark.parametrize("written", [b"", b"half a file"])
+def test_crash_while_writing_leaves_the_state_before(tmp_path, monkeypatch, written):
+    make_state(3).save(tmp_path / "state.pt")
+
+    def fail(_, file):
+        file.write(written)
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(run_state.torch, "save", fail)
+    with pytest.raises(OSError, match="No space left"):
+        make_state(4).save(tmp_path / "state.pt")
+    monkeypatch.undo()
+    assert same(RunState.load(tmp_path / "state.pt"), make_state(3))
+    # What is left of the failed attempt does not disturb the next one.
+    make_state(5).save(tmp_path / "state.pt")
+    assert same(RunState.load(tmp_path / "state.pt"), make_state(5))
+    assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_state_is_on_the_disk_before_it_takes_the_name(tmp_path, monkeypatch):
+    events = []
+    synchronise, replace = run_state.os.fsync, run_state.Path.replace
+    monkeypatch.setattr(run_state.os, "fsync", lambda file: (events.append("fsync"), synchronise(file)))
+    monkeypatch.setattr(run_state.Path, "replace", lambda s, t: (events.append("replace"), replace(s, t))[1])
+    make_state().save(tmp_path / "state.pt")
+    assert events == ["fsync", "replace"]
+
+
+def test_missing_state_is_named(tmp_path):
+    with pytest.raises(ResumeError) as caught:
+        RunState.load(tmp_path / "state.pt")
+    assert str(caught.value) == (
+        f"Expected the state of an earlier run at {tmp_path / 'state.pt'}, but there is no such file."
+    )
+
+
+def test_files_that_are_no_state_are_refused(tmp_path):
+    (tmp_path / "text.pt").write_text("no state")
+    torch.save({"w": torch.zeros(1)}, tmp_path / "weights.pt")
+    torch.save([1, 2], tmp_path / "list.pt")
+    whole = tmp_path / "whole.pt"
+    make_state().save(whole)
+    (tmp_path / "cut.pt").write_bytes(whole.read_bytes()[:100])
+    for name in ("text.pt", "weights.pt", "list.pt", "cut.pt"):
+        with pytest.raises(ResumeError, match=rf"{tmp_path / name} is not the state of a run \(\w+: "):
+            RunState.load(tmp_path / name)
+
+
+class Evil:
+    def __reduce__(self):
+        return (open, ("/nowhere/else", "w"))
+
+
+def test_state_that_would_run_code_is_refused(tmp_path):
+    torch.save({"method": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(ResumeError, match="is not the state of a run"):
+        RunState.load(tmp_path / "evil.pt")
+
+
+def test_more_rounds_or_other_places_may_continue_a_run():
+    changed = SETTINGS | {"rounds": 20, "resume_from": "state.pt", "task_timeout": 5, "data": "/data"}
+    make_state().check_continues("feda3i", changed)
+
+
+def test_another_method_may_not_continue_a_run():
+    with pytest.raises(ResumeError) as caught:
+        make_state().check_continues("fedavg", SETTINGS)
+    assert str(caught.value) == "The state is of a run of 'feda3i', but the job is 'fedavg'."
+
+
+def test_other_settings_may_not_continue_a_run_and_are_named():
+    with pytest.raises(ResumeError) as caught:
+        make_state().check_continues("feda3i", SETTINGS | {"seed": 1, "balance": 0.5})
+    assert str(caught.value) == (
+        "The state was made with other settings: now balance=0.5 instead of None, seed=1 instead of 0."
+    )
+    with pytest.raises(ResumeError, match=r"training=\{'batch_size': 8\} instead of \{'batch_size': 4\}"):
+        make_state().check_continues("feda3i", SETTINGS | {"training": {"batch_size": 8}})
+
+
+def test_records_are_lines_of_json(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    records = [{"round": 1, "dice": 0.5}, {"round": 2, "dice": None}]
+    for record in records:
+        append_record(file, record)
+    assert [json.loads(line) for line in file.read_text().splitlines()] == records
+    write_records(file, records[:1])
+    assert [json.loads(line) for line in file.read_text().splitlines()] == records[:1]
+    append_record(file, records[1])
+    assert [json.loads(line) for line in file.read_text().splitlines()] == records
+    write_records(file, [])
+    assert file.read_text() == ""
+
+
+def test_text_is_written_in_one_step(tmp_path, monkeypatch):
+    file = tmp_path / "summary.json"
+    write_text(file, "first")
+    monkeypatch.setattr(run_state.Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("crash")))
+    with pytest.raises(OSError, match="crash"):
+        write_text(file, "second")
+    assert file.read_text() == "first"

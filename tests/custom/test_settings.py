@@ -1,0 +1,176 @@
+"""Settings: what is wrong is said with file, key, what was found and what is allowed; the jobs' settings hold."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fedannot.custom.settings import (
+    METHOD_SETTINGS,
+    EmbeddedSettings,
+    FedA3ISettings,
+    FedAvgSettings,
+    SettingsError,
+    read_job_settings,
+    read_settings,
+)
+from pydantic import ValidationError
+from pyhocon import ConfigFactory
+
+FILE = "jobs/example/app/config/settings.conf"
+JOBS = sorted(path.parent for path in Path(__file__).parents[2].glob("jobs/*/meta.json"))
+
+
+def error_text(values):
+    with pytest.raises(SettingsError) as caught:
+        read_job_settings(values, FILE)
+    return str(caught.value)
+
+
+def test_unknown_key_is_named_with_file_value_suggestion_and_the_allowed_keys():
+    text = error_text({"method": "feda3i", "warmup_round": 3})
+    assert text.startswith(f"{FILE}: unknown key 'warmup_round' = 3; did you mean 'warmup_rounds'? Allowed keys: ")
+    assert text.endswith(f"{', '.join(sorted(FedA3ISettings.model_fields))}.")
+
+
+def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
+    text = error_text({"method": "fedavg", "training": {"learning_rat": 1}})
+    assert text == (
+        f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
+        "Allowed keys: batch_size, learning_rate, local_epochs, loss."
+    )
+
+
+def test_keys_of_another_method_are_unknown():
+    assert "unknown key 'balance' = 0.5" in error_text({"method": "fedavg", "balance": 0.5})
+
+
+def test_key_that_resembles_nothing_gets_no_suggestion():
+    assert "did you mean" not in error_text({"method": "fedavg", "zzz": 1})
+
+
+def test_every_wrong_key_gets_a_line():
+    lines = error_text({"method": "fedavg", "rounds": 0, "training": {"loss": "mse"}, "roundss": 1}).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith(f"{FILE}: ") for line in lines)
+    assert any("'roundss'" in line and "'rounds'" in line for line in lines)
+    assert f"{FILE}: key 'training.loss' is 'mse': Input should be 'ce' or 'ce_dice'." in lines
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("rounds", 0, "greater than or equal to 1"),
+        ("rounds", 2.5, "valid integer"),
+        ("threads", 0, "greater than or equal to 1"),
+        ("training.learning_rate", 0, "greater than 0"),
+        ("training.batch_size", 0, "greater than or equal to 1"),
+        ("training.loss", "mse", "'ce' or 'ce_dice'"),
+        ("network.in_channels", 2, "1 or 3"),
+        ("network.features", [16, 32], "at least 6"),
+        ("network.features", [1] * 7, "at most 6"),
+        ("network.upsample", "nearest", "'nontrainable' or 'deconv'"),
+        ("embedded.stratified", 1.0, "less than 1"),
+        ("balance", 1.5, "less than or equal to 1"),
+        ("weighting", "inter", "'intra_and_inter' or 'intra'"),
+        ("group_test_level", 0, "greater than 0"),
+        ("max_extra_warmup_rounds", -1, "greater than or equal to 0"),
+    ],
+)
+def test_value_out_of_range_is_named_with_what_is_allowed(key, value, allowed):
+    values = {"method": "feda3i"}
+    *groups, last = key.split(".")
+    values |= {groups[0]: {last: value}} if groups else {last: value}
+    text = error_text(values)
+    assert text.startswith(f"{FILE}: key '{key}' is {value!r}: ") or text.startswith(f"{FILE}: key '{key}.")
+    assert allowed in text
+
+
+def test_noise_that_cannot_be_read_is_refused():
+    text = error_text({"method": "fedavg", "embedded": {"noise": "M(1,2)"}})
+    assert "'M(1,2)'" in text
+    assert "M(max_mean,min_mean,max_spread,probability_larger)" in text
+    assert EmbeddedSettings(noise="M(25,-25,10,0.2)").noise == "M(25,-25,10,0.2)"
+
+
+@pytest.mark.parametrize(("warmup", "rounds"), [(5, 5), (6, 5)])
+def test_warm_up_must_end_before_the_run(warmup, rounds):
+    text = error_text({"method": "feda3i", "rounds": rounds, "warmup_rounds": warmup})
+    assert text.startswith(FILE)
+    assert f"warmup_rounds must be below rounds, but got warmup_rounds={warmup}, rounds={rounds}" in text
+    assert read_job_settings({"method": "feda3i", "rounds": rounds, "warmup_rounds": rounds - 1}).rounds == rounds
+
+
+@pytest.mark.parametrize("values", [{}, {"method": "fedavgg"}])
+def test_unknown_method_is_named_with_the_known_ones(values):
+    assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; allowed: feda3i, fedavg."
+
+
+def test_settings_of_another_kind_are_read_with_the_kind_that_is_asked_for():
+    with pytest.raises(SettingsError, match=r"settings\.conf: unknown key 'balance'"):
+        read_settings(FedAvgSettings, {"method": "fedavg", "balance": 0.5})
+    assert read_settings(FedA3ISettings, {"balance": 0.25}).balance == 0.25
+
+
+def test_settings_cannot_be_changed_afterwards():
+    with pytest.raises(ValidationError, match="frozen"):
+        FedAvgSettings().rounds = 5  # type: ignore[misc]
+
+
+def test_settings_come_back_from_their_own_values():
+    for kind in METHOD_SETTINGS.values():
+        settings = kind()
+        assert kind.model_validate(settings.model_dump()) == settings
+        assert kind.model_validate(json.loads(settings.model_dump_json())) == settings
+
+
+def test_methods_are_registered_under_their_own_names():
+    assert {name: kind().method for name, kind in METHOD_SETTINGS.items()} == {name: name for name in METHOD_SETTINGS}
+
+
+def test_published_hyper_parameters_are_the_defaults():
+    settings = FedA3ISettings()
+    training = settings.training
+    assert (settings.rounds, settings.warmup_rounds, settings.balance) == (100, 10, 0.5)
+    assert (training.loss, training.learning_rate, training.batch_size, training.local_epochs) == ("ce", 5e-3, 8, 5)
+    assert settings.network.features == (16, 32, 64, 128, 256, 16)
+    assert (settings.layer_weight, settings.layer_power, settings.layer_bias) == (1.0, 1.0, 0.0)
+
+
+def job_config(job, name):
+    return ConfigFactory.parse_file(str(job / "app" / "config" / name)).as_plain_ordered_dict()
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_job_settings_hold_and_reach_both_sides(job, monkeypatch):
+    monkeypatch.delenv("FEDANNOT_RESUME", raising=False)
+    values = job_config(job, "settings.conf")["settings"]
+    settings = read_job_settings(values)
+    server, client = (job_config(job, f"config_fed_{side}.conf") for side in ("server", "client"))
+    (workflow,) = server["workflows"]
+    (executor,) = client["executors"]
+    assert workflow["args"]["settings"] == values
+    assert executor["executor"]["args"]["settings"] == values
+    (persistor,) = (part for part in server["components"] if part["id"] == "persistor")
+    network = persistor["args"]["model"]["args"]
+    assert network == values["network"] | {"seed": settings.seed}
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_job_names_as_many_sites_as_the_embedded_federation_has(job):
+    meta = json.loads((job / "meta.json").read_text())
+    (members,) = meta["deploy_map"].values()
+    sites = [member for member in members if member != "server"]
+    assert meta["name"] == job.name
+    assert sites == [f"site-{number}" for number in range(1, len(sites) + 1)]
+    assert read_job_settings(job_config(job, "settings.conf")["settings"]).embedded.sites == len(sites)
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_run_to_be_continued_is_named_by_the_environment(job, monkeypatch):
+    monkeypatch.setenv("FEDANNOT_RESUME", "/runs/fedannot_state.pt")
+    assert job_config(job, "settings.conf")["settings"]["resume_from"] == "/runs/fedannot_state.pt"
+
+
+def test_every_method_has_a_job():
+    methods = {job_config(job, "settings.conf")["settings"]["method"] for job in JOBS}
+    assert methods == set(METHOD_SETTINGS)

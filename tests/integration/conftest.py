@@ -1,0 +1,53 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedannot.apps.job import Job
+
+JOBS = Path(__file__).parents[2] / "jobs"
+
+# A network and a federation so small that a round takes a fraction of a second.
+SMALL = {
+    "rounds": 3,
+    "network.features": [4, 4, 8, 8, 8, 4],
+    "training.local_epochs": 1,
+    "embedded.sites": 4,
+    "embedded.images_per_site": 4,
+    "embedded.test_images": 4,
+}
+
+
+@pytest.fixture
+def small_job(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that copies a job of the project with small settings and returns its folder."""
+
+    def make(name: str = "fedaaai", **changes: Any) -> Path:
+        overrides = dict(SMALL)
+        if name == "fedaaai":
+            overrides |= {"warmup_rounds": 1, "min_predicted_share": 0.0}
+        overrides |= {key.replace("__", "."): value for key, value in changes.items()}
+        number = len(list(tmp_path.glob(f"job-{name}-*")))
+        return Job.open(JOBS / name).copy_with(overrides, tmp_path / f"job-{name}-{number}").folder
+
+    return make
+
+
+@pytest.fixture
+def faulty_job(small_job: Callable[..., Path]) -> Callable[..., Path]:
+    """Return a function that makes a small job in which the named sites fail in the named way."""
+
+    def make(faults: dict[str, str], name: str = "fedavg", **changes: Any) -> Path:
+        folder = small_job(name, **changes)
+        config = folder / "app" / "config" / "config_fed_client.conf"
+        text = config.read_text()
+        path, arguments = "fedannot.custom.flare.executor.SegmentationExecutor", "args { settings = ${settings} }"
+        assert path in text
+        assert arguments in text
+        listed = ", ".join(f'"{site}" = "{fault}"' for site, fault in faults.items())
+        text = text.replace(path, "faulty_executors.FaultyExecutor")
+        config.write_text(text.replace(arguments, f"args {{ settings = ${{settings}}, faults {{ {listed} }} }}"))
+        return folder
+
+    return make

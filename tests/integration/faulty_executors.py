@@ -1,0 +1,51 @@
+"""Executors that fail in the ways in which sites do; tests name them in a job's configuration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+from nvflare.app_common.app_constant import AppConstants
+
+from fedannot.custom.flare.executor import SegmentationExecutor
+
+
+class FaultyExecutor(SegmentationExecutor):
+    """Does its task properly and then spoils the answer, at the sites and in the way that `faults` says."""
+
+    def __init__(self, settings: Mapping[str, Any], faults: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        self._faults = dict(faults)
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        fault = self._faults.get(fl_ctx.get_identity_name())
+        if fault == "raises":
+            raise RuntimeError("no such luck: /secret/patient_0815.png")
+        reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
+        if fault is None or task_name != "train":
+            return reply
+        dxo = from_shareable(reply)
+        return spoil(dxo, fault, int(reply.get_header(AppConstants.CURRENT_ROUND)))
+
+
+def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:
+    params, meta = dict(dxo.data), dict(dxo.meta)
+    name = "conv_0.conv_0.conv.weight"
+    if fault == "nan":
+        params[name] = torch.full_like(params[name], torch.nan)
+    elif fault == "wrong shape":
+        params[name] = params[name][..., :2]
+    elif fault == "missing keys":
+        del params[name]
+    elif fault == "stale round":
+        round_number -= 1
+    elif fault == "case names":
+        meta["case_names"] = ["patient_0815"]
+    else:
+        raise AssertionError(fault)
+    reply = DXO(DataKind.WEIGHTS, data=params, meta=meta).to_shareable()
+    reply.set_header(AppConstants.CURRENT_ROUND, round_number)
+    return reply

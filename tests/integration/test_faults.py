@@ -1,0 +1,94 @@
+"""A site that fails is refused by name, and the run completes with the others."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fedannot.apps import in_process
+from fedannot.apps.in_process import InProcessCommunicator, RunError
+from fedannot.apps.simulate import simulate
+
+FAULTS = {
+    "nan": "not finite",
+    "wrong shape": "shape",
+    "missing keys": "missing entries",
+    "stale round": "of round 0, expected 1",
+    "raises": "EXECUTION_EXCEPTION",
+    "case names": "TASK_RESULT_FILTER_ERROR",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_spoiled_result_is_refused_by_name(fault: str, faulty_job: Callable[..., Path], tmp_path: Path) -> None:
+    summary = simulate(faulty_job({"site-2": fault}, rounds=1), tmp_path / "out")
+    (refusal,) = summary["refusals"]
+    assert refusal["site"] == "site-2"
+    assert FAULTS[fault] in refusal["reason"]
+    assert set(summary["sites"]) == {"site-1", "site-3", "site-4"}
+    assert summary["rounds_finished"] == 1
+    assert "patient_0815" not in json.dumps(summary), "what a site's error says stays at the site"
+    model = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
+    assert all(bool(tensor.isfinite().all()) for tensor in model.values())
+
+
+def test_a_refused_site_leaves_the_others_average(
+    small_job: Callable[..., Path], faulty_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The model of a run in which one site always fails is the model of the run without that site."""
+    simulate(faulty_job({"site-4": "nan"}, rounds=2), tmp_path / "with")
+    federation = tmp_path / "with" / "data" / "federation.yaml"
+    federation.write_text(federation.read_text().replace("- site-4\n", ""))
+    without = small_job("fedavg", rounds=2, embedded__sites=4)
+    simulate(without, tmp_path / "without", data=tmp_path / "with" / "data")
+    assert_same_model(tmp_path / "with", tmp_path / "without")
+
+
+def test_a_duplicate_is_refused(
+    small_job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = small_job("fedavg", rounds=1)
+    simulate(job, tmp_path / "once")
+
+    def deliver_twice(self: InProcessCommunicator, task: Any, fl_ctx: Any, targets: Any = None, *rest: Any) -> None:
+        receive = task.result_received_cb
+
+        def receive_twice(client_task: Any, fl_ctx: Any) -> None:
+            result = client_task.result
+            receive(client_task=client_task, fl_ctx=fl_ctx)
+            client_task.result = result
+            receive(client_task=client_task, fl_ctx=fl_ctx)
+
+        task.result_received_cb = receive_twice
+        original(self, task, fl_ctx, targets, *rest)
+
+    original = InProcessCommunicator.broadcast
+    monkeypatch.setattr(in_process.InProcessCommunicator, "broadcast", deliver_twice)
+    twice = simulate(job, tmp_path / "twice", data=tmp_path / "once" / "data")
+    assert {refusal["site"] for refusal in twice["refusals"]} == {"site-1", "site-2", "site-3", "site-4"}
+    assert all("second result" in refusal["reason"] for refusal in twice["refusals"])
+    assert_same_model(tmp_path / "once", tmp_path / "twice")
+
+
+def test_a_run_without_any_usable_result_ends_with_an_error(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
+    everyone = {f"site-{number}": "nan" for number in range(1, 5)}
+    with pytest.raises(RunError, match=r"No usable result in 2 rounds in a row.*site-1: .*not finite"):
+        simulate(faulty_job(everyone, rounds=5, max_failed_rounds=2), tmp_path / "out")
+
+
+def test_feda3i_goes_on_without_the_estimate_of_a_failing_site(
+    faulty_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    summary = simulate(faulty_job({"site-3": "raises"}, name="fedaaai"), tmp_path / "out")
+    assert set(summary["estimate"]["sites"]) == {"site-1", "site-2", "site-4"}
+    assert {refusal["site"] for refusal in summary["refusals"]} == {"site-3"}
+
+
+
+def assert_same_model(first: Path, second: Path) -> None:
+    one, other = (torch.load(folder / "model.pt", weights_only=True)["model"] for folder in (first, second))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)

@@ -1,0 +1,127 @@
+"""The project's structure: dependencies point one way, NVFlare stays at the edge, a site process imports little."""
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from pyhocon import ConfigFactory
+
+ROOT = Path(__file__).parents[1]
+# Every package may import itself and those below it.
+LEVELS = ("transforms", "custom", "apps")
+MODULES = sorted(path for package in LEVELS for path in (ROOT / package).rglob("*.py"))
+JOBS = sorted(path.parent for path in ROOT.glob("jobs/*/meta.json"))
+
+
+def imported_modules(path):
+    """Absolute names of all modules that a file imports, wherever in the file; relative imports are resolved."""
+    package = ["fedannot", *path.relative_to(ROOT).parent.parts]
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base += node.module.split(".") if node.module else []
+            names += [".".join([*base, alias.name]) for alias in node.names]
+    return names
+
+
+def identify(path):
+    return str(path.relative_to(ROOT))
+
+
+def test_the_modules_are_found_and_their_imports_resolved():
+    assert {identify(path).split("/")[0] for path in MODULES} == set(LEVELS)
+    executor = imported_modules(ROOT / "custom" / "flare" / "executor.py")
+    assert "fedannot.custom.settings.read_job_settings" in executor  # from ..settings import read_job_settings
+    assert "fedannot.transforms.errors.DataError" in executor  # from ...transforms.errors import DataError
+    assert "torch" in executor
+
+
+@pytest.mark.parametrize("path", MODULES, ids=identify)
+def test_nothing_imports_upward(path):
+    level = LEVELS.index(path.relative_to(ROOT).parts[0])
+    above = tuple(f"fedannot.{package}" for package in LEVELS[level + 1 :])
+    upward = [name for name in imported_modules(path) if name.startswith(above) and above]
+    assert upward == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=identify)
+def test_imports_inside_the_packages_are_relative(path):
+    absolute = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith("fedannot"))
+        or (isinstance(node, ast.Import) and any(alias.name.startswith("fedannot") for alias in node.names))
+    ]
+    assert [node.lineno for node in absolute] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=identify)
+def test_nvflare_is_imported_at_the_edge_only(path):
+    parts = path.relative_to(ROOT).parts
+    uses = [name for name in imported_modules(path) if name.split(".")[0] == "nvflare"]
+    assert not uses or parts[0] == "apps" or parts[:2] == ("custom", "flare")
+
+
+def test_every_package_folder_is_installed():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent for path in MODULES}
+    assert set(settings["packages"]) == {f"fedannot.{'.'.join(path.relative_to(ROOT).parts)}" for path in folders}
+    assert settings["package-dir"] == {f"fedannot.{package}": package for package in LEVELS}
+    for folder in folders:
+        assert (folder / "__init__.py").is_file(), folder
+
+
+@pytest.mark.parametrize("package", LEVELS)
+def test_packages_are_marked_as_typed(package):
+    assert (ROOT / package / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_jobs_carry_the_folder_that_lets_nvflare_build_installed_classes(job):
+    (app,) = json.loads((job / "meta.json").read_text())["deploy_map"]
+    assert (job / app / "custom" / "README.txt").is_file()
+
+
+def component_paths(value):
+    """All values of keys ``path`` in a nested configuration."""
+    if isinstance(value, dict):
+        found = [entry for key, entry in value.items() if key == "path" and isinstance(entry, str)]
+        return found + [path for entry in value.values() for path in component_paths(entry)]
+    if isinstance(value, list):
+        return [path for entry in value for path in component_paths(entry)]
+    return []
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_jobs_name_components_that_exist(job):
+    paths = []
+    for side in ("server", "client"):
+        config = ConfigFactory.parse_file(str(job / "app" / "config" / f"config_fed_{side}.conf"))
+        paths += component_paths(config.as_plain_ordered_dict())
+    assert len(paths) >= 5
+    for path in paths:
+        module, name = path.rsplit(".", 1)
+        assert callable(getattr(importlib.import_module(module), name))
+
+
+def modules_loaded_by(statement):
+    program = f"{statement}\nimport sys, json; print(json.dumps(sorted(sys.modules)))"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert finished.returncode == 0, finished.stderr
+    return set(json.loads(finished.stdout.splitlines()[-1]))
+
+
+def test_site_process_starts_without_what_it_does_not_need():
+    loaded = modules_loaded_by("import fedannot.custom.flare.executor")
+    assert "torch" in loaded
+    unwanted = {"monai", "monai.apps", "matplotlib", "typer", "rich", "pandas", "sklearn", "skimage"}
+    assert loaded & unwanted == set()
+    assert not any(name.startswith("fedannot.apps") for name in loaded)
