@@ -23,6 +23,7 @@ from .simulate import RUN_FOLDER
 COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
 _RUN_TIMEOUT_SECONDS = 24 * 3600
+_NO_SPREAD = 1e-12
 
 
 def compare_jobs(
@@ -82,7 +83,8 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 
     differences = [b - a for a, b in zip(reference, other, strict=True)]
     deviation = statistics.stdev(differences) if len(differences) > 1 else None
-    p_value = float(ttest_rel(other, reference).pvalue) if deviation else None
+    # Differences that are equal but for rounding leave nothing to test.
+    p_value = float(ttest_rel(other, reference).pvalue) if deviation is not None and deviation > _NO_SPREAD else None
     return {
         "differences": differences,
         "mean": statistics.fmean(differences),
@@ -186,6 +188,10 @@ def _summarize(jobs: Sequence[Job], seeds: Sequence[int], data: str | None, out:
             summary = json.loads((folder / SUMMARY_FILE).read_text())
             federation = folder / "data" if data is None else Path(data.replace("{seed}", str(seed)))
             runs.append(_describe_run(job.folder.name, seed, summary, federation))
+            if summary["last_rounds"]["dice"] is None:
+                raise RunError(
+                    f"{folder} has no Dice: neither a test set at {federation} nor validation cases of sites."
+                )
             scores.setdefault(job.folder.name, []).append(summary["last_rounds"]["dice"])
     reference = jobs[0].folder.name
     paired = [

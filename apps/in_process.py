@@ -6,9 +6,9 @@ broadcasts from the server are served; workflows in which sites talk to each oth
 
 import logging
 import shutil
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from argparse import Namespace
 from typing import Any
 
 from nvflare.apis.client import Client

@@ -1,14 +1,18 @@
 """A job folder: which sites it names, what its settings are, and a copy of it with other settings."""
 
 import difflib
+import importlib
+import inspect
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..custom.settings import FedAvgSettings, SettingsError, read_job_settings
+
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class JobError(ValueError):
@@ -36,6 +40,8 @@ class Job:
             if not file.is_file():
                 raise JobError(f"Expected the file {file}, but it does not exist.")
         job.settings()
+        for file in (job.server_config, job.client_config):
+            check_components(file)
         return job
 
     @property
@@ -76,12 +82,13 @@ class Job:
         """Read and check the job's settings.
 
         Raises:
+            JobError: if the file cannot be read.
             SettingsError: if a key is unknown or a value not allowed.
         """
-        from pyhocon import ConfigFactory
-
-        values = ConfigFactory.parse_file(str(self.settings_file)).as_plain_ordered_dict()
-        return read_job_settings(values.get("settings", {}), source=str(self.settings_file))
+        values = _parse(self.settings_file).get("settings")
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"{self.settings_file}: expected a block 'settings {{ ... }}', but found {values!r}.")
+        return read_job_settings(values, source=str(self.settings_file))
 
     def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
         """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
@@ -103,18 +110,79 @@ class Job:
         known = setting_keys(self.settings().model_dump())
         for key in overrides:
             if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise SettingsError(
-                    f"{self.settings_file}: no setting {key!r}{hint} Known: {', '.join(sorted(known))}."
-                )
+                allowed = ", ".join(sorted(known))
+                raise SettingsError(f"{self.settings_file}: no setting {key!r}{_nearest(key, known)} Known: {allowed}.")
 
     def _meta(self) -> dict[str, Any]:
         try:
             meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_text())
         except json.JSONDecodeError as error:
             raise JobError(f"{self.folder / 'meta.json'} is not JSON: {error}.") from error
+        if missing := [key for key in ("name", "deploy_map") if key not in meta]:
+            raise JobError(f"{self.folder / 'meta.json'}: missing {missing}.")
         return meta
+
+
+def check_components(file: Path) -> None:
+    """Check that every component of a configuration exists and takes the arguments that it is given.
+
+    Raises:
+        JobError: naming the file, the component, the argument and what is allowed.
+    """
+    for path, arguments in _components(_parse(file)):
+        module, _, name = path.rpartition(".")
+        try:
+            component = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise JobError(f"{file}: found no component {path!r} ({error}).") from error
+        allowed = _argument_names(component)
+        for key in arguments:
+            if allowed is not None and key not in allowed:
+                raise JobError(f"{file}: {path} has no argument {key!r}{_nearest(key, allowed)} Allowed: {allowed}.")
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    from pyhocon import ConfigFactory
+    from pyhocon.exceptions import ConfigException
+    from pyparsing import ParseBaseException
+
+    try:
+        values: dict[str, Any] = ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
+    except (ConfigException, ParseBaseException) as error:
+        raise JobError(f"{file} is not HOCON: {' '.join(str(error).split())}.") from error
+    return values
+
+
+def _components(element: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Find everything with a class path, at any depth."""
+    if isinstance(element, Mapping):
+        if isinstance(element.get("path"), str):
+            yield element["path"], element.get("args") or {}
+        for value in element.values():
+            yield from _components(value)
+    elif isinstance(element, list):
+        for value in element:
+            yield from _components(value)
+
+
+def _argument_names(component: Any) -> list[str] | None:
+    """Return the names of a component's arguments, collected over the classes that pass theirs on; None if unknown."""
+    if not inspect.isclass(component):
+        return list(inspect.signature(component).parameters)
+    names: list[str] = []
+    for kind in component.__mro__:
+        if "__init__" not in vars(kind):
+            continue
+        parameters = list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
+        names += [parameter.name for parameter in parameters if parameter.kind not in _COLLECTING]
+        if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+            return names
+    return None
+
+
+def _nearest(key: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."
 
 
 def setting_keys(values: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -136,4 +204,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
-    return key.strip(), yaml.safe_load(value)
+    try:
+        return key.strip(), yaml.safe_load(value) if value else ""
+    except yaml.YAMLError as error:
+        raise SettingsError(f"The value of {text!r} cannot be read: {' '.join(str(error).split())}.") from error

@@ -27,7 +27,8 @@ def refusal_reason(params: Mapping[str, torch.Tensor], reference: Mapping[str, t
             return f"{name!r} is {type(tensor).__name__}, expected a tensor"
         if tensor.shape != expected.shape:
             return f"{name!r} has shape {tuple(tensor.shape)}, expected {tuple(expected.shape)}"
-        if tensor.is_floating_point() != expected.is_floating_point():
+        comparable = tensor.is_floating_point() and expected.is_floating_point()
+        if not comparable and tensor.dtype != expected.dtype:
             return f"{name!r} has type {tensor.dtype}, expected {expected.dtype}"
         if not expected.is_floating_point() or not tensor.numel():
             continue
@@ -44,8 +45,9 @@ class StreamingAverage:
 
     For block j the result is Σ_i w_ij θ_ij / Σ_i w_ij over the added sites, so a site that is missing needs no second
     pass. Products are added as 64-bit integers in units of a power of two: integer sums do not depend on the order, so
-    the same set of results gives the same bits. The rounding is below 2^-40 of an entry's range for weights that sum to
-    one. Integer buffers are not averaged; the site with most samples (then the first by name) gives them.
+    the same set of results gives the same bits. For entries with values
+    up to 1 the rounding is below 2^-50 K for weights that sum to one, and below 2^-26 K / n for n samples as weights.
+    Integer buffers are not averaged; the site with most samples (then the first by name) gives them.
 
     Memory beyond the global model: two float32 models (the sum), and one entry of the model that is being added.
 

@@ -49,7 +49,7 @@ def predict_labels(network: nn.Module, images: torch.Tensor, batch_size: int) ->
     network.eval()
     try:
         predictions = [
-            network(batch.to(device)).argmax(dim=1).to("cpu", torch.uint8) for batch in images.split(batch_size)
+            network(batch.to(device)).argmax(dim=1).to("cpu", torch.uint8) for batch in torch.split(images, batch_size)
         ]
     finally:
         network.train(was_training)
@@ -116,6 +116,5 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
         "dice": sum(dice) / num_classes,
         "dice_per_class": dice,
         "hd95": sum(value * count for value, count in with_distance) / defined if defined else None,
-        "hd95_undefined": cases * num_classes - defined,
         "num_cases": cases,
     }

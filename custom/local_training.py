@@ -91,7 +91,7 @@ def train_locally(
     steps = 0
     network.train()
     for _ in range(settings.local_epochs):
-        for batch in torch.randperm(len(images), generator=order).split(settings.batch_size):
+        for batch in torch.split(torch.randperm(len(images), generator=order), settings.batch_size):
             if should_stop is not None and should_stop():
                 raise TrainingStopped
             selection = batch.to(device)

@@ -13,7 +13,7 @@ def build_network(
     num_classes: int = 1,
     features: Sequence[int] = FEATURES,
     spatial_dims: int = 2,
-    upsample: str = "nontrainable",
+    upsample: str = "deconv",
     seed: int = 0,
 ) -> nn.Module:
     """Build MONAI's ``BasicUNet`` with batch normalisation and ReLU, initialised from a seed.
@@ -25,7 +25,7 @@ def build_network(
         num_classes: number of foreground classes C; the network has C + 1 output channels (background first).
         features: widths of the five encoder levels and of the last decoder level.
         spatial_dims: 2 for images ``(B, C, H, W)``, 3 for volumes ``(B, C, H, W, D)``.
-        upsample: MONAI's upsampling mode, ``"nontrainable"`` (linear interpolation) or ``"deconv"``.
+        upsample: MONAI's upsampling mode, ``"deconv"`` or ``"nontrainable"`` (linear interpolation).
         seed: seed of the start weights; the global random state is left as it was.
     """
     from monai.networks.nets.basic_unet import BasicUNet

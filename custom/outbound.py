@@ -58,7 +58,10 @@ OUTBOUND_FIELDS = (
         (ESTIMATE_QUALITY,),
         "number",
         "share of annotated samples in which the warm-up model finds anything: is it fit to judge annotations?",
-        "num_samples",
+        "num_annotated",
+    ),
+    OutboundField(
+        "num_annotated", (ESTIMATE_QUALITY,), "count", "samples with any annotated object, behind that share"
     ),
     OutboundField("dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_samples"),
     OutboundField("hd95", (VALIDATE,), "numbers", "mean HD95 on the site's own validation cases", "num_defined"),
@@ -104,7 +107,7 @@ def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any) -> 
     if len(per_entry) != len(values):
         raise OutboundError(f"Task {task!r}: {field.name!r} has {len(values)} entries, its counts {len(per_entry)}.")
     for entry, count in zip(values, per_entry, strict=True):
-        if not math.isnan(entry) and (count is None or count < MINIMUM_CASES):
+        if not math.isnan(entry) and (not _is_of_kind(count, "count") or count < MINIMUM_CASES):
             raise OutboundError(
                 f"Task {task!r}: {field.name!r} is a mean over {count} cases; at least {MINIMUM_CASES} are needed."
             )

@@ -62,7 +62,7 @@ class RunState:
             raise ResumeError(f"{path} is not the state of a run ({type(error).__name__}: {error}).") from error
 
     def check_continues(self, method: str, settings: Mapping[str, Any]) -> None:
-        """Check that a job with these settings may continue this run; only the number of rounds may differ.
+        """Check that a job with these settings may continue this run: those that decide its bits must be the same.
 
         Raises:
             ResumeError: if another method or other settings made the state.

@@ -17,7 +17,7 @@ class SettingsError(ValueError):
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class NetworkSettings(_Settings):
@@ -26,7 +26,7 @@ class NetworkSettings(_Settings):
     in_channels: Literal[1, 3] = 1
     num_classes: Positive = 1
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
-    upsample: Literal["nontrainable", "deconv"] = "nontrainable"
+    upsample: Literal["deconv", "nontrainable"] = "deconv"
 
 
 class TrainingSettings(_Settings):

@@ -32,28 +32,35 @@ def quality_report(network: nn.Module, data: SiteData, settings: FedAvgSettings)
     """
     from .quality.learning_difficulty import site_difficulty
 
+    device = next(network.parameters()).device
     difficulty = site_difficulty(
-        network, data.images, data.labels, settings.network.num_classes, batch_size=settings.training.batch_size
+        network,
+        data.images.to(device),
+        data.labels.to(device),
+        settings.network.num_classes,
+        batch_size=settings.training.batch_size,
     )
+    num_annotated = int(data.labels.flatten(1).any(1).sum())
     counts = [int(count) for count in difficulty.num_samples]
     report: dict[str, Any] = {
         "num_samples": data.num_samples,
+        "num_annotated": num_annotated,
         "num_estimated": counts,
         "inner_difficulty": _withhold(difficulty.inner, counts),
         "outer_difficulty": _withhold(difficulty.outer, counts),
     }
-    if data.num_samples >= MINIMUM_CASES:
+    if num_annotated >= MINIMUM_CASES:
         report["predicted_share"] = float(difficulty.predicted_share)
     return report
 
 
-def validation_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> dict[str, Any]:
+def validation_report(network: nn.Module, data: SiteData | None, settings: FedAvgSettings) -> dict[str, Any]:
     """Return the mean scores on the site's own validation cases; leaves the site.
 
-    With fewer cases than the minimum count only their number is reported.
+    With fewer cases than the minimum count only their number is reported, 0 for a site without any.
     """
-    report: dict[str, Any] = {"num_samples": data.num_samples}
-    if data.num_samples < MINIMUM_CASES:
+    report: dict[str, Any] = {"num_samples": 0 if data is None else data.num_samples}
+    if data is None or data.num_samples < MINIMUM_CASES:
         return report
     from .evaluation import evaluate
 

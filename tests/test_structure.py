@@ -1,6 +1,7 @@
 """The project's structure: dependencies point one way, NVFlare stays at the edge, a site process imports little."""
 
 import ast
+import functools
 import importlib
 import json
 import subprocess
@@ -18,11 +19,16 @@ MODULES = sorted(path for package in LEVELS for path in (ROOT / package).rglob("
 JOBS = sorted(path.parent for path in ROOT.glob("jobs/*/meta.json"))
 
 
+@functools.cache
+def syntax_tree(path):
+    return ast.parse(path.read_text())
+
+
 def imported_modules(path):
     """Absolute names of all modules that a file imports, wherever in the file; relative imports are resolved."""
     package = ["fedannot", *path.relative_to(ROOT).parent.parts]
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(syntax_tree(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -56,7 +62,7 @@ def test_nothing_imports_upward(path):
 def test_imports_inside_the_packages_are_relative(path):
     absolute = [
         node
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax_tree(path))
         if (isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith("fedannot"))
         or (isinstance(node, ast.Import) and any(alias.name.startswith("fedannot") for alias in node.names))
     ]

@@ -11,7 +11,7 @@ class DataError(ValueError):
 
 
 def describe_validation_error(error: ValidationError, *, source: str, model: type[BaseModel]) -> str:
-    """Turn pydantic's errors into one line per wrong key that names the file, the key, what was found and what is allowed.
+    """Turn pydantic's errors into one line per wrong key: the file, the key, what was found and what is allowed.
 
     Args:
         error: what pydantic raised.

@@ -27,7 +27,7 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
         Intensities as they are in the file, float32 ``(C, H, W)``.
 
     Raises:
-        DataError: if the file is missing or cannot be read as an image.
+        DataError: if the file is missing, cannot be read as an image or has intensities that are not finite.
     """
 
     def convert(picture: Image.Image) -> NDArray[Any]:
@@ -36,7 +36,10 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
             return np.repeat(np.asarray(picture)[..., None], channels, axis=-1)
         return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(*picture.size[::-1], channels)
 
-    return np.ascontiguousarray(np.moveaxis(_open(file, convert), -1, 0), dtype=np.float32)
+    image = np.ascontiguousarray(np.moveaxis(_open(file, convert), -1, 0), dtype=np.float32)
+    if not np.isfinite(image).all():
+        raise DataError(f"{file}: found intensities that are not finite; expected numbers.")
+    return image
 
 
 def read_mask(file: Path) -> NDArray[np.int64]:

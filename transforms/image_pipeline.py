@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from monai.config import KeysCollection
-from monai.transforms import AsDiscrete, Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
-from torch.nn.functional import interpolate
+from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
+from torch.nn.functional import interpolate, one_hot
 
 from .errors import DataError
 from .image_files import check_same_size, map_mask, read_image, read_mask
@@ -82,11 +82,10 @@ class ReadImaged(MapTransform):  # type: ignore[misc]
         """
         result = dict(data)
         for key in self.key_iterator(result):
-            image = torch.from_numpy(read_image(Path(result[key]), self.channels))
-            if not bool(torch.isfinite(image).all()):
-                raise DataError(f"{result[key]}: found intensities that are not finite; expected numbers.")
+            image = read_image(Path(result[key]), self.channels)
             # Resizing would leave rounding errors in a constant image, which the z-score would blow up to noise.
-            result[key] = torch.zeros_like(image) if image.amin() == image.amax() else image
+            constant = image.min() == image.max()
+            result[key] = torch.zeros(image.shape) if constant else torch.from_numpy(image)
         return result
 
 
@@ -164,14 +163,14 @@ class ResizeMaskd(MapTransform):  # type: ignore[misc]
         super().__init__(keys, allow_missing_keys)
         self.size = tuple(size)
         self.num_classes = num_classes
-        self._one_hot = AsDiscrete(to_onehot=num_classes)
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Resize every mask; one that has the size already stays as it is."""
         result = dict(data)
         for key in self.key_iterator(result):
             if tuple(result[key].shape[1:]) != self.size:
-                shares = interpolate(self._one_hot(result[key])[None], self.size, mode="area")[0]
+                members = one_hot(result[key][0].long(), self.num_classes).permute(2, 0, 1).float()
+                shares = interpolate(members[None], self.size, mode="area")[0]
                 last_winner = self.num_classes - 1 - shares.flip(0).argmax(0, keepdim=True)
                 result[key] = last_winner.to(torch.uint8)
         return result

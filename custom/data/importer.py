@@ -194,7 +194,8 @@ def _labels_from_values(readable: Sequence[tuple[Case, NDArray[np.int64]]]) -> d
         if not (found <= {0, 1} or found <= {0, 255}):
             raise DataError(
                 f"{case.label}: found the label values {show_values(values)}, in all masks so far "
-                f"{show_values(sorted(found))}; without a label map expected 0 and 1, or 0 and 255, in all masks. Say what they mean, for example "
+                f"{show_values(sorted(found))}; without a label map expected 0 and 1, or 0 and 255, in all masks. "
+                "Say what they mean, for example "
                 '--label-map "85:1,170:2" --classes "lesion,cyst".'
             )
     if found <= {0}:

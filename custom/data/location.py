@@ -94,8 +94,8 @@ def _embedded_site(site: str, settings: FedAvgSettings, run_folder: Path) -> Pat
     names = phantom_site_names(embedded.sites)
     if site not in names:
         raise DataError(
-            f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "
-            f"'data'), and the embedded phantom has only {names[0]} to {names[-1]}."
+            f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's "
+            f"setting 'data'), and the embedded phantom has only {names[0]} to {names[-1]}."
         )
     folder = run_folder / "embedded" / site
     if not folder.exists():

@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,15 @@ class SiteData:
     def num_samples(self) -> int:
         """Number of usable cases N."""
         return len(self.images)
+
+
+def count_cases(folder: Path, section: str) -> int:
+    """Return how many cases a section of a site's datalist has, usable or not; 0 if there is no such section.
+
+    Raises:
+        DataError: if the description or the datalist cannot be used.
+    """
+    return len(read_datalist(folder / read_site_description(folder).datalist).get(section, []))
 
 
 def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, site: str) -> SiteData:
@@ -123,25 +132,19 @@ def _size_and_time(file: Path) -> tuple[int, int]:
 def _prepare(description: SiteDescription, cases: Sequence[Case], site: str) -> dict[str, Any]:
     """Decode all cases; what cannot be used is listed under ``excluded`` with file and reason."""
     # Importing MONAI takes seconds, which a site with prepared data need not spend.
-    from ...transforms.image_pipeline import CLEAN_LABEL, IMAGE, LABEL, build_image_pipeline, decode_case
+    from ...transforms.image_pipeline import CLEAN_LABEL, IMAGE, LABEL, build_image_pipeline
 
     pipeline = build_image_pipeline(channels=description.channels, size=description.size, labels=description.labels)
     decoded: list[dict[str, Any]] = []
     excluded: list[tuple[str, str]] = []
     for case in cases:
         files = {IMAGE: case.image, LABEL: case.label}
+        clean = {} if case.clean_label is None else {CLEAN_LABEL: case.clean_label}
         try:
-            usable = decode_case(pipeline, files)
+            decoded.append(_decode(pipeline, files, clean, site))
         except DataError as error:
             excluded.append((str(case.image), str(error)))
             _LOGGER.warning("Site %s: case %s is left out: %s", site, case.image.name, error)
-            continue
-        if case.clean_label is not None:
-            try:
-                usable = decode_case(pipeline, files | {CLEAN_LABEL: case.clean_label})
-            except DataError as error:
-                _LOGGER.warning("Site %s: its clean labels are not used, one cannot be read: %s", site, error)
-        decoded.append(usable)
     clean_labels = [case[CLEAN_LABEL] for case in decoded if CLEAN_LABEL in case]
     return {
         "images": _stack([case[IMAGE] for case in decoded]),
@@ -149,6 +152,20 @@ def _prepare(description: SiteDescription, cases: Sequence[Case], site: str) -> 
         "clean_labels": _stack(clean_labels) if clean_labels and len(clean_labels) == len(decoded) else None,
         "excluded": excluded,
     }
+
+
+def _decode(pipeline: Callable[..., Any], files: dict[str, Path], clean: dict[str, Path], site: str) -> dict[str, Any]:
+    """Decode a case with its clean label, or without where only that cannot be used."""
+    from ...transforms.image_pipeline import decode_case
+
+    try:
+        return decode_case(pipeline, files | clean)
+    except DataError as error:
+        if not clean:
+            raise
+        case = decode_case(pipeline, files)
+        _LOGGER.warning("Site %s: its clean labels are not used, one cannot be read: %s", site, error)
+        return case
 
 
 def _stack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -35,6 +35,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self._weights: LayerWeights | None = None
         self._blocks: tuple[str, ...] = ()
         self._average: StreamingAverage | None = None
+        self._total_samples = 0
 
     def start_round(
         self,
@@ -57,6 +58,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self._weights = weights
         bound = 1.0 if weights is not None else float(_MAX_TOTAL_SAMPLES)
         self._average = StreamingAverage(reference, block_of, total_weight_bound=bound)
+        self._total_samples = 0
 
     def refuse_or_accept(self, model: FLModel) -> str | None:
         """Add a result, or return why it is refused."""
@@ -65,6 +67,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             if reason is None and self._average is not None:
                 site, num_samples = model.meta["client_name"], model.meta["num_samples"]
                 self._average.add(site, model.params, self._site_weights(site, num_samples), num_samples)
+                self._total_samples += num_samples
             return reason
 
     def accept_model(self, model: FLModel) -> None:
@@ -92,8 +95,9 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             return f"it is of round {model.current_round}, expected {self._round}"
         if site in self._average.sites:
             return "it is a second result for this round"
-        if not isinstance(num_samples, int) or not 1 <= num_samples <= _MAX_TOTAL_SAMPLES // 1024:
-            return f"its number of samples is {num_samples!r}, expected 1 to {_MAX_TOTAL_SAMPLES // 1024}"
+        room = _MAX_TOTAL_SAMPLES - self._total_samples
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or not 1 <= num_samples <= room:
+            return f"its number of samples is {num_samples!r}, expected 1 to {room}"
         if self._weights is not None and site not in self._weights.sites:
             return "the site joined after this round's weights were made; it counts from the next round on"
         if not model.params:

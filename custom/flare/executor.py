@@ -19,7 +19,7 @@ from torch import nn
 
 from ...transforms.errors import DataError
 from ..data.location import DataLocation, locate_site_data
-from ..data.site_data import SiteData, load_site_data
+from ..data.site_data import SiteData, count_cases, load_site_data
 from ..local_training import TrainingStopped, preferred_device, train_locally
 from ..networks import build_network
 from ..outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE
@@ -64,7 +64,9 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Do one task; see the class for what it answers."""
         try:
-            return self._execute(task_name, shareable, fl_ctx, abort_signal)
+            reply = self._execute(task_name, shareable, fl_ctx, abort_signal)
+            reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
+            return reply
         except TrainingStopped:
             return make_reply(ReturnCode.TASK_ABORTED)
         except DataError as error:
@@ -87,13 +89,12 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
             data = self._site_data("training", fl_ctx)
             result = DXO(DataKind.METRICS, data=quality_report(network, data, self.settings))
         elif task == VALIDATE:
-            data = self._site_data("validation", fl_ctx)
-            result = DXO(DataKind.METRICS, data=validation_report(network, data, self.settings))
+            has_cases = count_cases(self._locate(fl_ctx).folder, "validation") > 0
+            cases = self._site_data("validation", fl_ctx) if has_cases else None
+            result = DXO(DataKind.METRICS, data=validation_report(network, cases, self.settings))
         else:
             return make_reply(ReturnCode.TASK_UNKNOWN)
-        reply = result.to_shareable()
-        reply.set_header(AppConstants.CURRENT_ROUND, round_number)
-        return reply
+        return result.to_shareable()
 
     def _train(self, network: nn.Module, round_number: int, fl_ctx: FLContext, abort_signal: Signal) -> DXO:
         data = self._site_data("training", fl_ctx)

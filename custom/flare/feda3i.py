@@ -46,8 +46,8 @@ class FedA3IController(FedAvgController):
         if share < self.settings.min_predicted_share and extra_rounds < self.settings.max_extra_warmup_rounds:
             self.warning(
                 f"The warm-up model finds something in only {share:.0%} of the annotated images (expected at least "
-                f"{self.settings.min_predicted_share:.0%}), so its judgement of the annotations would be noise: one more "
-                "warm-up round."
+                f"{self.settings.min_predicted_share:.0%}), so its judgement of the annotations would be noise: one "
+                "more warm-up round."
             )
             return
         self.estimate = estimate_quality(

@@ -13,8 +13,8 @@ Floats = NDArray[np.float64]
 MIN_SITES = 3
 # Share of each column's variance added to every component's variance. A component of one to three sites is nearly
 # singular, so the floor decides its likelihood. In simulations floors from 0.001 to 0.2 left the guard's false
-# positives near 5%; its power at 10 sites and the share of right groupings rose with the floor up to 0.1, beyond it only
-# for unequal groups.
+# positives near 5%; its power at 10 sites and the share of right groupings rose with the floor up to 0.1, and beyond it
+# for unequal groups alone.
 COVARIANCE_FLOOR = 0.1
 NUM_STARTS = 20
 NUM_BOOTSTRAP = 199

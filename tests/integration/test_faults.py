@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from fedannot.apps import in_process
 from fedannot.apps.in_process import InProcessCommunicator, RunError
 from fedannot.apps.simulate import simulate
@@ -79,13 +78,10 @@ def test_a_run_without_any_usable_result_ends_with_an_error(faulty_job: Callable
         simulate(faulty_job(everyone, rounds=5, max_failed_rounds=2), tmp_path / "out")
 
 
-def test_feda3i_goes_on_without_the_estimate_of_a_failing_site(
-    faulty_job: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_feda3i_goes_on_without_the_estimate_of_a_failing_site(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
     summary = simulate(faulty_job({"site-3": "raises"}, name="fedaaai"), tmp_path / "out")
     assert set(summary["estimate"]["sites"]) == {"site-1", "site-2", "site-4"}
     assert {refusal["site"] for refusal in summary["refusals"]} == {"site-3"}
-
 
 
 def assert_same_model(first: Path, second: Path) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-
+from fedannot.apps.in_process import RunError
 from fedannot.apps.job import JobError
 from fedannot.apps.simulate import simulate
-from fedannot.apps.in_process import RunError
 
 KILL_TIMEOUT_SECONDS = 120
 
@@ -55,7 +54,9 @@ def test_resuming_with_other_settings_is_refused(small_job: Callable[..., Path],
     job = small_job("fedavg", rounds=1)
     simulate(job, tmp_path / "out")
     with pytest.raises(RunError, match=r"training=.*'batch_size': 2.*instead of"):
-        simulate(job, tmp_path / "out", data=tmp_path / "out" / "data", overrides={"training.batch_size": 2}, resume=True)
+        simulate(
+            job, tmp_path / "out", data=tmp_path / "out" / "data", overrides={"training.batch_size": 2}, resume=True
+        )
 
 
 def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from fedannot.apps.output import collect_output, find_run_folder
 from fedannot.apps.simulate import simulate
 
@@ -18,10 +17,23 @@ SIMULATOR_TIMEOUT_SECONDS = 300
 def run_simulator(job: Path, workspace: Path, data: Path | None, threads: int) -> Path:
     """Run `nvflare simulator` and return the server's run folder."""
     environment = os.environ | ({} if data is None else {"FEDANNOT_DATA": str(data)})
-    command = [str(Path(sys.executable).parent / "nvflare"), "simulator", str(job), "-w", str(workspace), "-t", str(threads)]
+    command = [
+        str(Path(sys.executable).parent / "nvflare"),
+        "simulator",
+        str(job),
+        "-w",
+        str(workspace),
+        "-t",
+        str(threads),
+    ]
     with (workspace.parent / "simulator.log").open("w") as log:
         finished = subprocess.run(
-            command, env=environment, stdout=log, stderr=subprocess.STDOUT, timeout=SIMULATOR_TIMEOUT_SECONDS, check=False
+            command,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=SIMULATOR_TIMEOUT_SECONDS,
+            check=False,
         )
     text = (workspace.parent / "simulator.log").read_text()
     assert finished.returncode == 0, text[-4000:]
@@ -37,10 +49,15 @@ def test_simulator_and_in_process_give_the_same_bits(small_job: Callable[..., Pa
     in_process = simulate(job, tmp_path / "in-process")
     run_folder = run_simulator(job, tmp_path / "workspace", data=None, threads=2)
     simulated = collect_output(run_folder, tmp_path / "simulated")
-    for key in ("sites", "estimate", "last_rounds", "refusals"):
+    for key in ("estimate", "last_rounds", "refusals"):
         assert simulated[key] == in_process[key], key
+    for site, report in in_process["sites"].items():
+        # In one process the phantom is written for all sites together and handed to them as data of their own.
+        assert simulated["sites"][site] == report | {"embedded_data": True}
     assert not simulated["refusals"]
-    models = [torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("in-process", "simulated")]
+    models = [
+        torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("in-process", "simulated")
+    ]
     assert models[0].keys() == models[1].keys()
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
     assert list(run_folder.glob("tb_events/server/events.out.tfevents*")), "TensorBoard scalars are written"

@@ -82,7 +82,7 @@ def test_what_is_not_registered_is_held_back(task, dxo, message):
 
 @pytest.mark.parametrize("kind", [DataKind.WEIGHT_DIFF, DataKind.STATISTICS, DataKind.COLLECTION])
 def test_data_of_another_kind_are_held_back(kind):
-    with pytest.raises(OutboundError, match=rf"Task 'train' may not send data of kind '{kind}'\."):
+    with pytest.raises(OutboundError, match=rf"Task 'train' may not send data of kind .*{kind.name}"):
         sent("train", DXO(kind, data={"w": torch.ones(1)}, meta=META))
 
 

@@ -1,0 +1,112 @@
+import json
+
+import numpy as np
+import pytest
+from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.manifest import measured_noise, read_manifest
+from fedannot.custom.data.noise_choice import NoiseChoice
+from fedannot.custom.data.noisy_copy import add_contour_noise
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.transforms.errors import DataError
+from fedannot.transforms.federation_noise import ContourNoise
+from PIL import Image
+
+CHOICE = NoiseChoice("M(25,-25,5,0.5)", exact=True, stratified=0.5)
+
+
+@pytest.fixture
+def source(tmp_path):
+    write_phantom_federation(tmp_path / "source", num_sites=2, images_per_site=3, test_images=1)
+    return tmp_path / "source"
+
+
+def contents(folder):
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def test_noise_has_the_sign_of_the_mean_and_the_source_stays(source, tmp_path):
+    before = contents(source)
+    add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    assert contents(source) == before
+    means = []
+    for site in ("site-1", "site-2"):
+        noise = read_manifest(tmp_path / "noisy" / site).noise
+        means.append(noise.mean)
+        data = load_site_data(tmp_path / "noisy" / site, tmp_path / "cache", site=site)
+        ratio = int(data.labels.sum()) / int(data.clean_labels.sum())
+        assert noise.area_ratio == pytest.approx(ratio)
+        assert (ratio > 1) == (noise.mean > 0)
+        assert noise.dice < 0.97
+        original = load_site_data(source / site, tmp_path / "cache", site=site)
+        np.testing.assert_array_equal(data.clean_labels.numpy(), original.labels.numpy())
+        np.testing.assert_array_equal(data.images.numpy(), original.images.numpy())
+    assert sorted(mean > 0 for mean in means) == [False, True]
+    noisy_test = contents(tmp_path / "noisy" / "test")
+    assert noisy_test == contents(source / "test")
+
+
+def test_same_seed_same_bits(source, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        add_contour_noise(source, tmp_path / name, CHOICE, seed=seed)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    label = "site-1/labels/lesion_001.png"
+    assert contents(tmp_path / "a")[label] != contents(tmp_path / "c")[label]
+
+
+def test_noise_on_noise_keeps_the_first_clean_labels(source, tmp_path):
+    add_contour_noise(source, tmp_path / "once", CHOICE, seed=1)
+    add_contour_noise(tmp_path / "once", tmp_path / "twice", CHOICE, seed=2)
+    clean = contents(source / "site-1" / "labels")
+    assert contents(tmp_path / "twice" / "site-1" / "clean_labels") == clean
+    manifest = read_manifest(tmp_path / "twice" / "site-1")
+    assert manifest.before["noise"]["mean"] == read_manifest(tmp_path / "once" / "site-1").noise.mean
+
+
+def test_classes_keep_their_file_values_and_sizes(source, tmp_path):
+    mask = np.zeros((120, 90), np.uint8)
+    mask[10:60, 10:60], mask[70:110, 30:80] = 85, 170
+    site = source / "site-1"
+    for kind in ("images", "labels", "clean_labels"):
+        for file in (site / kind).iterdir():
+            Image.fromarray(mask).save(file)
+    text = (site / "data.yaml").read_text().replace("255: 1", "85: 1\n  170: 2").replace("- lesion", "- lesion\n- cyst")
+    (site / "data.yaml").write_text(text)
+    add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    noisy = np.asarray(Image.open(tmp_path / "noisy" / "site-1" / "labels" / "lesion_001.png"))
+    assert noisy.shape == (120, 90)
+    assert set(np.unique(noisy)) == {0, 85, 170}
+    assert (noisy != mask).any()
+
+
+def test_a_label_that_cannot_be_read_is_listed_and_stops_nothing(source, tmp_path):
+    (source / "site-1" / "labels" / "lesion_002.png").write_bytes(b"damaged")
+    (source / "site-1" / "images" / "lesion_003.png").unlink()
+    add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    manifest = read_manifest(tmp_path / "noisy" / "site-1")
+    ((file, reason),) = manifest.excluded
+    assert file.endswith("lesion_002.png")
+    assert "cannot be read as an image" in reason
+    data = load_site_data(tmp_path / "noisy" / "site-1", tmp_path / "cache", site="site-1")
+    assert data.num_samples == 1
+    assert len(data.excluded) == 2
+
+
+def test_files_of_one_name_from_different_folders_are_refused(source, tmp_path):
+    file = source / "site-1" / "datalist.json"
+    content = json.loads(file.read_text())
+    content["training"].append(content["training"][0])
+    file.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"Site site-1: found several files named 'lesion_001\.png' among its"):
+        add_contour_noise(source, tmp_path / "noisy", CHOICE)
+    assert not (tmp_path / "noisy").exists()
+
+
+def test_measured_dice_by_hand():
+    # Class 1: 2 of 2 and 3 pixels agree, Dice 0.8; class 2: only in one mask, Dice 0; second case empty, not counted.
+    noisy, clean = np.array([[1, 1, 2, 0]]), np.array([[1, 1, 1, 0]])
+    empty = np.zeros((1, 4), dtype=int)
+    noise = measured_noise(
+        [(noisy, clean), (empty, empty)], ContourNoise(1, 2), model="M", exact=False, stratified=None
+    )
+    assert noise.dice == pytest.approx(0.4)
+    assert noise.area_ratio == 1.0

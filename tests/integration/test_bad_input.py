@@ -1,0 +1,128 @@
+"""What a person supplies wrongly is an error that says what to do, or is left out, counted and named at the site."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fedannot.apps.in_process import RunError
+from fedannot.apps.job import Job, JobError
+from fedannot.apps.simulate import simulate
+from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.settings import SettingsError
+from fedannot.transforms.errors import DataError
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Path:
+    folder = tmp_path / "federation"
+    write_phantom_federation(folder, num_sites=3, images_per_site=4, test_images=4)
+    return folder
+
+
+def test_an_unreadable_image_is_counted_and_left_out(
+    federation: Path, small_job: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = sorted((federation / "site-2" / "images").iterdir())[1]
+    broken.write_bytes(broken.read_bytes()[:40])
+    summary = simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
+    assert summary["sites"]["site-2"]["num_samples"] == 3
+    assert summary["sites"]["site-2"]["num_excluded"] == 1
+    assert not summary["refusals"]
+    assert any("site-2" in message and broken.name in message for message in caplog.messages)
+    assert broken.name not in json.dumps(summary), "which case it is stays at the site"
+
+
+def test_an_empty_site_is_refused_by_name_and_the_others_go_on(
+    federation: Path, small_job: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    datalist = federation / "site-2" / "datalist.json"
+    datalist.write_text('{"training": []}')
+    summary = simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
+    assert set(summary["sites"]) == {"site-1", "site-3"}
+    assert [refusal["site"] for refusal in summary["refusals"]] == ["site-2"]
+    assert "data cannot be used" in summary["refusals"][0]["reason"]
+    assert any(str(datalist) in message and "expected at least one" in message for message in caplog.messages)
+
+
+def test_a_wrong_key_in_data_yaml_names_file_key_and_what_is_allowed(
+    federation: Path, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = federation / "site-1" / "data.yaml"
+    file.write_text(file.read_text().replace("channels:", "chanels:"))
+    with pytest.raises(DataError, match=r"site-1/data\.yaml: unknown key 'chanels' = 1; did you mean 'channels'\?"):
+        simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
+
+
+def test_a_wrong_key_in_settings_conf_names_file_key_and_what_is_allowed(
+    small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    job = small_job("fedaaai")
+    settings = job / "app" / "config" / "settings.conf"
+    settings.write_text(settings.read_text() + "\nsettings.warmup_round = 3\n")
+    with pytest.raises(
+        SettingsError, match=r"settings\.conf: unknown key 'warmup_round' = 3; did you mean 'warmup_rounds'"
+    ):
+        simulate(job, tmp_path / "out")
+
+
+def test_a_wrong_value_in_settings_conf(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"key 'training\.loss' is 'dice': Input should be 'ce' or 'ce_dice'"):
+        simulate(small_job("fedavg"), tmp_path / "out", overrides={"training.loss": "dice"})
+
+
+def test_a_wrong_key_of_a_component_names_it(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    job = small_job("fedavg")
+    config = job / "app" / "config" / "config_fed_server.conf"
+    config.write_text(config.read_text().replace("args { settings", "args { setings"))
+    with pytest.raises(
+        JobError, match=r"server\.conf: .*FedAvgController has no argument 'setings'; did you mean 'settings'"
+    ):
+        simulate(job, tmp_path / "out")
+
+
+def test_data_of_another_kind_than_the_network(
+    federation: Path, small_job: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One site's description has two classes where the others have one."""
+    file = federation / "site-3" / "data.yaml"
+    file.write_text(file.read_text().replace("- lesion\n", "- lesion\n- cyst\n").replace("255: 1", "255: 1\n  2: 2"))
+    summary = simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
+    assert set(summary["sites"]) == {"site-1", "site-2"}
+    assert any("2 foreground classes" in message and "expects 1 and 1" in message for message in caplog.messages)
+
+
+def test_a_missing_federation_is_named(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere/federation\.yaml: found no such file"):
+        simulate(small_job("fedavg"), tmp_path / "out", data=tmp_path / "nowhere")
+
+
+def test_sites_validate_where_the_server_has_no_test_set(
+    federation: Path, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Site 1 has four validation cases, site 2 two (too few to report a mean), site 3 none."""
+    shutil.rmtree(federation / "test")
+    for site, count in (("site-1", 4), ("site-2", 2)):
+        file = federation / site / "datalist.json"
+        content = json.loads(file.read_text())
+        content["validation"] = content["training"][:count]
+        file.write_text(json.dumps(content))
+    summary = simulate(small_job("fedavg", rounds=2), tmp_path / "out", data=federation)
+    metrics = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    assert metrics[0]["dice"] is None, "sites validate every few rounds and after the last"
+    assert metrics[1]["evaluated_on"] == "sites"
+    assert metrics[1]["num_cases"] == 4
+    assert 0 <= metrics[1]["dice"] <= 1
+    assert not summary["refusals"]
+
+
+def test_a_job_folder_without_meta(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"job folder with a meta\.json"):
+        Job.open(tmp_path)
+
+
+def test_a_panicking_component_ends_the_run_with_its_reason(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    job = small_job("fedavg")
+    with pytest.raises(RunError, match=r"there is no such file"):
+        simulate(job, tmp_path / "out", overrides={"resume_from": str(tmp_path / "absent.pt")})
