@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -74,9 +75,11 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print(
         f"[bold]{summary['method']}[/bold], seed {summary['seed']}, {summary['rounds_finished']} rounds, "
         f"{summary['seconds']:.0f} s: Dice {percent(last['dice'])} %, HD95 {number(last['hd95'])} px "
-        "(mean of the last five rounds on the test set or the sites' validation cases)"
+        "(mean of the last five rounds)"
     )
     console.print(_site_table(summary))
+    if summary.get("weights"):
+        console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
     if (estimate := summary.get("estimate")) and estimate["reason"]:
         console.print(f"No groups of sites: {estimate['reason']}")
     for refusal in summary["refusals"]:
@@ -84,37 +87,33 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
 
 
 def _site_table(summary: Mapping[str, Any]) -> Table:
+    """One row per site; columns that would be empty for all sites are left out."""
     estimate = summary.get("estimate") or {"sites": {}}
     weights = summary.get("weights")
-    table = Table(title="Sites")
-    for heading in (
-        "site",
-        "cases",
-        "excluded",
-        "loss",
-        "q_in",
-        "q_out",
-        "draws",
-        "strength",
-        "weight first block",
-        "last block",
-    ):
-        table.add_column(heading, justify="left" if heading in ("site", "draws") else "right")
+    columns: dict[str, list[str]] = {}
     for site, report in summary["sites"].items():
         judged = estimate["sites"].get(site, {})
         row = weights["values"][weights["sites"].index(site)] if weights and site in weights["sites"] else [None]
-        table.add_row(
-            site,
-            str(report["num_samples"]),
-            str(report["num_excluded"]),
-            number(report["train_loss"], 3),
-            number(_total(judged.get("inner")), 3),
-            number(_total(judged.get("outer")), 3),
-            judged.get("group") or "-",
-            number(judged.get("strength"), 3),
-            number(row[0], 3),
-            number(row[-1], 3),
-        )
+        entries = {
+            "site": site,
+            "cases": str(report["num_samples"]),
+            "left out": str(report["num_excluded"] or "-"),
+            "loss": number(report["train_loss"], 3),
+            "q_in": number(_total(judged.get("inner")), 3),
+            "q_out": number(_total(judged.get("outer")), 3),
+            "draws": judged.get("group") or "-",
+            "noise": number(judged.get("strength"), 3),
+            "first w": number(row[0], 3),
+            "last w": number(row[-1], 3),
+        }
+        for heading, entry in entries.items():
+            columns.setdefault(heading, []).append(entry)
+    filled = {heading: entries for heading, entries in columns.items() if set(entries) != {"-"}}
+    table = Table(title="Sites", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in filled:
+        table.add_column(heading, justify="left" if heading in ("site", "draws") else "right", no_wrap=True)
+    for cells in zip(*filled.values(), strict=True):
+        table.add_row(*cells)
     return table
 
 

@@ -101,6 +101,7 @@ def draw_groups(estimate: Mapping[str, Any], file: Path) -> Path:
         axes.annotate(site, (inner, outer), textcoords="offset points", xytext=(5, 3), fontsize=8)
     p_value = estimate["p_value"]
     title = "Learning difficulty of the sites" + ("" if p_value is None else f" (two groups: p = {p_value:.3f})")
+    axes.margins(0.2)
     axes.set(xlabel="q_in, cross entropy inside the contour", ylabel="q_out, outside", title=title)
     if shown:
         axes.legend()
@@ -129,7 +130,10 @@ def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, 
             axes.axis("off")
         for axes, case, prediction in zip(row, chosen, predictions, strict=False):
             clean = None if cases.clean_labels is None else cases.clean_labels[case]
-            _draw_case(axes, cases.images[case], (cases.labels[case], clean, prediction))
+            given = cases.labels[case]
+            _draw_case(
+                axes, cases.images[case], (None, given, prediction) if site == "test" else (given, clean, prediction)
+            )
             axes.set_title(f"{site}, case {case + 1}", fontsize=9)
     handles = [mpl.lines.Line2D([], [], color=colour, label=name) for name, colour in _CONTOURS]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))

@@ -19,6 +19,7 @@ from ..custom.settings import FedAvgSettings
 from .in_process import JOB_ID, run_in_process
 from .job import Job, JobError
 from .output import collect_output
+from .run_log import run_log
 
 RUN_FOLDER = "run"
 
@@ -63,7 +64,7 @@ def simulate(
     for key, value in _network_settings(data, federation.sites).items():
         changes.setdefault(key, value)
     run_job = job.copy_with(changes, out / "job")
-    with _environment(DATA_VARIABLE, str(data.resolve())):
+    with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out):
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
     summary = collect_output(run_folder, out)
     summary["wall_seconds"] = round(time.monotonic() - started, 2)

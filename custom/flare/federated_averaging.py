@@ -108,6 +108,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
+            self._refused, self._reports = {}, {}
             self.before_round(round_number)
             if self.abort_signal.triggered:
                 return
@@ -118,7 +119,10 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             self._finish_round(round_number, started)
             if failed_rounds >= self.settings.max_failed_rounds:
                 refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(self._refused.items()))
-                raise RunFailedError(f"No usable result in {failed_rounds} rounds in a row. Last: {refusals}.")
+                raise RunFailedError(
+                    f"Fewer than {self.settings.min_sites} usable results in {failed_rounds} rounds in a row. "
+                    f"Last: {refusals}."
+                )
         self.info(f"{self.method}: finished {self.settings.rounds} rounds.")
 
     @property
@@ -177,12 +181,14 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         return Path(self.engine.get_workspace().get_site_config_dir())
 
     def _train_round(self, round_number: int) -> bool:
-        self._refused, self._reports = {}, {}
         weights = self.aggregation_weights(round_number)
         self._aggregator.start_round(round_number, self.state.params, self._block_of, weights)
         self._send(TRAIN, round_number, self._receive_model)
-        if not self._reports:
-            self.error(f"Round {round_number}: no usable result; the global model stays as it is.")
+        if len(self._reports) < self.settings.min_sites:
+            self.error(
+                f"Round {round_number}: {len(self._reports)} usable results, at least {self.settings.min_sites} are "
+                "needed; the global model stays as it is."
+            )
             return False
         self.state.params = self._aggregator.aggregate_model().params
         return True
@@ -278,4 +284,5 @@ class FedAvgController(ModelController):  # type: ignore[misc]
                 )
                 with self.engine.new_context() as fl_ctx:
                     send_analytic_dxo(self, dxo=dxo, fl_ctx=fl_ctx)
-        self.info(f"Round {record['round']}/{self.settings.rounds} ({record['stage']}): dice {record['dice']}")
+        score = "not scored" if record["dice"] is None else f"Dice {100 * record['dice']:.1f} %"
+        self.info(f"Round {record['round']}/{self.settings.rounds} ({record['stage']}): {score}")

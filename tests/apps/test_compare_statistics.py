@@ -56,6 +56,22 @@ def test_equal_differences_have_no_test(difference):
     assert found["p_value"] is None
 
 
+@pytest.mark.parametrize(("num_pairs", "difference"), [(3, 0.1), (5, -0.07), (30, 1 / 3)])
+def test_differences_that_are_equal_but_for_rounding_have_no_test(num_pairs, difference):
+    reference = np.random.default_rng(num_pairs).uniform(0.4, 0.6, num_pairs).tolist()
+    found = paired_statistics(reference, [value + difference for value in reference])
+    assert len(set(found["differences"])) > 1  # the rounding is there
+    assert found["mean"] == pytest.approx(difference)
+    assert 0.0 < found["standard_deviation"] < 1e-15
+    assert found["p_value"] is None
+
+
+def test_differences_that_differ_by_more_than_rounding_are_tested():
+    found = paired_statistics([0.5, 0.5, 0.5], [0.6, 0.6 + 1e-9, 0.6 + 2e-9])
+    # Mean 0.1, deviation 1e-9: t = 0.1 √3 / 1e-9, and 1 - t / √(t² + 2) is about 1 / t².
+    assert found["p_value"] == pytest.approx((1e-9 / (0.1 * math.sqrt(3))) ** 2, rel=1e-3)
+
+
 def test_scores_must_be_pairs():
     with pytest.raises(ValueError, match="zip"):
         paired_statistics([0.5, 0.6], [0.5])

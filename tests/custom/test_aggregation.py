@@ -1,6 +1,7 @@
 """The streaming average against float64 NumPy averages and hand-worked cases."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 HALF_UNIT = 2.0**-24  # relative error of rounding to float32
 BLOCK_OF = {"stem.weight": "stem", "stem.bias": "stem", "head.weight": "head", "head.counter": "head"}
+BLOCK_OF_STEM = {"stem.weight": "stem"}
 BLOCKS = ("stem", "head")
 
 
@@ -263,6 +265,25 @@ def test_aggregation_leaves_the_sites_models_and_the_reference_as_they_are():
     assert all(same_bits(a, b) for a, b in zip(copies, (reference, *states.values()), strict=True))
 
 
+@pytest.mark.parametrize(("bound", "unit"), [(1.0, 2.0**-50), (2.0**24, 2.0**-26)])
+@pytest.mark.parametrize("num_sites", [2, 9, 60])
+def test_rounding_of_values_up_to_one_is_as_the_class_says(num_sites, bound, unit):
+    generator = np.random.default_rng(num_sites)
+    values = generator.uniform(-1, 1, size=(num_sites, 40))
+    counts = generator.integers(1, 30, num_sites)
+    total = int(counts.sum())
+    shares = (counts / total if bound == 1.0 else counts.astype(float)).tolist()
+    average = StreamingAverage({"stem.weight": torch.ones(40, dtype=torch.float64)}, BLOCK_OF_STEM, bound)
+    for number, (row, share) in enumerate(zip(values, shares, strict=True)):
+        average.add(f"site-{number}", {"stem.weight": torch.from_numpy(row)}, {"stem": share}, 1)
+    found = average.result()["stem.weight"].tolist()
+    for value, column in zip(found, values.T.tolist(), strict=True):
+        exact = sum(int(count) * Fraction(entry) for count, entry in zip(counts, column, strict=True)) / total
+        allowed = num_sites * unit / (1 if bound == 1.0 else total)
+        # Beside the class's own rounding, shares and result are rounded to float64.
+        assert abs(Fraction(value) - exact) < allowed + 4 * 2.0**-53
+
+
 def with_entry(state, name, value):
     return state | {name: value}
 
@@ -293,6 +314,14 @@ def test_fitting_model_is_not_refused():
             "'head.counter' has type torch.float32, expected torch.int64",
         ),
         (
+            lambda s: with_entry(s, "head.counter", torch.tensor(1, dtype=torch.int32)),
+            "'head.counter' has type torch.int32, expected torch.int64",
+        ),
+        (
+            lambda s: with_entry(s, "head.counter", torch.tensor(True)),
+            "'head.counter' has type torch.bool, expected torch.int64",
+        ),
+        (
             lambda s: with_entry(s, "stem.bias", torch.tensor([0.0, float("nan"), 0.0, 0.0])),
             "'stem.bias' has values that are not finite",
         ),
@@ -308,6 +337,18 @@ def test_fitting_model_is_not_refused():
 )
 def test_model_that_cannot_be_aggregated_is_refused_with_the_reason(change, reason):
     assert refusal_reason(change(random_state(np.random.default_rng(18))), REFERENCE) == reason
+
+
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16, torch.float64])
+def test_floating_entries_of_another_precision_are_accepted_and_averaged_in_the_reference_s(precision):
+    halves = torch.tensor([0.5, -1.5])
+    reference = {"stem.weight": torch.zeros(2)}
+    state = {"stem.weight": halves.to(precision)}
+    assert refusal_reason(state, reference) is None
+    average = StreamingAverage(reference, BLOCK_OF_STEM)
+    average.add("site-1", state, {"stem": 1.0}, 1)
+    assert average.result()["stem.weight"].dtype == torch.float32
+    assert torch.equal(average.result()["stem.weight"], halves)
 
 
 def test_divergence_limit_is_4096_times_the_power_of_two_above_the_range():

@@ -165,11 +165,18 @@ def test_site_scores_are_pooled_by_their_numbers_of_cases():
     assert pooled["evaluated_on"] == "sites"
 
 
-def test_pooling_counts_the_distances_that_are_not_in_the_mean():
+@pytest.mark.parametrize("num_defined", [0, 2])
+def test_distances_that_a_site_held_back_count_nothing(num_defined):
     pooled = pool_site_scores(
-        {"site-1": {"num_samples": 10, "dice": [0.9, 0.6], "hd95": [2.0, math.nan], "num_defined": [8, 0]}}
+        {"site-1": {"num_samples": 10, "dice": [0.9, 0.6], "hd95": [2.0, math.nan], "num_defined": [8, num_defined]}}
     )
-    assert pooled["hd95_undefined"] == 2 + 10
+    assert pooled == {
+        "evaluated_on": "sites",
+        "dice": pytest.approx(0.75),
+        "dice_per_class": [0.9, 0.6],
+        "hd95": 2.0,
+        "num_cases": 10,
+    }
 
 
 def test_pooling_scores_of_all_cases_is_scoring_them_together():
@@ -192,7 +199,7 @@ def test_pooling_scores_of_all_cases_is_scoring_them_together():
     assert pooled["hd95"] == pytest.approx(together.mean_hd95)
 
 
-@pytest.mark.parametrize("answers", [{}, {"site-1": {"num_samples": 2}}])
+@pytest.mark.parametrize("answers", [{}, {"site-1": {"num_samples": 2}}, {"site-1": {"num_samples": 0}}])
 def test_no_score_without_sites_that_have_one(answers):
     assert pool_site_scores(answers) == {"evaluated_on": None, "dice": None, "hd95": None}
 
@@ -201,4 +208,4 @@ def test_distance_is_none_where_no_site_has_one():
     answer = {"num_samples": 3, "dice": [0.0], "hd95": [math.nan], "num_defined": [0]}
     pooled = pool_site_scores({"site-1": answer})
     assert pooled["hd95"] is None
-    assert pooled["hd95_undefined"] == 3
+    assert (pooled["dice"], pooled["num_cases"]) == (0.0, 3)

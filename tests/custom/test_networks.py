@@ -72,10 +72,16 @@ def parameter_count(upsampling):
         ),
     ],
 )
-def test_default_widths_give_the_published_size(upsample, upsampling, millions):
+def test_default_widths_have_the_size_counted_by_hand(upsample, upsampling, millions):
     count = sum(parameter.numel() for parameter in build_network(upsample=upsample).parameters())
     assert count == parameter_count(upsampling)
     assert round(count / 1e6, 2) == millions
+
+
+def test_default_network_learns_its_upsampling_and_has_the_published_size():
+    network = build_network()
+    assert any(isinstance(module, nn.ConvTranspose2d) for module in network.modules())
+    assert round(sum(parameter.numel() for parameter in network.parameters()) / 1e6, 2) == 1.95
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False, "train_loss": 0.25}
 ESTIMATE_RESULT = {
     "num_samples": 8,
+    "num_annotated": 4,
     "num_estimated": [7, 3],
     "inner_difficulty": [0.5, 0.25],
     "outer_difficulty": [1.5, 2.5],
@@ -80,6 +81,7 @@ def test_unknown_task_may_send_nothing():
         (TRAIN, "train_loss", [0.25], "number"),
         (TRAIN, "train_loss", 1, "number"),
         (TRAIN, "train_loss", torch.tensor(0.25), "number"),
+        (ESTIMATE_QUALITY, "num_annotated", [4], "count"),
         (ESTIMATE_QUALITY, "num_estimated", 7, "counts"),
         (ESTIMATE_QUALITY, "num_estimated", [7, True], "counts"),
         (ESTIMATE_QUALITY, "num_estimated", [7, 3.0], "counts"),
@@ -103,7 +105,7 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
         (ESTIMATE_QUALITY, {"num_estimated": [7, 2]}, "inner_difficulty", 2),
         (ESTIMATE_QUALITY, {"num_estimated": [0, 3]}, "inner_difficulty", 0),
         (ESTIMATE_QUALITY, {"num_estimated": [7, 2], "inner_difficulty": [0.5, NAN]}, "outer_difficulty", 2),
-        (ESTIMATE_QUALITY, {"num_samples": 1}, "predicted_share", 1),
+        (ESTIMATE_QUALITY, {"num_annotated": 2}, "predicted_share", 2),
         (VALIDATE, {"num_samples": 2}, "dice", 2),
         (VALIDATE, {"num_defined": [1, 3]}, "hd95", 1),
     ],
@@ -118,12 +120,43 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
 
 @pytest.mark.parametrize(
     ("task", "counter", "field"),
-    [(TRAIN, "num_samples", "train_loss"), (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty")],
+    [
+        (TRAIN, "num_samples", "train_loss"),
+        (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
+        (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
+        (VALIDATE, "num_defined", "hd95"),
+    ],
 )
 def test_means_without_their_counts_may_not_leave(task, counter, field):
     result = {key: value for key, value in COMPLETE[task].items() if key != counter}
     with pytest.raises(OutboundError, match=f"'{field}' is a mean over None cases"):
         check_outbound(task, result)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("count", [8.0, "8", True, None, NAN, math.inf, -1, torch.tensor(8), {}, [8.0], ["8"], [None]])
+@pytest.mark.parametrize(
+    ("task", "counter"),
+    [
+        (TRAIN, "num_samples"),
+        (ESTIMATE_QUALITY, "num_annotated"),
+        (ESTIMATE_QUALITY, "num_estimated"),
+        (VALIDATE, "num_defined"),
+    ],
+)
+def test_counts_of_another_kind_may_not_leave_whatever_the_order_of_the_fields(task, counter, count, reverse):
+    result = COMPLETE[task] | {counter: count}
+    if reverse:
+        result = dict(reversed(result.items()))
+    with pytest.raises(OutboundError):
+        check_outbound(task, result)
+
+
+def test_share_of_annotated_samples_is_counted_by_them_and_not_by_all():
+    assert {field.name: field.counted_by for field in OUTBOUND_FIELDS}["predicted_share"] == "num_annotated"
+    check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_annotated": MINIMUM_CASES})
+    with pytest.raises(OutboundError, match="'predicted_share' is a mean over 2 cases"):
+        check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_samples": 100, "num_annotated": 2})
 
 
 def test_every_mean_names_a_registered_counter_of_the_same_task():

@@ -1,7 +1,9 @@
 """Settings: what is wrong is said with file, key, what was found and what is allowed; the jobs' settings hold."""
 
 import json
+import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from fedannot.custom.settings import (
@@ -13,7 +15,7 @@ from fedannot.custom.settings import (
     read_job_settings,
     read_settings,
 )
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pyhocon import ConfigFactory
 
 FILE = "jobs/example/app/config/settings.conf"
@@ -68,7 +70,7 @@ def test_every_wrong_key_gets_a_line():
         ("network.in_channels", 2, "1 or 3"),
         ("network.features", [16, 32], "at least 6"),
         ("network.features", [1] * 7, "at most 6"),
-        ("network.upsample", "nearest", "'nontrainable' or 'deconv'"),
+        ("network.upsample", "nearest", "'deconv' or 'nontrainable'"),
         ("embedded.stratified", 1.0, "less than 1"),
         ("balance", 1.5, "less than or equal to 1"),
         ("weighting", "inter", "'intra_and_inter' or 'intra'"),
@@ -83,6 +85,45 @@ def test_value_out_of_range_is_named_with_what_is_allowed(key, value, allowed):
     text = error_text(values)
     assert text.startswith(f"{FILE}: key '{key}' is {value!r}: ") or text.startswith(f"{FILE}: key '{key}.")
     assert allowed in text
+
+
+FLOATS = [
+    "training.learning_rate",
+    "embedded.stratified",
+    "balance",
+    "layer_weight",
+    "layer_power",
+    "layer_bias",
+    "group_test_level",
+    "min_predicted_share",
+]
+
+
+def holds_float(annotation):
+    return annotation is float or any(holds_float(part) for part in get_args(annotation))
+
+
+def float_keys(model, prefix=""):
+    """Dotted keys of all settings that take a float, in nested groups too."""
+    keys = []
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            keys += float_keys(field.annotation, f"{prefix}{name}.")
+        elif holds_float(field.annotation):
+            keys.append(f"{prefix}{name}")
+    return keys
+
+
+def test_every_floating_setting_is_tried():
+    assert sorted(FLOATS) == sorted(float_keys(FedA3ISettings))
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, "inf", "NaN"])
+@pytest.mark.parametrize("key", FLOATS)
+def test_numbers_that_are_not_finite_are_refused(key, value):
+    *groups, last = key.split(".")
+    text = error_text({"method": "feda3i"} | ({groups[0]: {last: value}} if groups else {last: value}))
+    assert text == f"{FILE}: key {key!r} is {value!r}: Input should be a finite number."
 
 
 def test_noise_that_cannot_be_read_is_refused():
@@ -133,6 +174,7 @@ def test_published_hyper_parameters_are_the_defaults():
     assert (settings.rounds, settings.warmup_rounds, settings.balance) == (100, 10, 0.5)
     assert (training.loss, training.learning_rate, training.batch_size, training.local_epochs) == ("ce", 5e-3, 8, 5)
     assert settings.network.features == (16, 32, 64, 128, 256, 16)
+    assert settings.network.upsample == "deconv"
     assert (settings.layer_weight, settings.layer_power, settings.layer_bias) == (1.0, 1.0, 0.0)
 
 

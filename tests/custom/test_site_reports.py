@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from fedannot.custom import evaluation
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE, check_outbound
-from fedannot.custom.quality.learning_difficulty import site_difficulty
+from fedannot.custom.quality import learning_difficulty
+from fedannot.custom.quality.learning_difficulty import LearningDifficulty, site_difficulty
 from fedannot.custom.settings import FedAvgSettings, NetworkSettings
 from fedannot.custom.site_reports import quality_report, training_report, validation_report
 from torch import nn
@@ -71,11 +73,12 @@ def test_quality_report_is_the_site_difficulty():
     report = quality_report(network, data, settings(2))
     difficulty = site_difficulty(network, data.images, data.labels, 2)
     assert report["num_samples"] == 5
+    assert report["num_annotated"] == 4
     assert report["num_estimated"] == [4, 3]
     assert report["inner_difficulty"] == pytest.approx(difficulty.inner.tolist())
     assert report["outer_difficulty"] == pytest.approx(difficulty.outer.tolist())
     assert report["predicted_share"] == difficulty.predicted_share == 1.0
-    assert set(map(type, report["num_estimated"])) == {int}
+    assert set(map(type, [*report["num_estimated"], report["num_annotated"]])) == {int}
     check_outbound(ESTIMATE_QUALITY, report)
 
 
@@ -96,8 +99,41 @@ def test_quality_of_a_small_site_stays_at_the_site(cases):
     check_outbound(ESTIMATE_QUALITY, report)
 
 
+@pytest.mark.parametrize(("annotated", "leaves"), [(2, False), (3, True)])
+def test_share_over_few_annotated_cases_stays_at_the_site(annotated, leaves):
+    report = quality_report(Threshold(1), make_data([(1,)] * annotated + [()] * 5), settings(1))
+    assert (report["num_samples"], report["num_annotated"]) == (annotated + 5, annotated)
+    assert ("predicted_share" in report) is leaves
+    check_outbound(ESTIMATE_QUALITY, report)
+
+
+def test_cases_are_annotated_by_any_class():
+    report = quality_report(Threshold(2), make_data([(1,), (2,), (1, 2), ()]), settings(2))
+    assert report["num_annotated"] == 3
+    assert report["num_estimated"] == [2, 2]
+    assert report["predicted_share"] == 1.0
+    check_outbound(ESTIMATE_QUALITY, report)
+
+
+def test_data_follow_the_network_to_its_device(monkeypatch):
+    devices = []
+
+    def note(network, images, labels, num_classes, *, batch_size):
+        devices.extend([images.device.type, labels.device.type])
+        return LearningDifficulty(np.ones(1), np.ones(1), np.array([3]), 1.0)
+
+    monkeypatch.setattr(learning_difficulty, "site_difficulty", note)
+    data = make_data([(1,)] * 3)
+    # "meta" is a device that every machine has.
+    quality_report(Threshold(1).to("meta"), data, settings(1))
+    assert devices == ["meta", "meta"]
+    assert data.images.device.type == data.labels.device.type == "cpu"
+
+
 def test_site_without_annotated_foreground_has_no_estimate():
     report = quality_report(Threshold(1), make_data([()] * 4), settings(1))
+    assert report["num_annotated"] == 0
+    assert "predicted_share" not in report
     assert report["num_estimated"] == [0]
     assert math.isnan(report["inner_difficulty"][0])
     check_outbound(ESTIMATE_QUALITY, report)
@@ -129,4 +165,11 @@ def test_distance_over_few_defined_cases_stays_at_the_site():
 def test_scores_of_a_small_site_stay_at_the_site(cases):
     report = validation_report(Threshold(1), make_data([(1,)] * cases), settings(1))
     assert report == {"num_samples": cases}
+    check_outbound(VALIDATE, report)
+
+
+def test_site_without_validation_cases_says_so_and_predicts_nothing(monkeypatch):
+    monkeypatch.setattr(evaluation, "evaluate", lambda *_: pytest.fail("evaluated without cases"))
+    report = validation_report(Threshold(1), None, settings(1))
+    assert report == {"num_samples": 0}
     check_outbound(VALIDATE, report)

@@ -74,8 +74,18 @@ def test_a_duplicate_is_refused(
 
 def test_a_run_without_any_usable_result_ends_with_an_error(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
     everyone = {f"site-{number}": "nan" for number in range(1, 5)}
-    with pytest.raises(RunError, match=r"No usable result in 2 rounds in a row.*site-1: .*not finite"):
+    with pytest.raises(RunError, match=r"Fewer than 1 usable results in 2 rounds in a row.*site-1: .*not finite"):
         simulate(faulty_job(everyone, rounds=5, max_failed_rounds=2), tmp_path / "out")
+
+
+def test_a_round_with_too_few_sites_leaves_the_model(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
+    job = faulty_job({"site-1": "nan", "site-2": "raises"}, rounds=1, min_sites=3)
+    summary = simulate(job, tmp_path / "out")
+    start = simulate(faulty_job({}, rounds=1, training__learning_rate=1e-30), tmp_path / "start")
+    assert summary["rounds_finished"] == start["rounds_finished"] == 1
+    models = [torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("out", "start")]
+    name = "conv_0.conv_0.conv.weight"
+    assert torch.equal(models[0][name], models[1][name])
 
 
 def test_feda3i_goes_on_without_the_estimate_of_a_failing_site(faulty_job: Callable[..., Path], tmp_path: Path) -> None:

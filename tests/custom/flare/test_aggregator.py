@@ -78,11 +78,13 @@ def test_the_others_weights_are_renormalised_where_a_site_is_missing():
         (result("b", current_round=None), "it is of round None, expected 2"),
         (result("a"), "it is a second result for this round"),
         (result("z"), "the site joined after this round's weights were made; it counts from the next round on"),
-        (result("b", num_samples=0), "its number of samples is 0, expected 1 to 16777216"),
-        (result("b", num_samples=-3), "its number of samples is -3, expected 1 to 16777216"),
-        (result("b", num_samples=16385), "its number of samples is 16385, expected 1 to 16777216"),
-        (result("b", num_samples=2.0), "its number of samples is 2.0, expected 1 to 16777216"),
-        (result("b", meta={"client_name": "b"}), "its number of samples is None, expected 1 to 16777216"),
+        # Site a has sent 10 of the 2^24 samples that a round may have.
+        (result("b", num_samples=0), "its number of samples is 0, expected 1 to 16777206"),
+        (result("b", num_samples=-3), "its number of samples is -3, expected 1 to 16777206"),
+        (result("b", num_samples=16777207), "its number of samples is 16777207, expected 1 to 16777206"),
+        (result("b", num_samples=2.0), "its number of samples is 2.0, expected 1 to 16777206"),
+        (result("b", num_samples=True), "its number of samples is True, expected 1 to 16777206"),
+        (result("b", meta={"client_name": "b"}), "its number of samples is None, expected 1 to 16777206"),
         (result("b", params={}), "it has no model"),
         (result("b", params={"stem.weight": torch.zeros(2, 2)}), "2 missing entries, e.g. 'head.counter'"),
         (
@@ -101,6 +103,39 @@ def test_result_that_cannot_be_used_is_refused_with_the_reason_and_changes_nothi
     assert str(caught.value).endswith(f"is refused: {reason}.")
     params = aggregator.aggregate_model().params
     assert params["stem.weight"].unique().tolist() == [3.0]
+
+
+def test_totals_of_samples_may_reach_the_bound_and_not_run_over():
+    aggregator = opened()
+    assert aggregator.refuse_or_accept(result("a", 1.0, num_samples=2**23)) is None
+    assert aggregator.refuse_or_accept(result("b", 2.0, num_samples=2**22)) is None
+    reason = aggregator.refuse_or_accept(result("c", 900.0, num_samples=2**22 + 1))
+    assert reason == f"its number of samples is {2**22 + 1}, expected 1 to {2**22}"
+    assert aggregator.refuse_or_accept(result("d", 6.0, num_samples=2**22)) is None
+    assert "number of samples is 1," in (aggregator.refuse_or_accept(result("e", num_samples=1)) or "")
+    params = aggregator.aggregate_model().params
+    assert params["stem.weight"].unique().tolist() == [2.5]  # 1/2 · 1 + 1/4 · 2 + 1/4 · 6
+    assert params["head.weight"].unique().tolist() == [25.0]
+
+
+@pytest.mark.parametrize("num_sites", [3, 40])
+def test_many_sites_below_the_bound_are_refused_from_where_their_total_runs_over(num_sites):
+    aggregator = opened()
+    share = 2**24 // num_sites + 1  # one site too many
+    reasons = [aggregator.refuse_or_accept(result(f"site-{n}", float(n), share)) for n in range(num_sites)]
+    assert reasons[:-1] == [None] * (num_sites - 1)
+    assert reasons[-1] == f"its number of samples is {share}, expected 1 to {2**24 - (num_sites - 1) * share}"
+    mean = sum(range(num_sites - 1)) / (num_sites - 1)
+    assert aggregator.aggregate_model().params["stem.weight"][0, 0].item() == pytest.approx(mean)
+
+
+def test_refused_results_and_earlier_rounds_take_no_room():
+    aggregator = opened()
+    for _ in range(3):
+        assert aggregator.refuse_or_accept(result("a", float("nan"), num_samples=2**24)) is not None
+    assert aggregator.refuse_or_accept(result("a", num_samples=2**24)) is None
+    aggregator.start_round(3, state(0.0), BLOCK_OF, None)
+    assert aggregator.refuse_or_accept(result("a", num_samples=2**24, round_number=3)) is None
 
 
 def test_refused_site_may_answer_again():

@@ -12,6 +12,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 META = {"num_samples": 8, "num_excluded": 0, "embedded_data": True, "train_loss": 0.5}
 ESTIMATE = {
     "num_samples": 8,
+    "num_annotated": 8,
     "num_estimated": [8],
     "inner_difficulty": [0.5],
     "outer_difficulty": [1.5],
@@ -48,6 +49,7 @@ def test_fields_of_the_framework_pass():
         ("estimate_quality", ESTIMATE),
         ("validate", {"num_samples": 3, "dice": [0.5], "hd95": [float("nan")], "num_defined": [1]}),
         ("validate", {"num_samples": 1}),
+        ("validate", {"num_samples": 0}),
     ],
 )
 def test_metrics_pass(task, data):
@@ -65,6 +67,11 @@ def test_metrics_pass(task, data):
             "estimate_quality",
             DXO(DataKind.METRICS, data=ESTIMATE | {"inner_per_case": [0.1]}),
             r"Task 'estimate_quality' may not send \['inner_per_case'\]",
+        ),
+        (
+            "estimate_quality",
+            DXO(DataKind.METRICS, data=ESTIMATE | {"num_annotated": 2}),
+            r"'predicted_share' is a mean over 2 cases; at least 3 are needed",
         ),
         (
             "validate",

@@ -1,0 +1,41 @@
+"""The log of an in-process run: everything in a file, and on the console what a person waits for."""
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOG_FILE = "log.txt"
+
+# NVFlare puts the participant and the run in front of a message.
+_PREFIX = re.compile(r"^\[identity=(?P<identity>[^,\]]+)[^\]]*\]: ")
+_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after")
+
+
+class _ForPeople(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = _PREFIX.sub(lambda match: f"{match['identity']}: ", record.getMessage())
+        return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
+
+
+@contextmanager
+def run_log(folder: Path) -> Iterator[None]:
+    """Log everything to a file in the folder, and rounds and warnings to the console, while the block runs."""
+    root = logging.getLogger()
+    file = logging.FileHandler(folder / LOG_FILE)
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    console = logging.StreamHandler()
+    console.setFormatter(_ForPeople())
+    console.addFilter(lambda record: record.levelno >= logging.WARNING or bool(_SHOWN.search(record.getMessage())))
+    level = root.level
+    root.setLevel(logging.INFO)
+    for handler in (file, console):
+        root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        for handler in (file, console):
+            root.removeHandler(handler)
+            handler.close()
