@@ -1,6 +1,7 @@
 """The output of a run in one folder: model, summary, metrics, and what a person sees of it."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,7 +92,8 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
     estimate = summary.get("estimate") or {"sites": {}}
     weights = summary.get("weights")
     columns: dict[str, list[str]] = {}
-    for site, report in summary["sites"].items():
+    for site in sorted(summary["sites"], key=natural_order):
+        report = summary["sites"][site]
         judged = estimate["sites"].get(site, {})
         row = weights["values"][weights["sites"].index(site)] if weights and site in weights["sites"] else [None]
         entries = {
@@ -115,6 +117,12 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
     for cells in zip(*filled.values(), strict=True):
         table.add_row(*cells)
     return table
+
+
+def natural_order(site: str) -> list[tuple[bool, int, str]]:
+    """Key that sorts site-2 before site-10."""
+    parts = re.findall(r"\d+|\D+", site)
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
 
 def _total(values: list[float] | None) -> float | None:

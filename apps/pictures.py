@@ -16,7 +16,7 @@ from ..custom.data.site_data import SiteData, load_site_data
 from ..custom.evaluation import predict_labels
 from ..custom.networks import build_network
 from ..custom.run_state import SUMMARY_FILE
-from .output import MODEL_FILE
+from .output import MODEL_FILE, natural_order
 
 mpl.use("Agg")
 
@@ -71,12 +71,13 @@ def draw_rounds(summary: Mapping[str, Any], file: Path, against: Mapping[str, An
 
 def draw_weights(weights: Mapping[str, Any], file: Path) -> Path:
     """Draw the matrix of aggregation weights, site by layer block."""
-    values = np.asarray(weights["values"])
+    sites = sorted(weights["sites"], key=natural_order)
+    values = np.asarray([weights["values"][weights["sites"].index(site)] for site in sites])
     figure = Figure(figsize=(1.5 + 0.7 * values.shape[1], 1.5 + 0.4 * values.shape[0]), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, cmap="viridis", aspect="auto", vmin=0)
     axes.set_xticks(range(values.shape[1]), weights["blocks"], rotation=45, ha="right")
-    axes.set_yticks(range(values.shape[0]), weights["sites"])
+    axes.set_yticks(range(values.shape[0]), sites)
     for (row, column), value in np.ndenumerate(values):
         colour = "white" if value < 0.6 * values.max() else "black"
         axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=7)

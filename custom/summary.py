@@ -40,7 +40,8 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
         "rounds_finished": state.round_number,
         "sites": dict(sorted(sites.items())),
         "rounds": [
-            {key: record[key] for key in ("round", "stage", "dice", "hd95", "seconds")} for record in state.history
+            {key: record.get(key) for key in ("round", "stage", "dice", "hd95", "hd95_undefined", "seconds")}
+            for record in state.history
         ],
         "last_rounds": {key: mean_of_last(state.history, key) for key in ("dice", "hd95")},
         "last_round": {key: state.history[-1][key] if state.history else None for key in ("dice", "hd95")},

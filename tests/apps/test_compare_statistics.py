@@ -58,7 +58,7 @@ def test_equal_differences_have_no_test(difference):
 
 @pytest.mark.parametrize(("num_pairs", "difference"), [(3, 0.1), (5, -0.07), (30, 1 / 3)])
 def test_differences_that_are_equal_but_for_rounding_have_no_test(num_pairs, difference):
-    reference = np.random.default_rng(num_pairs).uniform(0.4, 0.6, num_pairs).tolist()
+    reference = np.random.default_rng(num_pairs).uniform(0.01, 0.9, num_pairs).tolist()
     found = paired_statistics(reference, [value + difference for value in reference])
     assert len(set(found["differences"])) > 1  # the rounding is there
     assert found["mean"] == pytest.approx(difference)

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fedannot.apps.job import Job, JobError, parse_override, setting_keys
+from fedannot.apps.job import Job, JobError, check_components, parse_override, setting_keys
 from fedannot.custom.settings import SettingsError
 from pyhocon import ConfigFactory
 
@@ -23,6 +23,11 @@ def parsed(file):
     return ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
 
 
+def more_rounds(job, number=12):
+    """A number of rounds that is not the job's own, and long enough for its warm-up."""
+    return job.settings().rounds + number
+
+
 def both_sides(job):
     """The settings as the server's controller and the sites' executor get them."""
     server, client = parsed(job.server_config), parsed(job.client_config)
@@ -37,7 +42,9 @@ def value_at(settings, key):
 
 def test_job_says_what_its_folder_holds(job):
     assert job.name == "fedaaai"
-    assert job.sites == tuple(f"site-{number}" for number in range(1, 9))
+    (members,) = json.loads((job.folder / "meta.json").read_text())["deploy_map"].values()
+    assert members == ["server", *job.sites]
+    assert job.sites == tuple(f"site-{number}" for number in range(1, job.settings().embedded.sites + 1))
     assert job.app == job.folder / "app"
     assert job.settings().method == "feda3i"
     for file in (job.server_config, job.client_config, job.settings_file):
@@ -51,7 +58,7 @@ def test_every_job_of_the_project_can_be_opened(folder):
 
 def test_overrides_reach_the_server_and_the_sites(job, tmp_path):
     overrides = {
-        "rounds": 21,
+        "rounds": more_rounds(job),
         "seed": 7,
         "training.batch_size": 2,
         "training.learning_rate": 1e-4,
@@ -75,19 +82,21 @@ def test_overrides_reach_the_server_and_the_sites(job, tmp_path):
 
 
 def test_what_is_not_overridden_stays(job, tmp_path):
-    copied = job.copy_with({"training.batch_size": 2, "rounds": 21}, tmp_path / "copy")
-    expected = job.settings().model_dump()
-    expected["rounds"] = 21
-    expected["training"]["batch_size"] = 2
+    before = job.settings()
+    changes = {"training.batch_size": before.training.batch_size + 1, "rounds": more_rounds(job)}
+    copied = job.copy_with(changes, tmp_path / "copy")
+    expected = before.model_dump()
+    expected["rounds"] = changes["rounds"]
+    expected["training"]["batch_size"] = changes["training.batch_size"]
     assert copied.settings().model_dump() == expected
     assert copied.name == job.name
-    assert job.settings().rounds == 9
+    assert job.settings() == before
 
 
 def test_copy_of_a_copy_takes_the_last_value(job, tmp_path):
-    first = job.copy_with({"rounds": 21}, tmp_path / "first")
-    second = first.copy_with({"rounds": 22}, tmp_path / "second")
-    assert [settings["rounds"] for settings in both_sides(second)] == [22, 22]
+    first = job.copy_with({"rounds": more_rounds(job, 12)}, tmp_path / "first")
+    second = first.copy_with({"rounds": more_rounds(job, 13)}, tmp_path / "second")
+    assert [settings["rounds"] for settings in both_sides(second)] == [more_rounds(job, 13)] * 2
 
 
 def test_copy_without_overrides_is_the_same_job(job, tmp_path):
@@ -156,6 +165,148 @@ def test_broken_meta_is_named(job):
         Job.open(job.folder)
 
 
+@pytest.mark.parametrize(
+    ("meta", "missing"),
+    [
+        ({}, ["name", "deploy_map"]),
+        ({"deploy_map": {"app": ["server", "site-1"]}}, ["name"]),
+        ({"name": "fedaaai", "deploymap": {"app": ["server", "site-1"]}}, ["deploy_map"]),
+    ],
+)
+def test_meta_without_what_is_needed_is_named(job, meta, missing):
+    (job.folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(JobError) as caught:
+        Job.open(job.folder)
+    assert str(caught.value) == f"{job.folder / 'meta.json'}: missing {missing}."
+
+
+@pytest.mark.parametrize("text", ["settings { rounds = ", "settings { rounds = ${rounds_of_nobody} }", "settings }"])
+def test_settings_that_are_not_hocon_are_named(job, text):
+    job.settings_file.write_text(text)
+    with pytest.raises(JobError) as caught:
+        Job.open(job.folder)
+    assert str(caught.value).startswith(f"{job.settings_file} is not HOCON: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_configuration_that_is_not_hocon_is_named(job, side):
+    file = job.app / "config" / f"config_fed_{side}.conf"
+    file.write_text(file.read_text() + "\ncomponents = [ {\n")
+    with pytest.raises(JobError) as caught:
+        Job.open(job.folder)
+    assert str(caught.value).startswith(f"{file} is not HOCON: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", "None"), ("# empty\n", "None"), ("rounds = 3", "None"), ("settings = 3", "3"), ("settings = [3]", "[3]")],
+)
+def test_file_without_a_block_of_settings_is_named(job, text, found):
+    job.settings_file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        Job.open(job.folder)
+    assert str(caught.value) == (f"{job.settings_file}: expected a block 'settings {{ ... }}', but found {found}.")
+
+
+def replace_in(file, old, new):
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+
+
+AGGREGATOR = "fedannot.custom.flare.aggregator.LayerwiseAggregator"
+PERSISTOR = "nvflare.app_opt.pt.file_model_persistor.PTFileModelPersistor"
+NETWORK = "fedannot.custom.networks.build_network"
+FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
+
+
+@pytest.mark.parametrize(
+    ("side", "path", "wrong"),
+    [
+        ("server", AGGREGATOR, AGGREGATOR[:-2]),  # no such class in the module
+        ("server", NETWORK, "fedannot.custom.network.build_network"),  # no such module; inside another's arguments
+        ("server", PERSISTOR, "PTFileModelPersistor"),  # no module at all
+        ("client", "fedannot.custom.flare.executor.", "fedannot.flare.executor."),
+        ("client", FILTER, f".{FILTER}"),
+    ],
+)
+def test_component_that_does_not_exist_is_named_with_its_file(job, side, path, wrong):
+    file = job.app / "config" / f"config_fed_{side}.conf"
+    replace_in(file, path, wrong)
+    with pytest.raises(JobError) as caught:
+        Job.open(job.folder)
+    assert str(caught.value).startswith(f"{file}: found no component '{wrong}")
+
+
+@pytest.mark.parametrize(
+    ("side", "old", "new", "text"),
+    [
+        # An argument of the class itself.
+        (
+            "client",
+            "args { settings =",
+            "args { setings =",
+            "fedannot.custom.flare.executor.SegmentationExecutor has no argument 'setings'; did you mean 'settings'? "
+            "Allowed: ['settings'].",
+        ),
+        # The class passes its arguments on; the base class has them.
+        (
+            "server",
+            "args { settings = ${?settings} }",
+            "args { settings = ${?settings}, aggregatr_id = x }",
+            "fedannot.custom.flare.feda3i.FedA3IController has no argument 'aggregatr_id'; did you mean "
+            "'aggregator_id'? Allowed: ['settings', 'persistor_id', 'aggregator_id', 'task_check_period'].",
+        ),
+        # A function inside the arguments of a component.
+        (
+            "server",
+            "{ seed = ${?settings.seed} }",
+            "{ sead = ${?settings.seed} }",
+            f"{NETWORK} has no argument 'sead'; did you mean 'seed'? "
+            "Allowed: ['in_channels', 'num_classes', 'features', 'spatial_dims', 'upsample', 'seed'].",
+        ),
+        # A component of NVFlare.
+        (
+            "server",
+            "tb_folder =",
+            "tb_foldr =",
+            "nvflare.app_opt.tracking.tb.tb_receiver.TBAnalyticsReceiver has no argument 'tb_foldr'; did you mean "
+            "'tb_folder'? Allowed: ['tb_folder', 'events'].",
+        ),
+        # A component without arguments; nothing resembles the wrong one.
+        (
+            "client",
+            "OutboundFilter, args {}",
+            "OutboundFilter, args { strict = true }",
+            f"{FILTER} has no argument 'strict'. Allowed: [].",
+        ),
+    ],
+)
+def test_argument_that_a_component_does_not_take_is_named_with_the_nearest(job, side, old, new, text):
+    file = job.app / "config" / f"config_fed_{side}.conf"
+    replace_in(file, old, new)
+    with pytest.raises(JobError) as caught:
+        Job.open(job.folder)
+    assert str(caught.value) == f"{file}: {text}"
+
+
+def test_arguments_of_a_base_class_are_taken(job):
+    replace_in(
+        job.server_config,
+        "args { settings = ${?settings} }",
+        "args { settings = ${?settings}, task_check_period = 0.2 }",
+    )
+    assert Job.open(job.folder) == job
+
+
+def test_arguments_that_cannot_be_known_are_not_judged(tmp_path):
+    # collections.OrderedDict says nothing of the names it takes.
+    file = tmp_path / "config.conf"
+    file.write_text("components = [{ id = any, path = collections.OrderedDict, args { whatever = 1 } }]")
+    check_components(file)
+
+
 def test_wrong_settings_are_found_when_a_job_is_opened(job):
     with job.settings_file.open("a") as file:
         file.write("\nsettings.warmup = 3\n")
@@ -181,6 +332,9 @@ def test_keys_of_nested_settings_are_dotted():
         ("data=/a/b=c", "data", "/a/b=c"),
         ("training.loss=ce_dice", "training.loss", "ce_dice"),
         (" rounds =20", "rounds", 20),
+        ("data=", "data", ""),
+        ("data=''", "data", ""),
+        ("data=a b", "data", "a b"),
     ],
 )
 def test_override_is_read_from_its_text(text, key, value):
@@ -193,6 +347,21 @@ def test_text_that_is_no_override_is_named(text):
     with pytest.raises(SettingsError) as caught:
         parse_override(text)
     assert str(caught.value) == f"Expected a setting as key=value, but got {text!r}."
+
+
+@pytest.mark.parametrize("value", ["[8, 8", "{a", '"x', "@x", ": :", "!!python/name:os.system"])
+def test_value_that_is_not_yaml_is_named(value):
+    text = f"blocks={value}"
+    with pytest.raises(SettingsError) as caught:
+        parse_override(text)
+    assert str(caught.value).startswith(f"The value of {text!r} cannot be read: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_empty_override_empties_a_text(job, tmp_path):
+    first = job.copy_with({"data": "/a"}, tmp_path / "first")
+    second = first.copy_with(dict([parse_override("data=")]), tmp_path / "second")
+    assert [settings["data"] for settings in both_sides(second)] == ["", ""]
 
 
 @pytest.mark.parametrize("text", ["1e-4", "1.0e-4"])
