@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -95,9 +96,10 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
     """Print a row per run and the paired differences to the reference."""
-    table = Table(title="Mean of the last five rounds")
-    for heading in ("job", "seed", "Dice %", "last round %", "HD95 px", "groups", "as drawn", "seconds", "memory MB"):
-        table.add_column(heading, justify="left" if heading in ("job", "groups", "as drawn") else "right")
+    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("job", "seed", "Dice %", "last round", "HD95 px", "groups", "as drawn", "seconds", "MB"):
+        left = heading in ("job", "groups", "as drawn")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for run in comparison["runs"]:
         table.add_row(
             run["job"],
@@ -205,12 +207,10 @@ def _summarize(jobs: Sequence[Job], seeds: Sequence[int], data: str | None, out:
 def _describe_run(job: str, seed: int, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
     estimate = summary.get("estimate")
     groups = {site: judged["group"] for site, judged in estimate["sites"].items()} if estimate else {}
+    counts = {group: sum(found == group for found in groups.values()) for group in ("larger", "smaller")}
     described = "-"
     if estimate:
-        larger = sum(group == "larger" for group in groups.values())
-        described = (
-            estimate["reason"] or f"{larger} larger, {sum(group == 'smaller' for group in groups.values())} smaller"
-        )
+        described = "none" if estimate["reason"] else f"{counts['larger']} larger, {counts['smaller']} smaller"
     return {
         "job": job,
         "method": summary["method"],
@@ -219,6 +219,7 @@ def _describe_run(job: str, seed: int, summary: Mapping[str, Any], federation: P
         "last_round": summary["last_round"],
         "rounds": [{key: record[key] for key in ("round", "dice", "hd95")} for record in summary["rounds"]],
         "groups": described,
+        "p_value": estimate["p_value"] if estimate else None,
         "groups_as_drawn": groups_as_drawn(groups, federation),
         "seconds": summary["seconds"],
         "peak_memory_mb": summary["peak_memory_mb"],

@@ -31,6 +31,7 @@ class OutboundField:
         reason: why the server needs it.
         counted_by: for a mean, the field with the number of cases behind it, which must be at least
             :data:`MINIMUM_CASES` for every entry that is not NaN.
+        optional: a site may leave the field out, for instance where too few cases stand behind it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class OutboundField:
     kind: Literal["model", "number", "numbers", "count", "counts", "flag"]
     reason: str
     counted_by: str | None = None
+    optional: bool = False
 
 
 OUTBOUND_FIELDS = (
@@ -59,13 +61,24 @@ OUTBOUND_FIELDS = (
         "number",
         "share of annotated samples in which the warm-up model finds anything: is it fit to judge annotations?",
         "num_annotated",
+        optional=True,
     ),
     OutboundField(
         "num_annotated", (ESTIMATE_QUALITY,), "count", "samples with any annotated object, behind that share"
     ),
-    OutboundField("dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_samples"),
-    OutboundField("hd95", (VALIDATE,), "numbers", "mean HD95 on the site's own validation cases", "num_defined"),
-    OutboundField("num_defined", (VALIDATE,), "counts", "cases behind the mean HD95; it is undefined for the others"),
+    OutboundField(
+        "dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_samples", optional=True
+    ),
+    OutboundField(
+        "hd95", (VALIDATE,), "numbers", "mean HD95 on the site's own validation cases", "num_defined", optional=True
+    ),
+    OutboundField(
+        "num_defined",
+        (VALIDATE,),
+        "counts",
+        "cases behind the mean HD95; it is undefined for the others",
+        optional=True,
+    ),
 )
 
 
@@ -84,6 +97,29 @@ def check_outbound(task: str, result: Mapping[str, Any]) -> None:
             raise OutboundError(f"Task {task!r}: field {name!r} must be a {field.kind}, but is {type(value).__name__}.")
         if field.counted_by is not None:
             _check_minimum(task, field, value, result.get(field.counted_by))
+
+
+def report_refusal(task: str, report: Mapping[str, Any], num_classes: int) -> str | None:
+    """Return why the server cannot use the registered fields of a site's result, or None if it can.
+
+    Args:
+        task: the task that the result answers.
+        report: the result's fields beside the model; what is not registered is ignored.
+        num_classes: number of foreground classes, the length of the lists.
+    """
+    for field in OUTBOUND_FIELDS:
+        if task not in field.tasks or field.kind == "model":
+            continue
+        if field.name not in report:
+            if field.optional:
+                continue
+            return f"its result lacks {field.name!r}"
+        value = report[field.name]
+        if not _is_of_kind(value, field.kind):
+            return f"its {field.name!r} is {type(value).__name__}, expected a {field.kind}"
+        if isinstance(value, list) and len(value) != num_classes:
+            return f"its {field.name!r} has {len(value)} entries, expected {num_classes}"
+    return None
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:

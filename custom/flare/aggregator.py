@@ -11,7 +11,7 @@ from ..aggregation import StreamingAverage, refusal_reason
 from ..weighting import LayerWeights
 
 # Sample counts are used as weights as they are; this bounds their sum over the sites.
-_MAX_TOTAL_SAMPLES = 2**24
+MAX_TOTAL_SAMPLES = 2**24
 
 
 class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
@@ -56,7 +56,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self._reference = dict(reference)
         self._blocks = tuple(dict.fromkeys(block_of.values()))
         self._weights = weights
-        bound = 1.0 if weights is not None else float(_MAX_TOTAL_SAMPLES)
+        bound = 1.0 if weights is not None else float(MAX_TOTAL_SAMPLES)
         self._average = StreamingAverage(reference, block_of, total_weight_bound=bound)
         self._total_samples = 0
 
@@ -95,7 +95,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             return f"it is of round {model.current_round}, expected {self._round}"
         if site in self._average.sites:
             return "it is a second result for this round"
-        room = _MAX_TOTAL_SAMPLES - self._total_samples
+        room = MAX_TOTAL_SAMPLES - self._total_samples
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or not 1 <= num_samples <= room:
             return f"its number of samples is {num_samples!r}, expected 1 to {room}"
         if self._weights is not None and site not in self._weights.sites:

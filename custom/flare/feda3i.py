@@ -41,7 +41,7 @@ class FedA3IController(FedAvgController):
         answers = self.ask_sites(ESTIMATE_QUALITY, round_number)
         if self.abort_signal.triggered:
             return
-        share = mean_predicted_share({site: answer.metrics for site, answer in answers.items()})
+        share = mean_predicted_share(answers)
         extra_rounds = round_number - 1 - self.settings.warmup_rounds
         if share < self.settings.min_predicted_share and extra_rounds < self.settings.max_extra_warmup_rounds:
             self.warning(
@@ -50,11 +50,7 @@ class FedA3IController(FedAvgController):
                 "more warm-up round."
             )
             return
-        self.estimate = estimate_quality(
-            {site: answer.metrics for site, answer in answers.items()},
-            seed=self.settings.seed,
-            level=self.settings.group_test_level,
-        )
+        self.estimate = estimate_quality(answers, seed=self.settings.seed, level=self.settings.group_test_level)
         if self.estimate.has_groups:
             self.info(f"Drawing larger: {list(self.estimate.larger)}; smaller: {list(self.estimate.smaller)}.")
         else:

@@ -1,5 +1,6 @@
 """The course of rounds that every method shares; by itself it is federated averaging."""
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +16,13 @@ from nvflare.app_common.workflows.model_controller import ModelController
 
 from ..evaluation import pool_site_scores
 from ..networks import assign_blocks, layer_blocks
-from ..outbound import TRAIN, VALIDATE
+from ..outbound import TRAIN, VALIDATE, report_refusal
 from ..run_state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, write_records
 from ..server_test import ServerTest
 from ..settings import FedAvgSettings, read_settings
 from ..summary import write_summary
 from ..weighting import LayerWeights
+from .aggregator import MAX_TOTAL_SAMPLES
 from .messages import REFUSAL_HEADER
 
 
@@ -135,19 +137,27 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         """The folder of the run at the server."""
         return Path(self.get_run_dir())
 
-    def ask_sites(self, task: str, round_number: int) -> dict[str, FLModel]:
-        """Send the global model with a task that answers with metrics, and return the answers by site.
+    def ask_sites(self, task: str, round_number: int) -> dict[str, dict[str, Any]]:
+        """Send the global model with a task that is answered with metrics, and return the metrics by site.
 
-        Sites that fail, answer twice or answer for another round are left out, with a warning by name.
+        Sites that fail, answer twice, for another round or with other than the registered fields are refused by name.
         """
-        answers: dict[str, FLModel] = {}
+        answers: dict[str, dict[str, Any]] = {}
 
         def receive(answer: FLModel) -> bool:
             site = answer.meta["client_name"]
-            if answer.current_round != round_number or not answer.metrics or site in answers:
-                self._refuse(site, f"its answer to {task!r} is of round {answer.current_round}, empty or a second one")
+            if answer.current_round != round_number:
+                reason: str | None = (
+                    f"its answer to {task!r} is of round {answer.current_round}, expected {round_number}"
+                )
+            elif site in answers:
+                reason = f"it is a second answer to {task!r}"
+            else:
+                reason = report_refusal(task, answer.metrics or {}, self.settings.network.num_classes)
+            if reason is not None:
+                self._refuse(site, reason)
                 return False
-            answers[site] = answer
+            answers[site] = answer.metrics
             return True
 
         self._send(task, round_number, receive)
@@ -163,7 +173,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         self._blocks = layer_blocks(network, self.settings.blocks)
         self._block_of = assign_blocks(self.state.params, self._blocks)
         self._aggregator = self.get_component(self._aggregator_id)
-        self._server_test = ServerTest(network, self.settings, Path(self.get_run_dir()), self._site_config_folder())
+        self._server_test = ServerTest(network, self.settings, self.run_folder, self._site_config_folder())
         if self.settings.resume_from:
             self._resume(settings)
         write_records(self.run_folder / METRICS_FILE, self.state.history)
@@ -195,14 +205,21 @@ class FedAvgController(ModelController):  # type: ignore[misc]
 
     def _receive_model(self, result: FLModel) -> bool:
         site = result.meta["client_name"]
-        reason = self._aggregator.refuse_or_accept(result)
-        if result.meta.get("num_samples"):
-            self.num_samples[site] = int(result.meta["num_samples"])
+        reason = report_refusal(TRAIN, result.meta, self.settings.network.num_classes)
+        if reason is None:
+            reason = self._aggregator.refuse_or_accept(result)
+            # A site that joined late is refused this once, but its number of samples counts for the next weights.
+            if 1 <= result.meta["num_samples"] <= MAX_TOTAL_SAMPLES:
+                self.num_samples[site] = result.meta["num_samples"]
         if reason is not None:
             self._refuse(site, reason)
             return False
+        loss = result.meta.get("train_loss", math.nan)
         self._reports[site] = {
-            key: result.meta.get(key) for key in ("num_samples", "num_excluded", "train_loss", "embedded_data")
+            "num_samples": result.meta["num_samples"],
+            "num_excluded": result.meta["num_excluded"],
+            "embedded_data": result.meta["embedded_data"],
+            "train_loss": loss if math.isfinite(loss) else None,
         }
         return True
 
@@ -270,9 +287,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             return scores
         if round_number < self.settings.rounds and round_number % self.settings.validate_every:
             return {"evaluated_on": None, "dice": None, "hd95": None}
-        return pool_site_scores(
-            {site: answer.metrics for site, answer in self.ask_sites(VALIDATE, round_number).items()}
-        )
+        return pool_site_scores(self.ask_sites(VALIDATE, round_number))
 
     def _log_scalars(self, record: Mapping[str, Any]) -> None:
         scalars = {"dice": record["dice"], "hd95": record["hd95"], "accepted_sites": len(record["sites"])}

@@ -16,7 +16,8 @@ JOBS = Path(__file__).parents[2] / "jobs"
 def job(tmp_path, monkeypatch):
     monkeypatch.delenv("FEDANNOT_RESUME", raising=False)
     shutil.copytree(JOBS / "fedaaai", tmp_path / "fedaaai")
-    return Job.open(tmp_path / "fedaaai")
+    # Not opened: that checks the whole folder, which takes half a second.
+    return Job(tmp_path / "fedaaai")
 
 
 def parsed(file):
@@ -228,7 +229,6 @@ FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
         ("server", NETWORK, "fedannot.custom.network.build_network"),  # no such module; inside another's arguments
         ("server", PERSISTOR, "PTFileModelPersistor"),  # no module at all
         ("client", "fedannot.custom.flare.executor.", "fedannot.flare.executor."),
-        ("client", FILTER, f".{FILTER}"),
     ],
 )
 def test_component_that_does_not_exist_is_named_with_its_file(job, side, path, wrong):

@@ -24,7 +24,11 @@ class FaultyExecutor(SegmentationExecutor):
         if fault == "raises":
             raise RuntimeError("no such luck: /secret/patient_0815.png")
         reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
-        if fault is None or task_name != "train":
+        if fault == "incomplete estimate" and task_name == "estimate_quality":
+            dxo = from_shareable(reply)
+            del dxo.data["inner_difficulty"]
+            return dxo.update_shareable(reply)
+        if fault in (None, "incomplete estimate") or task_name != "train":
             return reply
         dxo = from_shareable(reply)
         return spoil(dxo, fault, int(reply.get_header(AppConstants.CURRENT_ROUND)))
@@ -41,6 +45,8 @@ def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:
         del params[name]
     elif fault == "stale round":
         round_number -= 1
+    elif fault == "too many samples":
+        meta["num_samples"] = 10**12
     elif fault == "case names":
         meta["case_names"] = ["patient_0815"]
     else:

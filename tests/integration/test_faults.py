@@ -16,6 +16,7 @@ FAULTS = {
     "wrong shape": "shape",
     "missing keys": "missing entries",
     "stale round": "of round 0, expected 1",
+    "too many samples": "its number of samples is 1000000000000, expected 1 to",
     "raises": "EXECUTION_EXCEPTION",
     "case names": "TASK_RESULT_FILTER_ERROR",
 }
@@ -85,13 +86,25 @@ def test_a_round_with_too_few_sites_leaves_the_model(faulty_job: Callable[..., P
     assert summary["rounds_finished"] == start["rounds_finished"] == 1
     models = [torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("out", "start")]
     name = "conv_0.conv_0.conv.weight"
-    assert torch.equal(models[0][name], models[1][name])
+    assert torch.allclose(models[0][name], models[1][name], rtol=0, atol=1e-8)
 
 
 def test_feda3i_goes_on_without_the_estimate_of_a_failing_site(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
     summary = simulate(faulty_job({"site-3": "raises"}, name="fedaaai"), tmp_path / "out")
     assert set(summary["estimate"]["sites"]) == {"site-1", "site-2", "site-4"}
     assert {refusal["site"] for refusal in summary["refusals"]} == {"site-3"}
+
+
+def test_an_incomplete_estimate_is_refused_by_name(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
+    """The site still trains, and counts by its quantity."""
+    job = faulty_job({"site-3": "incomplete estimate"}, name="fedaaai", rounds=2, group_test_level=1.0)
+    summary = simulate(job, tmp_path / "out")
+    assert summary["refusals"] == [{"round": 2, "site": "site-3", "reason": "its result lacks 'inner_difficulty'"}]
+    assert set(summary["estimate"]["sites"]) == {"site-1", "site-2", "site-4"}
+    assert set(summary["sites"]) == {"site-1", "site-2", "site-3", "site-4"}
+    if weights := summary["weights"]:
+        row = weights["values"][weights["sites"].index("site-3")]
+        assert row == pytest.approx([0.25] * len(row))
 
 
 def assert_same_model(first: Path, second: Path) -> None:

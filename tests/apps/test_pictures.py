@@ -1,0 +1,247 @@
+"""Pictures of a run, drawn from small hand-made summaries: files that can be read, of the size and colours expected."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from fedannot.apps import pictures
+from fedannot.apps.pictures import (
+    draw_cases,
+    draw_comparison,
+    draw_groups,
+    draw_rounds,
+    draw_run,
+    draw_weights,
+)
+from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.networks import build_network
+from PIL import Image
+
+DOTS_PER_INCH = 110
+NETWORK = {"in_channels": 1, "num_classes": 1, "features": [2, 2, 4, 4, 4, 2], "upsample": "deconv"}
+RED, BLUE, CYAN, LIME = (214, 39, 40), (31, 119, 180), (23, 190, 207), (0, 255, 0)
+
+
+def record(number, dice, stage="warm-up"):
+    return {"round": number, "stage": stage, "dice": dice, "hd95": 2.0, "seconds": 1.0}
+
+
+ROUNDS = [record(1, 0.5), record(2, 0.625), record(3, 0.75, "quality-aware"), record(4, 0.8, "quality-aware")]
+WEIGHTS = {
+    "sites": ["site-1", "site-10", "site-2"],
+    "blocks": ["conv_0", "down_1", "upcat_1", "final_conv"],
+    "values": [[0.3, 0.2, 0.1, 0.0], [0.4, 0.4, 0.5, 0.5], [0.3, 0.4, 0.4, 0.5]],
+}
+ESTIMATE = {
+    "sites": {
+        "site-1": {"inner": [1.0], "outer": [0.25], "group": "larger", "strength": 0.75},
+        "site-2": {"inner": [0.25], "outer": [1.0], "group": "smaller", "strength": 0.75},
+    },
+    "reason": "",
+    "p_value": 0.005,
+}
+SUMMARY = {
+    "method": "feda3i",
+    "seed": 3,
+    "rounds": ROUNDS,
+    "estimate": ESTIMATE,
+    "weights": WEIGHTS,
+    "settings": {"network": NETWORK},
+}
+OTHER = {"method": "fedavg", "rounds": [record(number, 0.4 + 0.05 * number) for number in range(1, 5)]}
+
+
+def read_picture(file):
+    """The pixels ``(rows, columns, 3)`` of a PNG that is neither damaged nor blank."""
+    with Image.open(file) as picture:
+        picture.verify()
+    with Image.open(file) as picture:
+        assert picture.format == "PNG"
+        pixels = np.asarray(picture.convert("RGB"))
+    assert pixels.std() > 1.0
+    return pixels
+
+
+def inches(pixels):
+    return pixels.shape[1] / DOTS_PER_INCH, pixels.shape[0] / DOTS_PER_INCH
+
+
+def count(pixels, colour):
+    """Number of pixels of exactly this colour."""
+    return int((pixels == colour).all(axis=-1).sum())
+
+
+def test_dice_over_rounds(tmp_path):
+    alone = draw_rounds(SUMMARY, tmp_path / "alone.png")
+    assert alone == tmp_path / "alone.png"
+    both = read_picture(draw_rounds(SUMMARY, tmp_path / "both.png", OTHER))
+    assert inches(both) == (7, 4)
+    # Matplotlib's second colour is that of the second run.
+    second = (255, 127, 14)
+    assert count(read_picture(alone), second) == 0 < count(both, second)
+
+
+def test_rounds_without_a_score_are_left_out_of_the_curve(tmp_path):
+    scored = SUMMARY | {"rounds": [record(1, 0.5), record(2, 0.6), record(3, None), record(4, 0.7)]}
+    read_picture(draw_rounds(scored, tmp_path / "dice.png", OTHER))
+
+
+def test_matrix_of_weights_grows_with_sites_and_blocks(tmp_path):
+    pixels = read_picture(draw_weights(WEIGHTS, tmp_path / "weights.png"))
+    assert inches(pixels) == pytest.approx((1.5 + 0.7 * 4, 1.5 + 0.4 * 3), abs=0.02)
+    more = {
+        "sites": [f"site-{number}" for number in range(1, 13)],
+        "blocks": list("abcdefghij"),
+        "values": np.full((12, 10), 1 / 12).tolist(),
+    }
+    assert inches(read_picture(draw_weights(more, tmp_path / "more.png"))) == pytest.approx((8.5, 6.3), abs=0.02)
+
+
+def test_rows_of_the_matrix_are_in_natural_order_of_the_sites(tmp_path):
+    sorted_weights = {
+        "sites": ["site-1", "site-2", "site-10"],
+        "blocks": WEIGHTS["blocks"],
+        "values": [WEIGHTS["values"][index] for index in (0, 2, 1)],
+    }
+    as_sent, in_order = (
+        read_picture(draw_weights(weights, tmp_path / name))
+        for weights, name in ((WEIGHTS, "a.png"), (sorted_weights, "b.png"))
+    )
+    np.testing.assert_array_equal(as_sent, in_order)
+
+
+@pytest.mark.parametrize(
+    ("groups", "colours"), [(("larger", "smaller"), {RED, BLUE}), (("larger", "larger"), {RED}), ((None, None), set())]
+)
+def test_groups_have_their_colours(tmp_path, groups, colours):
+    sites = {
+        site: judged | {"group": group} for (site, judged), group in zip(ESTIMATE["sites"].items(), groups, strict=True)
+    }
+    pixels = read_picture(draw_groups(ESTIMATE | {"sites": sites, "p_value": None}, tmp_path / "groups.png"))
+    assert inches(pixels) == (5.5, 5)
+    assert {colour for colour in (RED, BLUE) if count(pixels, colour) > 20} == colours
+
+
+def test_groups_without_any_site_are_an_empty_plot(tmp_path):
+    estimate = {"sites": {}, "reason": "0 sites reported an estimate, at least 3 are needed.", "p_value": None}
+    read_picture(draw_groups(estimate, tmp_path / "groups.png"))
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pictures") / "federation"
+    write_phantom_federation(folder, num_sites=2, images_per_site=2, test_images=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    file = tmp_path_factory.mktemp("model") / "model.pt"
+    torch.save({"model": build_network(**NETWORK, seed=1).state_dict()}, file)
+    return file
+
+
+def draw_with_prediction(monkeypatch, masks, *arguments, **options):
+    """Draw cases with given masks in place of the network's predictions."""
+    monkeypatch.setattr(pictures, "predict_labels", lambda _, images, batch_size: masks[: len(images)])
+    return read_picture(draw_cases(*arguments, **options))
+
+
+def test_cases_have_a_row_per_site_and_one_for_the_test_set(federation, model, tmp_path):
+    pixels = read_picture(draw_cases(SUMMARY, model, federation, tmp_path / "cases.png", cache=tmp_path / "cache"))
+    assert inches(pixels) == (6, 9)
+    # Every row shows images: there are greys between the white of the paper and the black of the letters.
+    gray = (pixels.max(axis=-1) - pixels.min(axis=-1) == 0) & (pixels[..., 0] > 40) & (pixels[..., 0] < 215)
+    for row in np.array_split(gray, 3):
+        assert row.mean() > 0.1
+
+
+def test_cases_without_a_test_set_are_those_of_at_most_four_sites(model, tmp_path):
+    folder = tmp_path / "federation"
+    write_phantom_federation(folder, num_sites=9, images_per_site=1, test_images=1)
+    (folder / "test" / "data.yaml").unlink()
+    pixels = read_picture(draw_cases(SUMMARY, model, folder, tmp_path / "cases.png", cache=tmp_path / "cache"))
+    assert inches(pixels) == (6, 12)
+    loaded = sorted(file.name.split("-training")[0] for file in (tmp_path / "cache").iterdir())
+    assert loaded == ["site-1", "site-3", "site-5", "site-7"]
+
+
+def test_contours_of_annotation_clean_label_and_prediction_are_drawn(federation, model, tmp_path, monkeypatch):
+    predicted = torch.zeros(2, 64, 64, dtype=torch.uint8)
+    options = {"cache": tmp_path / "cache"}
+    without = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "a.png", **options)
+    predicted[:, 4:60, 4:60] = 1
+    found = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "b.png", **options)
+    # Six squares of 56 of 64 pixels; of each side a good part has the colour unblended.
+    assert count(found, CYAN) > count(without, CYAN) + 6 * 100
+    # Annotations of the sites are the clean ones here and lie under the clean contours.
+    assert count(found, LIME) > 200
+
+
+def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monkeypatch):
+    folder = tmp_path / "federation"
+    write_phantom_federation(folder, num_sites=1, images_per_site=1, test_images=2)
+    # Without clean labels the site's own contour is the red one of the annotation.
+    datalist = folder / "site-1" / "datalist.json"
+    content = json.loads(datalist.read_text())
+    del content["training"][0]["clean_label"]
+    datalist.write_text(json.dumps(content))
+    nothing = torch.zeros(2, 64, 64, dtype=torch.uint8)
+    pixels = draw_with_prediction(
+        monkeypatch, nothing, SUMMARY, model, folder, tmp_path / "cases.png", cache=tmp_path / "cache"
+    )
+    assert inches(pixels) == (6, 6)
+    # The legend with all three colours stands below the rows.
+    site, test = pixels[: 2 * len(pixels) // 5], pixels[len(pixels) // 2 : -60]
+    assert count(site, RED) > 20
+    assert count(site, LIME) == 0
+    assert count(test, LIME) > 20
+    assert count(test, RED) == 0
+
+
+def make_output(out, model, **changes):
+    out.mkdir()
+    (out / "summary.json").write_text(json.dumps(SUMMARY | changes))
+    (out / "model.pt").write_bytes(model.read_bytes())
+    return out
+
+
+def test_run_gets_the_pictures_that_its_summary_has_something_for(federation, model, tmp_path):
+    unscored = [record(number, None) for number in (1, 2)]
+    for name, data, changes, expected in (
+        ("everything", federation, {}, ["dice.png", "weights.png", "groups.png", "cases.png"]),
+        ("averaging", None, {"estimate": None, "weights": None}, ["dice.png"]),
+        ("no groups", None, {"weights": None}, ["dice.png", "groups.png"]),
+        ("nothing", None, {"estimate": None, "weights": None, "rounds": unscored}, []),
+    ):
+        out = make_output(tmp_path / name, model, **changes)
+        files = draw_run(out, data, against=OTHER)
+        assert files == [out / "pictures" / file for file in expected]
+        assert sorted(file.name for file in (out / "pictures").iterdir()) == sorted(expected)
+        for file in files:
+            read_picture(file)
+
+
+def test_pictures_are_drawn_anew_over_earlier_ones(model, tmp_path):
+    out = make_output(tmp_path / "out", model, estimate=None, weights=None)
+    first = draw_run(out, None)[0].read_bytes()
+    (out / "pictures" / "dice.png").write_bytes(b"damaged")
+    assert draw_run(out, None)[0].read_bytes() == first
+
+
+def test_comparison_of_two_jobs(tmp_path):
+    runs = [
+        {
+            "job": job,
+            "seed": seed,
+            "rounds": [record(number, level + 0.02 * seed + 0.01 * number) for number in range(1, 4)],
+            "last_rounds": {"dice": level + 0.02 * seed, "hd95": None},
+        }
+        for job, level in (("fedavg", 0.6), ("fedaaai", 0.7))
+        for seed in (0, 1)
+    ]
+    pixels = read_picture(draw_comparison({"runs": runs, "seeds": [0, 1]}, tmp_path / "comparison.png"))
+    assert inches(pixels) == (10, 4)
+    # Blue and orange for the jobs' curves, and for the seeds' lines.
+    assert all(count(pixels, colour) > 100 for colour in (BLUE, (255, 127, 14)))

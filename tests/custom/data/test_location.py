@@ -1,0 +1,188 @@
+"""Where data are looked for: the order of the places, what is said where nothing is found, and the embedded phantom."""
+
+import hashlib
+
+import pytest
+from fedannot.custom.data.embedded import write_phantom_site, write_phantom_test
+from fedannot.custom.data.location import DATA_VARIABLE, DataLocation, locate_site_data, locate_test_data
+from fedannot.custom.settings import EmbeddedSettings, FedAvgSettings
+from fedannot.transforms.errors import DataError
+
+EMBEDDED = EmbeddedSettings(sites=2, images_per_site=1, test_images=1, seed=5)
+
+
+@pytest.fixture(autouse=True)
+def without_variable(monkeypatch):
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """The site's configuration folder, which says nothing of data."""
+    (tmp_path / "local").mkdir()
+    return tmp_path / "local"
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    return tmp_path / "run"
+
+
+def make_federation(folder, *names):
+    """Folders with a description; what stands in it does not matter for where it lies."""
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "data.yaml").touch()
+    return folder
+
+
+def job(data=""):
+    return FedAvgSettings(data=str(data), embedded=EMBEDDED)
+
+
+def hashes(folder):
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def test_variable_comes_before_the_configuration_and_that_before_the_setting(tmp_path, config, run_folder, monkeypatch):
+    variable, setting = (make_federation(tmp_path / name, "site-1", "test") for name in ("variable", "setting"))
+    (config / "data.yaml").touch()
+    monkeypatch.setenv(DATA_VARIABLE, str(variable))
+    places = {}
+    for last in ("variable", "configuration", "setting", "embedded"):
+        if last == "configuration":
+            monkeypatch.delenv(DATA_VARIABLE)
+        if last == "setting":
+            (config / "data.yaml").unlink()
+        settings = job("" if last == "embedded" else setting)
+        found = locate_site_data("site-1", settings, config, run_folder)
+        places[last] = (found, locate_test_data(settings, config, run_folder, sites_are_embedded=found.embedded))
+    assert places == {
+        "variable": (DataLocation(variable / "site-1", embedded=False), variable / "test"),
+        "configuration": (DataLocation(config, embedded=False), config),
+        "setting": (DataLocation(setting / "site-1", embedded=False), setting / "test"),
+        "embedded": (
+            DataLocation(run_folder / "embedded" / "site-1", embedded=True),
+            run_folder / "embedded" / "test",
+        ),
+    }
+
+
+@pytest.mark.parametrize("place", ["variable", "configuration", "setting"])
+def test_named_folder_may_be_the_site_s_own(tmp_path, config, run_folder, monkeypatch, place):
+    own = config if place == "configuration" else tmp_path / "own"
+    own.mkdir(exist_ok=True)
+    (own / "data.yaml").touch()
+    if place == "variable":
+        monkeypatch.setenv(DATA_VARIABLE, str(own))
+    found = locate_site_data("hospital", job(own if place == "setting" else ""), config, run_folder)
+    assert found == DataLocation(own, embedded=False)
+
+
+def test_site_s_folder_comes_before_a_description_beside_it(tmp_path, config, run_folder):
+    federation = make_federation(tmp_path / "federation", ".", "site-1")
+    assert locate_site_data("site-1", job(federation), config, run_folder).folder == federation / "site-1"
+    assert locate_site_data("site-2", job(federation), config, run_folder).folder == federation
+
+
+def test_empty_variable_names_nothing(tmp_path, config, run_folder, monkeypatch):
+    monkeypatch.setenv(DATA_VARIABLE, "")
+    federation = make_federation(tmp_path / "federation", "site-1")
+    assert locate_site_data("site-1", job(federation), config, run_folder).folder == federation / "site-1"
+
+
+def test_variable_without_the_site_s_data_is_an_error_and_nothing_else_is_tried(
+    tmp_path, config, run_folder, monkeypatch
+):
+    elsewhere = make_federation(tmp_path / "elsewhere", "site-7")
+    monkeypatch.setenv(DATA_VARIABLE, str(elsewhere))
+    (config / "data.yaml").touch()
+    with pytest.raises(DataError) as caught:
+        locate_site_data("site-1", job(make_federation(tmp_path / "setting", "site-1")), config, run_folder)
+    assert str(caught.value) == (
+        f"Site site-1: the environment variable FEDANNOT_DATA names {elsewhere}; expected there a data.yaml or a "
+        "folder 'site-1' that has one."
+    )
+    assert not (run_folder / "embedded").exists()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_setting_without_the_site_s_data_is_an_error(tmp_path, config, run_folder, exists):
+    folder = tmp_path / "data"
+    if exists:
+        folder.mkdir()
+    with pytest.raises(DataError) as caught:
+        locate_site_data("site-1", job(folder), config, run_folder)
+    assert str(caught.value) == (
+        f"Site site-1: the job's setting 'data' names {folder}; expected there a data.yaml or a folder 'site-1' that "
+        "has one."
+    )
+
+
+def test_embedded_site_is_the_one_of_the_settings_and_made_once(tmp_path, config, run_folder):
+    settings = FedAvgSettings(
+        embedded=EMBEDDED.model_copy(update={"noise": "M(25,-25,10,0.5)", "exact": True, "stratified": 0.5})
+    )
+    found = locate_site_data("site-2", settings, config, run_folder)
+    assert found == DataLocation(run_folder / "embedded" / "site-2", embedded=True)
+    write_phantom_site(
+        tmp_path / "expected",
+        1,
+        num_sites=2,
+        noise="M(25,-25,10,0.5)",
+        exact=True,
+        stratified=0.5,
+        seed=5,
+        num_images=1,
+    )
+    assert hashes(found.folder) == hashes(tmp_path / "expected")
+    (found.folder / "kept").touch()
+    assert locate_site_data("site-2", settings, config, run_folder) == found
+    assert (found.folder / "kept").exists()
+
+
+@pytest.mark.parametrize("site", ["site-3", "site-0", "hospital"])
+def test_site_outside_the_embedded_names_is_told_where_to_name_its_data(config, run_folder, site):
+    with pytest.raises(DataError) as caught:
+        locate_site_data(site, job(), config, run_folder)
+    assert str(caught.value) == (
+        f"Site {site}: no data are named (environment variable FEDANNOT_DATA, local/data.yaml or the job's setting "
+        "'data'), and the embedded phantom has only site-1 to site-2."
+    )
+    assert list(run_folder.iterdir()) == []
+
+
+def test_embedded_test_set_is_used_only_if_all_sites_are_embedded(tmp_path, config, run_folder):
+    assert locate_test_data(job(), config, run_folder, sites_are_embedded=False) is None
+    assert list(run_folder.iterdir()) == []
+    found = locate_test_data(job(), config, run_folder, sites_are_embedded=True)
+    assert found == run_folder / "embedded" / "test"
+    write_phantom_test(tmp_path / "expected", num_images=1, seed=5)
+    assert hashes(found) == hashes(tmp_path / "expected")
+    (found / "kept").touch()
+    assert locate_test_data(job(), config, run_folder, sites_are_embedded=True) == found
+    assert (found / "kept").exists()
+
+
+@pytest.mark.parametrize("sites_are_embedded", [False, True])
+def test_named_data_without_a_test_set_give_none_and_a_site_s_own_folder_is_no_test_set(
+    tmp_path, config, run_folder, monkeypatch, sites_are_embedded
+):
+    federation = make_federation(tmp_path / "federation", ".", "site-1")
+    assert locate_test_data(job(federation), config, run_folder, sites_are_embedded) is None
+    monkeypatch.setenv(DATA_VARIABLE, str(federation))
+    # The first named place decides, for the test set as for the sites.
+    (config / "data.yaml").touch()
+    assert locate_test_data(job(), config, run_folder, sites_are_embedded) is None
+
+
+def test_server_s_configuration_may_describe_the_test_set_or_have_it_in_a_folder(config, run_folder):
+    (config / "data.yaml").touch()
+    assert locate_test_data(job(), config, run_folder, sites_are_embedded=False) == config
+    make_federation(config, "test")
+    assert locate_test_data(job(), config, run_folder, sites_are_embedded=False) == config / "test"
