@@ -100,10 +100,14 @@ class Job:
         shutil.copytree(self.folder, folder)
         copied = Job(folder)
         if overrides:
-            lines = [f"settings.{key} = {json.dumps(value)}" for key, value in overrides.items()]
+            lines = [f"settings.{key} = {json.dumps(value, default=str)}" for key, value in overrides.items()]
             with copied.settings_file.open("a") as file:
                 file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
-        copied.settings()
+        try:
+            copied.settings()
+        except ValueError:
+            shutil.rmtree(folder)
+            raise
         return copied
 
     def _check_keys(self, overrides: Mapping[str, Any]) -> None:
@@ -118,6 +122,8 @@ class Job:
             meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_text())
         except json.JSONDecodeError as error:
             raise JobError(f"{self.folder / 'meta.json'} is not JSON: {error}.") from error
+        if not isinstance(meta, dict) or not isinstance(meta.get("deploy_map", {}), dict):
+            raise JobError(f"{self.folder / 'meta.json'}: expected keys with values, deploy_map likewise.")
         if missing := [key for key in ("name", "deploy_map") if key not in meta]:
             raise JobError(f"{self.folder / 'meta.json'}: missing {missing}.")
         return meta
@@ -133,9 +139,11 @@ def check_components(file: Path) -> None:
         module, _, name = path.rpartition(".")
         try:
             component = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise JobError(f"{file}: found no component {path!r} ({error}).") from error
         allowed = _argument_names(component)
+        if not isinstance(arguments, Mapping):
+            raise JobError(f"{file}: the arguments of {path} are {arguments!r}, expected keys with values.")
         for key in arguments:
             if allowed is not None and key not in allowed:
                 raise JobError(f"{file}: {path} has no argument {key!r}{_nearest(key, allowed)} Allowed: {allowed}.")
@@ -148,8 +156,8 @@ def _parse(file: Path) -> dict[str, Any]:
 
     try:
         values: dict[str, Any] = ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
-    except (ConfigException, ParseBaseException) as error:
-        raise JobError(f"{file} is not HOCON: {' '.join(str(error).split())}.") from error
+    except (ConfigException, ParseBaseException, UnicodeDecodeError, AttributeError) as error:
+        raise JobError(f"{file} is not HOCON with keys and values: {' '.join(str(error).split())}.") from error
     return values
 
 
@@ -201,10 +209,10 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     import yaml
 
-    key, separator, value = text.partition("=")
+    key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
     try:
-        return key.strip(), yaml.safe_load(value) if value else ""
+        return key, yaml.safe_load(value) if value else ""
     except yaml.YAMLError as error:
         raise SettingsError(f"The value of {text!r} cannot be read: {' '.join(str(error).split())}.") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
@@ -66,8 +67,10 @@ def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], conso
         last = run["last_rounds"]
         table.add_row(run["method"], percent(last["dice"]), number(last["hd95"]))
     console.print(table)
-    gain = 100 * (summary["last_rounds"]["dice"] - other["last_rounds"]["dice"])
-    console.print(f"{summary['method']} - {other['method']}: {gain:+.1f} Dice points")
+    scores = [run["last_rounds"]["dice"] for run in (summary, other)]
+    if None not in scores:
+        gain = 100 * (scores[0] - scores[1])
+        console.print(f"{summary['method']} - {other['method']}: {gain:+.1f} Dice points")
 
 
 def print_summary(summary: Mapping[str, Any], console: Console) -> None:
@@ -82,9 +85,10 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     if summary.get("weights"):
         console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
     if (estimate := summary.get("estimate")) and estimate["reason"]:
-        console.print(f"No groups of sites: {estimate['reason']}")
+        console.print(f"No groups of sites: {escape(estimate['reason'])}")
     for refusal in summary["refusals"]:
-        console.print(f"[yellow]Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}[/yellow]")
+        text = f"Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}"
+        console.print(f"[yellow]{escape(text)}[/yellow]")
 
 
 def _site_table(summary: Mapping[str, Any]) -> Table:

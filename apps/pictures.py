@@ -148,8 +148,10 @@ def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
     jobs = list(dict.fromkeys(run["job"] for run in comparison["runs"]))
     for index, job in enumerate(jobs):
         runs = [run for run in comparison["runs"] if run["job"] == job]
-        curves = np.array([[100 * record["dice"] for record in run["rounds"]] for run in runs])
-        rounds = [record["round"] for record in runs[0]["rounds"]]
+        curves = 100 * np.array([[record["dice"] for record in run["rounds"]] for run in runs], dtype=float)
+        rounds = np.array([record["round"] for record in runs[0]["rounds"]])
+        scored = ~np.isnan(curves).any(axis=0)
+        rounds, curves = rounds[scored], curves[:, scored]
         left.plot(rounds, curves.T, color=f"C{index}", alpha=0.3, linewidth=1)
         left.plot(rounds, curves.mean(0), color=f"C{index}", linewidth=2.5, label=job)
     for seed in comparison["seeds"]:

@@ -104,17 +104,16 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
     cases = sum(answer["num_samples"] for answer in scored)
     num_classes = len(scored[0]["dice"])
     dice = [sum(answer["dice"][c] * answer["num_samples"] for answer in scored) / cases for c in range(num_classes)]
-    with_distance = [
-        (value, count)
-        for answer in scored
-        for value, count in zip(answer["hd95"], answer["num_defined"], strict=True)
-        if not math.isnan(value)
+    distances = [
+        sum(answer["hd95"][c] * answer["num_defined"][c] for answer in usable)
+        / sum(answer["num_defined"][c] for answer in usable)
+        for c in range(num_classes)
+        if (usable := [answer for answer in scored if not math.isnan(answer["hd95"][c])])
     ]
-    defined = sum(count for _, count in with_distance)
     return {
         "evaluated_on": "sites",
         "dice": sum(dice) / num_classes,
         "dice_per_class": dice,
-        "hd95": sum(value * count for value, count in with_distance) / defined if defined else None,
+        "hd95": sum(distances) / len(distances) if distances else None,
         "num_cases": cases,
     }

@@ -15,6 +15,16 @@ VALIDATE = "validate"
 MINIMUM_CASES = 3
 
 
+_KIND_NAMES = {
+    "model": "a state dict",
+    "number": "a number",
+    "numbers": "a list of numbers",
+    "count": "a count",
+    "counts": "a list of counts",
+    "flag": "a flag",
+}
+
+
 class OutboundError(ValueError):
     """A result holds something that may not leave the site."""
 
@@ -31,7 +41,7 @@ class OutboundField:
         reason: why the server needs it.
         counted_by: for a mean, the field with the number of cases behind it, which must be at least
             :data:`MINIMUM_CASES` for every entry that is not NaN.
-        optional: a site may leave the field out, for instance where too few cases stand behind it.
+        optional: a site with too few cases leaves the field out, together with the task's other optional fields.
     """
 
     name: str
@@ -50,7 +60,12 @@ OUTBOUND_FIELDS = (
         "embedded_data", (TRAIN,), "flag", "whether the site runs on the embedded phantom, which has a test set"
     ),
     OutboundField(
-        "train_loss", (TRAIN,), "number", "mean training loss of the round, to watch training", "num_samples"
+        "train_loss",
+        (TRAIN,),
+        "number",
+        "mean training loss of the round, to watch training",
+        "num_samples",
+        optional=True,
     ),
     OutboundField("inner_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_in (Eq. 3)", "num_estimated"),
     OutboundField("outer_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_out (Eq. 4)", "num_estimated"),
@@ -94,7 +109,9 @@ def check_outbound(task: str, result: Mapping[str, Any]) -> None:
     for name, value in result.items():
         field = allowed[name]
         if not _is_of_kind(value, field.kind):
-            raise OutboundError(f"Task {task!r}: field {name!r} must be a {field.kind}, but is {type(value).__name__}.")
+            raise OutboundError(
+                f"Task {task!r}: field {name!r} must be {_KIND_NAMES[field.kind]}, but is {type(value).__name__}."
+            )
         if field.counted_by is not None:
             _check_minimum(task, field, value, result.get(field.counted_by))
 
@@ -107,16 +124,16 @@ def report_refusal(task: str, report: Mapping[str, Any], num_classes: int) -> st
         report: the result's fields beside the model; what is not registered is ignored.
         num_classes: number of foreground classes, the length of the lists.
     """
-    for field in OUTBOUND_FIELDS:
-        if task not in field.tasks or field.kind == "model":
-            continue
+    fields = [field for field in OUTBOUND_FIELDS if task in field.tasks and field.kind != "model"]
+    some_optional = any(field.optional and field.name in report for field in fields)
+    for field in fields:
         if field.name not in report:
-            if field.optional:
+            if field.optional and not some_optional:
                 continue
             return f"its result lacks {field.name!r}"
         value = report[field.name]
         if not _is_of_kind(value, field.kind):
-            return f"its {field.name!r} is {type(value).__name__}, expected a {field.kind}"
+            return f"its {field.name!r} is {type(value).__name__}, expected {_KIND_NAMES[field.kind]}"
         if isinstance(value, list) and len(value) != num_classes:
             return f"its {field.name!r} has {len(value)} entries, expected {num_classes}"
     return None

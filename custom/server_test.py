@@ -28,8 +28,7 @@ class ServerTest:
         self._settings = settings
         self._run_folder = run_folder
         self._config_folder = config_folder
-        self._data: SiteData | None = None
-        self._looked_for_embedded: bool | None = None
+        self._data: dict[bool, SiteData | None] = {}
 
     def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> dict[str, Any] | None:
         """Return the scores as plain values, or None if the server has no test set.
@@ -56,9 +55,11 @@ class ServerTest:
         }
 
     def _test_data(self, sites_are_embedded: bool) -> SiteData | None:
-        if self._looked_for_embedded != sites_are_embedded and self._data is None:
-            self._looked_for_embedded = sites_are_embedded
+        if sites_are_embedded not in self._data:
             folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded)
-            if folder is not None:
-                self._data = load_site_data(folder, self._run_folder / "prepared", section="testing", site="test")
-        return self._data
+            self._data[sites_are_embedded] = (
+                None
+                if folder is None
+                else load_site_data(folder, self._run_folder / "prepared", section="testing", site="test")
+            )
+        return self._data[sites_are_embedded]

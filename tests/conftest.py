@@ -1,4 +1,8 @@
 import os
+
+# Tiny arrays: threads cost more than they bring, and several runs share the machine. Must come before NumPy and torch.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from pathlib import Path
 
 import pytest

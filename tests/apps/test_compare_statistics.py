@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from fedannot.apps.compare import groups_as_drawn, paired_statistics
 from scipy import stats
+
+from fedannot.apps.compare import groups_as_drawn, paired_statistics
 
 
 def test_paired_statistics_by_hand():

@@ -2,10 +2,11 @@ import json
 
 import numpy as np
 import pytest
-from fedannot.apps.data_commands import data_app, parse_label_map, parse_size
-from fedannot.transforms.errors import DataError
 from PIL import Image
 from typer.testing import CliRunner
+
+from fedannot.apps.data_commands import data_app, parse_label_map, parse_size
+from fedannot.transforms.errors import DataError
 
 
 def run(*arguments):

@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pyhocon import ConfigFactory
+
 from fedannot.apps.job import Job, JobError, check_components, parse_override, setting_keys
 from fedannot.custom.settings import SettingsError
-from pyhocon import ConfigFactory
 
 JOBS = Path(__file__).parents[2] / "jobs"
 
@@ -186,7 +187,7 @@ def test_settings_that_are_not_hocon_are_named(job, text):
     job.settings_file.write_text(text)
     with pytest.raises(JobError) as caught:
         Job.open(job.folder)
-    assert str(caught.value).startswith(f"{job.settings_file} is not HOCON: ")
+    assert str(caught.value).startswith(f"{job.settings_file} is not HOCON with keys and values: ")
     assert "\n" not in str(caught.value)
 
 
@@ -196,7 +197,7 @@ def test_configuration_that_is_not_hocon_is_named(job, side):
     file.write_text(file.read_text() + "\ncomponents = [ {\n")
     with pytest.raises(JobError) as caught:
         Job.open(job.folder)
-    assert str(caught.value).startswith(f"{file} is not HOCON: ")
+    assert str(caught.value).startswith(f"{file} is not HOCON with keys and values: ")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import json
 import re
 
 import pytest
+from rich.console import Console
+
 from fedannot.apps.output import (
     OutputError,
     collect_output,
@@ -16,7 +18,6 @@ from fedannot.apps.output import (
     print_summary,
     read_summary,
 )
-from rich.console import Console
 
 REPORT = {"num_samples": 12, "num_excluded": 0, "embedded_data": True, "train_loss": 0.1234}
 

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+
 from fedannot.apps import pictures
 from fedannot.apps.pictures import (
     draw_cases,
@@ -16,7 +18,6 @@ from fedannot.apps.pictures import (
 )
 from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.networks import build_network
-from PIL import Image
 
 DOTS_PER_INCH = 110
 NETWORK = {"in_channels": 1, "num_classes": 1, "features": [2, 2, 4, 4, 4, 2], "upsample": "deconv"}

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from fedannot.apps.compare import compare_jobs, print_comparison
 from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.data.importer import import_federation
 from fedannot.custom.data.noise_choice import NoiseChoice
 from fedannot.custom.data.noisy_copy import add_contour_noise
-from rich.console import Console
 
 JOBS = Path(__file__).parents[2] / "jobs"
 STRATIFIED = 0.5

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+
 from fedannot.transforms.contour_evolution import ContourEvolution
 
 REPEATS = 40

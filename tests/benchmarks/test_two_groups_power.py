@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedannot.custom.quality.two_groups import fit_two_groups
 
 NOISE = 0.3  # of a column, independent, in standard deviations of the bias within a group

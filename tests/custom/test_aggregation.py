@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from fedannot.custom.aggregation import StreamingAverage, refusal_reason
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedannot.custom.aggregation import StreamingAverage, refusal_reason
 
 HALF_UNIT = 2.0**-24  # relative error of rounding to float32
 BLOCK_OF = {"stem.weight": "stem", "stem.bias": "stem", "head.weight": "head", "head.counter": "head"}

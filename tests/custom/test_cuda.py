@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from fedannot.custom.aggregation import refusal_reason
 from fedannot.custom.evaluation import evaluate, predict_labels
 from fedannot.custom.local_training import preferred_device, train_locally

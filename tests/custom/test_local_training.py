@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from fedannot.custom.local_training import TrainingStopped, build_loss, preferred_device, train_locally
 from fedannot.custom.networks import build_network
 from fedannot.custom.settings import TrainingSettings
-from torch import nn
 
 torch.set_num_threads(1)
 

@@ -5,9 +5,10 @@ import inspect
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from fedannot.custom.networks import assign_blocks, build_network, floating_entries, layer_blocks
 from fedannot.custom.settings import NetworkSettings
-from torch import nn
 
 SMALL = (2, 2, 4, 4, 4, 2)
 TEN_BLOCKS = (

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from fedannot.custom.outbound import (
     ESTIMATE_QUALITY,
     MINIMUM_CASES,
@@ -12,6 +13,7 @@ from fedannot.custom.outbound import (
     VALIDATE,
     OutboundError,
     check_outbound,
+    report_refusal,
 )
 
 NAN = math.nan
@@ -27,6 +29,15 @@ ESTIMATE_RESULT = {
 }
 VALIDATE_RESULT = {"num_samples": 3, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [3, 3]}
 COMPLETE = {TRAIN: TRAIN_RESULT, ESTIMATE_QUALITY: ESTIMATE_RESULT, VALIDATE: VALIDATE_RESULT}
+
+KIND_NAMES = {
+    "model": "a state dict",
+    "number": "a number",
+    "numbers": "a list of numbers",
+    "count": "a count",
+    "counts": "a list of counts",
+    "flag": "a flag",
+}
 
 
 @pytest.mark.parametrize("task", COMPLETE)
@@ -94,7 +105,7 @@ def test_unknown_task_may_send_nothing():
 def test_values_of_another_kind_may_not_leave(task, field, value, kind):
     with pytest.raises(OutboundError) as caught:
         check_outbound(task, COMPLETE[task] | {field: value})
-    expected = f"Task {task!r}: field {field!r} must be a {kind}, but is {type(value).__name__}."
+    expected = f"Task {task!r}: field {field!r} must be {KIND_NAMES[kind]}, but is {type(value).__name__}."
     assert str(caught.value) == expected
 
 
@@ -181,3 +192,51 @@ def test_undefined_entries_may_leave_under_the_minimum():
 def test_counts_must_be_as_many_as_the_means():
     with pytest.raises(OutboundError, match=r"'inner_difficulty' has 2 entries, its counts 3\."):
         check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_estimated": [7, 3, 3]})
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(task):
+    assert report_refusal(task, COMPLETE[task], 2) is None
+    beside_the_model = {name: value for name, value in COMPLETE[task].items() if name != "params"}
+    assert report_refusal(task, beside_the_model | {"client_name": "site-1", "params": None}, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "held_back"), [(ESTIMATE_QUALITY, {"predicted_share"}), (VALIDATE, {"dice", "hd95", "num_defined"})]
+)
+def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held_back):
+    report = {name: value for name, value in COMPLETE[task].items() if name not in held_back}
+    assert report_refusal(task, report, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "missing"),
+    [
+        (TRAIN, "num_samples"),
+        (TRAIN, "num_excluded"),
+        (TRAIN, "embedded_data"),
+        (ESTIMATE_QUALITY, "inner_difficulty"),
+        (ESTIMATE_QUALITY, "outer_difficulty"),
+        (ESTIMATE_QUALITY, "num_annotated"),
+        (VALIDATE, "num_samples"),
+    ],
+)
+def test_the_server_names_what_a_result_lacks(task, missing):
+    report = {name: value for name, value in COMPLETE[task].items() if name != missing}
+    assert report_refusal(task, report, 2) == f"its result lacks {missing!r}"
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "value", "reason"),
+    [
+        (TRAIN, "num_samples", "8", "its 'num_samples' is str, expected a count"),
+        (TRAIN, "num_samples", True, "its 'num_samples' is bool, expected a count"),
+        (TRAIN, "train_loss", None, "its 'train_loss' is NoneType, expected a number"),
+        (ESTIMATE_QUALITY, "inner_difficulty", 0.5, "its 'inner_difficulty' is float, expected a list of numbers"),
+        (ESTIMATE_QUALITY, "outer_difficulty", [0.5], "its 'outer_difficulty' has 1 entries, expected 2"),
+        (ESTIMATE_QUALITY, "num_estimated", [7, 3, 3], "its 'num_estimated' has 3 entries, expected 2"),
+        (VALIDATE, "dice", [], "its 'dice' has 0 entries, expected 2"),
+    ],
+)
+def test_the_server_names_the_field_that_it_cannot_use(task, field, value, reason):
+    assert report_refusal(task, COMPLETE[task] | {field: value}, 2) == reason

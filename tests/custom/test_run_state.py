@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+
 from fedannot.custom import run_state
 from fedannot.custom.run_state import ResumeError, RunState, append_record, write_records, write_text
 

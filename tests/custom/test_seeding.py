@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from fedannot.custom.seeding import derive_seed
 
 

@@ -5,6 +5,8 @@ import copy
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from fedannot.custom import server_test
 from fedannot.custom.data.embedded import write_phantom_test
 from fedannot.custom.data.location import DATA_VARIABLE
@@ -12,7 +14,6 @@ from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.server_test import ServerTest
 from fedannot.custom.settings import EmbeddedSettings, FedAvgSettings, TrainingSettings
-from torch import nn
 
 SETTINGS = FedAvgSettings(
     training=TrainingSettings(batch_size=2), embedded=EmbeddedSettings(sites=1, images_per_site=1, test_images=3)

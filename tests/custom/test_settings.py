@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from pydantic import BaseModel, ValidationError
+from pyhocon import ConfigFactory
+
 from fedannot.custom.settings import (
     METHOD_SETTINGS,
     EmbeddedSettings,
@@ -15,8 +18,6 @@ from fedannot.custom.settings import (
     read_job_settings,
     read_settings,
 )
-from pydantic import BaseModel, ValidationError
-from pyhocon import ConfigFactory
 
 FILE = "jobs/example/app/config/settings.conf"
 JOBS = sorted(path.parent for path in Path(__file__).parents[2].glob("jobs/*/meta.json"))

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from fedannot.custom import evaluation
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE, check_outbound
@@ -13,7 +15,6 @@ from fedannot.custom.quality import learning_difficulty
 from fedannot.custom.quality.learning_difficulty import LearningDifficulty, site_difficulty
 from fedannot.custom.settings import FedAvgSettings, NetworkSettings
 from fedannot.custom.site_reports import quality_report, training_report, validation_report
-from torch import nn
 
 SIDE = 16
 

@@ -3,11 +3,12 @@
 import json
 
 import pytest
+
 from fedannot.custom.run_state import RunState
 from fedannot.custom.summary import LAST_ROUNDS, mean_of_last, summarize, write_summary
 
 
-def record(round_number, dice, hd95=None, sites=None, refused=None):
+def record(round_number, dice, hd95=None, sites=None, refused=None, **scores):
     return {
         "round": round_number,
         "stage": "warm-up" if round_number < 3 else "quality-aware",
@@ -17,7 +18,7 @@ def record(round_number, dice, hd95=None, sites=None, refused=None):
         "sites": sites or {},
         "refused": refused or {},
         "seconds": 1.5,
-    }
+    } | scores
 
 
 def make_state(history):
@@ -33,7 +34,7 @@ def make_state(history):
 HISTORY = [
     record(1, 0.1, 9.0, {"site-2": {"num_samples": 8, "train_loss": 0.9}}, {"site-1": "it has no model"}),
     record(2, 0.2, None, {"site-2": {"num_samples": 8, "train_loss": 0.7}, "site-1": {"num_samples": 5}}),
-    record(3, 0.3, 5.0, {"site-1": {"num_samples": 6}}, {"site-3": "late", "site-2": "late"}),
+    record(3, 0.3, 5.0, {"site-1": {"num_samples": 6}}, {"site-3": "late", "site-2": "late"}, hd95_undefined=7),
     record(4, 0.4, None),
     record(5, None, 3.0),
     record(6, 0.6, 1.0),
@@ -48,7 +49,15 @@ def test_summary_of_a_short_run_by_hand():
     assert summary["seconds"] == pytest.approx(9.0)
     assert summary["settings"] == {"seed": 4, "rounds": 9}
     assert summary["estimate"] is None
-    assert summary["rounds"][2] == {"round": 3, "stage": "quality-aware", "dice": 0.3, "hd95": 5.0, "seconds": 1.5}
+    assert summary["rounds"][2] == {
+        "round": 3,
+        "stage": "quality-aware",
+        "dice": 0.3,
+        "hd95": 5.0,
+        "hd95_undefined": 7,
+        "seconds": 1.5,
+    }
+    assert summary["rounds"][3]["hd95_undefined"] is None  # scored at the sites, or not at all
     assert summary["last_round"] == {"dice": 0.6, "hd95": 1.0}
 
 

@@ -2,6 +2,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedannot.custom.weighting import (
     layer_coefficients,
     layer_weights,
@@ -9,8 +12,6 @@ from fedannot.custom.weighting import (
     quality_weights,
     quantity_weights,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 # Two classes; the sums over classes are a: 9 and 2, b: 6 and 3, c: 2 and 6, d: 1 and 9, e: 3 and 4 (inner and outer).
 DIFFICULTY = {

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fedannot.apps.job import Job
 
 JOBS = Path(__file__).parents[2] / "jobs"

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from fedannot.custom.flare.executor import SegmentationExecutor
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
+
+from fedannot.custom.flare.executor import SegmentationExecutor
 
 
 class FaultyExecutor(SegmentationExecutor):

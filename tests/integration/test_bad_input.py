@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from fedannot.apps.in_process import RunError
 from fedannot.apps.job import Job, JobError
 from fedannot.apps.simulate import simulate

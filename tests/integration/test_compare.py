@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
 from fedannot.apps.cli import app
 from fedannot.custom.data.embedded import write_phantom_federation
-from typer.testing import CliRunner
 
 
 def test_compare_runs_pairs_and_keeps_what_is_done(small_job: Callable[..., Path], tmp_path: Path) -> None:

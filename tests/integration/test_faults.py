@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from fedannot.apps import in_process
 from fedannot.apps.in_process import InProcessCommunicator, RunError
 from fedannot.apps.simulate import simulate

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from fedannot.apps.in_process import RunError
 from fedannot.apps.job import JobError
 from fedannot.apps.simulate import simulate

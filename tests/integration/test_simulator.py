@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from fedannot.apps.output import collect_output, find_run_folder
 from fedannot.apps.simulate import simulate
 

@@ -2,10 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
-from fedannot.transforms.contour_bands import contour_bands
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+from fedannot.transforms.contour_bands import contour_bands
 
 masks = st.one_of(
     hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=9)),

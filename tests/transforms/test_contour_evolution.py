@@ -5,14 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from fedannot.transforms.contour_evolution import ContourEvolution, ContourEvolutiond, ContourEvolutionParams
-from fedannot.transforms.displacement import draw_curve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from monai.data import MetaTensor
 from monai.transforms import Compose
 from scipy import ndimage
+
+from fedannot.transforms.contour_evolution import ContourEvolution, ContourEvolutiond, ContourEvolutionParams
+from fedannot.transforms.displacement import draw_curve
 
 EIGHT_NEIGHBOURS = np.ones((3, 3))
 

@@ -3,9 +3,10 @@ import sys
 
 import numpy as np
 import pytest
-from fedannot.transforms.federation_noise import ContourNoise, FederationNoise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedannot.transforms.federation_noise import ContourNoise, FederationNoise
 
 SKIN_ENLARGED = FederationNoise(25, -20, 10, 0.8)
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.image_pipeline import build_image_pipeline, decode_case
-from PIL import Image
 
 
 def write(file, array):

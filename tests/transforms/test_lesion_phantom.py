@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from fedannot.transforms.lesion_phantom import lesion_phantom, reduce_image, reduce_mask, to_grey_levels
 from scipy import ndimage
+
+from fedannot.transforms.lesion_phantom import lesion_phantom, reduce_image, reduce_mask, to_grey_levels
 
 
 def drawn(count: int):

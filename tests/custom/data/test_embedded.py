@@ -5,11 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
+
 from fedannot.custom.data.embedded import write_phantom_federation, write_phantom_site, write_phantom_test
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
-from PIL import Image
 
 NOISE = {"noise": "M(25,-25,10,0.5)", "exact": True, "stratified": 0.5, "seed": 3}
 

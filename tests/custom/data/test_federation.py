@@ -1,4 +1,5 @@
 import pytest
+
 from fedannot.custom.data.federation import (
     FederationDescription,
     SiteDescription,

@@ -2,11 +2,12 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
+
 from fedannot.custom.data.federation import read_federation, read_site_description
 from fedannot.custom.data.importer import import_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
-from PIL import Image
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+
 from fedannot.custom.data.embedded import write_phantom_site, write_phantom_test
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation, locate_site_data, locate_test_data
 from fedannot.custom.settings import EmbeddedSettings, FedAvgSettings

@@ -2,6 +2,8 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
+
 from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.data.manifest import measured_noise, read_manifest
 from fedannot.custom.data.noise_choice import NoiseChoice
@@ -9,7 +11,6 @@ from fedannot.custom.data.noisy_copy import add_contour_noise
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.federation_noise import ContourNoise
-from PIL import Image
 
 CHOICE = NoiseChoice("M(25,-25,5,0.5)", exact=True, stratified=0.5)
 

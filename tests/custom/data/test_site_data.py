@@ -4,10 +4,11 @@ import os
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms import image_pipeline
 from fedannot.transforms.errors import DataError
-from PIL import Image
 
 DESCRIPTION = "pipeline: image2d\nchannels: 1\nsize: [8, 10]\nlabels: {0: 0, 255: 1}\nclasses: [lesion]\n"
 

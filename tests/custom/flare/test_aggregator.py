@@ -5,9 +5,10 @@ import threading
 import numpy as np
 import pytest
 import torch
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
+
 from fedannot.custom.flare.aggregator import LayerwiseAggregator
 from fedannot.custom.weighting import LayerWeights
-from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 
 BLOCK_OF = {"stem.weight": "stem", "head.weight": "head", "head.counter": "head"}
 

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from fedannot.custom.flare.outbound_filter import OutboundFilter
-from fedannot.custom.outbound import OutboundError
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
+
+from fedannot.custom.flare.outbound_filter import OutboundFilter
+from fedannot.custom.outbound import OutboundError
 
 META = {"num_samples": 8, "num_excluded": 0, "embedded_data": True, "train_loss": 0.5}
 ESTIMATE = {
@@ -62,7 +63,11 @@ def test_metrics_pass(task, data):
     [
         ("train", model(file_names=["a.png"]), r"Task 'train' may not send \['file_names'\]"),
         ("train", model(num_samples=2), r"'train_loss' is a mean over 2 cases; at least 3 are needed"),
-        ("train", DXO(DataKind.WEIGHTS, data={"w": [1.0]}, meta=META), r"field 'params' must be a model, but is dict"),
+        (
+            "train",
+            DXO(DataKind.WEIGHTS, data={"w": [1.0]}, meta=META),
+            r"field 'params' must be a state dict, but is dict",
+        ),
         (
             "estimate_quality",
             DXO(DataKind.METRICS, data=ESTIMATE | {"inner_per_case": [0.1]}),

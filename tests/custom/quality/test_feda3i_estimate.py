@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+
 from fedannot.custom.quality.feda3i_estimate import QualityEstimate, estimate_quality
 from fedannot.custom.quality.two_groups import MIN_SITES, fit_two_groups
 

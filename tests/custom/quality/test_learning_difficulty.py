@@ -3,6 +3,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+from torch import nn
+
 from fedannot.custom.quality.learning_difficulty import (
     AnnotationBands,
     band_difficulty,
@@ -10,10 +15,6 @@ from fedannot.custom.quality.learning_difficulty import (
     difficulty_over,
     site_difficulty,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
-from torch import nn
 
 
 class Echo(nn.Module):

@@ -2,10 +2,11 @@ import time
 
 import numpy as np
 import pytest
-from fedannot.custom.quality.gaussian_mixture import fit_mixtures, single_log_likelihood
-from fedannot.custom.quality.two_groups import fit_two_groups
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
+
+from fedannot.custom.quality.gaussian_mixture import fit_mixtures, single_log_likelihood
+from fedannot.custom.quality.two_groups import fit_two_groups
 
 
 def two_groups(larger=5, smaller=5, gap=2.0, seed=0, num_classes=1):
