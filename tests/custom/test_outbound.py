@@ -202,11 +202,22 @@ def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(tas
 
 
 @pytest.mark.parametrize(
-    ("task", "held_back"), [(ESTIMATE_QUALITY, {"predicted_share"}), (VALIDATE, {"dice", "hd95", "num_defined"})]
+    ("task", "held_back"),
+    [
+        (TRAIN, {"train_loss"}),
+        (ESTIMATE_QUALITY, {"predicted_share"}),
+        (VALIDATE, {"dice", "hd95", "num_defined"}),
+    ],
 )
 def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held_back):
     report = {name: value for name, value in COMPLETE[task].items() if name not in held_back}
     assert report_refusal(task, report, 2) is None
+
+
+@pytest.mark.parametrize("missing", ["dice", "hd95", "num_defined"])
+def test_what_a_site_may_hold_back_belongs_together(missing):
+    report = {name: value for name, value in VALIDATE_RESULT.items() if name != missing}
+    assert report_refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"
 
 
 @pytest.mark.parametrize(
