@@ -27,7 +27,7 @@ def _describe(details: Any, model: type[BaseModel]) -> str:
     if details["type"] == "extra_forbidden":
         allowed = sorted(_model_at(model, location[:-1]).model_fields)
         close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f"; did you mean {close[0]!r}?" if close else "."
         return f"unknown key {key!r} = {details['input']!r}{hint} Allowed keys: {', '.join(allowed)}."
     if details["type"] == "missing":
         return f"missing key {key!r}."
