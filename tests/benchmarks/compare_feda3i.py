@@ -80,6 +80,11 @@ ROWS = {
     "ns": Row("phantom, N_S: M(25,-25,10,0.2)", phantom("M(25,-25,10,0.2)", None)),
     "weak": Row("phantom, weak: M(8,-8,4,0.2), strengths from 4", phantom("M(8,-8,4,0.2)")),
     "busi-ns": Row("BUSI lesions, N_S: M(25,-15,5,0.2), strengths from half", busi("M(25,-15,5,0.2)"), REAL_SETTINGS),
+    "busi-ns-unguarded": Row(
+        "BUSI lesions, N_S, two groups without a test",
+        busi("M(25,-15,5,0.2)"),
+        REAL_SETTINGS | {"group_test_level": 1.0},
+    ),
     "busi-ne": Row("BUSI lesions, N_E: M(25,-15,5,0.8), strengths from half", busi("M(25,-15,5,0.8)"), REAL_SETTINGS),
     "busi-clean": Row("BUSI lesions, labels as they are", busi(None), REAL_SETTINGS),
 }
