@@ -78,8 +78,11 @@ class Job:
         """The file with the job's settings."""
         return self.app / "config" / "settings.conf"
 
-    def settings(self) -> FedAvgSettings:
+    def settings(self, source: Path | None = None) -> FedAvgSettings:
         """Read and check the job's settings.
+
+        Args:
+            source: the file to name in an error, if not the job's own.
 
         Raises:
             JobError: if the file cannot be read.
@@ -88,7 +91,7 @@ class Job:
         values = _parse(self.settings_file).get("settings")
         if not isinstance(values, Mapping):
             raise SettingsError(f"{self.settings_file}: expected a block 'settings {{ ... }}', but found {values!r}.")
-        return read_job_settings(values, source=str(self.settings_file))
+        return read_job_settings(values, source=str(source or self.settings_file))
 
     def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
         """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
@@ -104,8 +107,9 @@ class Job:
             with copied.settings_file.open("a") as file:
                 file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
         try:
-            copied.settings()
+            copied.settings(source=self.settings_file)
         except ValueError:
+            # The copy goes, so the error names the file that it was made from.
             shutil.rmtree(folder)
             raise
         return copied

@@ -32,7 +32,7 @@ def _describe(details: Any, model: type[BaseModel]) -> str:
     if details["type"] == "missing":
         return f"missing key {key!r}."
     if not key:
-        return f"{details['msg']}."
+        return f"{details['msg'].removeprefix('Value error, ')}."
     return f"key {key!r} is {details['input']!r}: {details['msg']}."
 
 
