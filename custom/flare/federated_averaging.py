@@ -62,7 +62,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         aggregator_id: str = "aggregator",
         task_check_period: float = 0.1,
     ) -> None:
-        # A site's error must never end the run, whatever the number of sites: what to do is decided here.
+        # A site's error must never end the run, whatever the number of sites: this class decides what to do.
         super().__init__(persistor_id=persistor_id, ignore_result_error=True, task_check_period=task_check_period)
         self.settings = read_settings(self.settings_type, settings)
         self._aggregator_id = aggregator_id
