@@ -98,13 +98,9 @@ def _embedded_federation(settings: FedAvgSettings, folder: Path) -> Path:
         embedded = settings.embedded
         write_phantom_federation(
             folder,
-            num_sites=embedded.sites,
-            noise=embedded.noise,
-            exact=embedded.exact,
-            stratified=embedded.stratified,
-            seed=embedded.seed,
             images_per_site=embedded.images_per_site,
             test_images=embedded.test_images,
+            **embedded.drawing,
         )
     return folder
 

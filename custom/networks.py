@@ -1,6 +1,6 @@
 """The segmentation network and its layer blocks, the units of layer-wise aggregation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -82,8 +82,3 @@ def assign_blocks(names: Iterable[str], blocks: Sequence[str]) -> dict[str, str]
     if unused := [block for block in blocks if block not in assignment.values()]:
         raise ValueError(f"Expected parameters in every layer block, but found none in {unused}.")
     return assignment
-
-
-def floating_entries(state: Mapping[str, torch.Tensor]) -> list[str]:
-    """Return the names of the entries that are averaged: parameters and floating buffers, but no integer counters."""
-    return [name for name, tensor in state.items() if tensor.is_floating_point()]

@@ -49,6 +49,17 @@ class EmbeddedSettings(_Settings):
     test_images: Positive = 50
     seed: int = 0
 
+    @property
+    def drawing(self) -> dict[str, Any]:
+        """What decides the noise of every site, as arguments of the functions that write the phantom."""
+        return {
+            "num_sites": self.sites,
+            "noise": self.noise,
+            "exact": self.exact,
+            "stratified": self.stratified,
+            "seed": self.seed,
+        }
+
     @model_validator(mode="after")
     def _noise_can_be_read(self) -> "EmbeddedSettings":
         if self.noise is not None:

@@ -99,14 +99,5 @@ def _embedded_site(site: str, settings: FedAvgSettings, run_folder: Path) -> Pat
         )
     folder = run_folder / "embedded" / site
     if not folder.exists():
-        write_phantom_site(
-            folder,
-            names.index(site),
-            num_sites=embedded.sites,
-            noise=embedded.noise,
-            exact=embedded.exact,
-            stratified=embedded.stratified,
-            seed=embedded.seed,
-            num_images=embedded.images_per_site,
-        )
+        write_phantom_site(folder, names.index(site), num_images=embedded.images_per_site, **embedded.drawing)
     return folder

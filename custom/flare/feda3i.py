@@ -90,6 +90,7 @@ class FedA3IController(FedAvgController):
         matrix = None
         if weights is not None:
             matrix = {"sites": weights.sites, "blocks": weights.blocks, "values": weights.values.tolist()}
+            matrix["effective_sites"] = weights.effective_sites.tolist()
         return {"estimate": self.estimate.to_dict(), "weights": matrix}
 
 

@@ -53,15 +53,6 @@ class LearningDifficulty:
     num_samples: NDArray[np.int64]
     predicted_share: float
 
-    @property
-    def available(self) -> bool:
-        """Whether every class has a usable sample."""
-        return bool((self.num_samples > 0).all())
-
-    def row(self) -> NDArray[np.float64]:
-        """Return (inner_1, ..., inner_C, outer_1, ..., outer_C), the site's row of the server's table."""
-        return np.concatenate((self.inner, self.outer))
-
 
 def bands_of(labels: torch.Tensor, num_classes: int, spacing: Sequence[float] | None = None) -> AnnotationBands:
     """Compute the bands along the contours of every class, once for a site's annotations.

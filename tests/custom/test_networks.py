@@ -2,12 +2,11 @@
 
 import inspect
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from fedannot.custom.networks import assign_blocks, build_network, floating_entries, layer_blocks
+from fedannot.custom.networks import assign_blocks, build_network, layer_blocks
 from fedannot.custom.settings import NetworkSettings
 
 SMALL = (2, 2, 4, 4, 4, 2)
@@ -161,9 +160,3 @@ def test_prefixes_may_reach_into_the_names_and_do_not_match_half_words():
 def test_blocks_that_do_not_divide_the_entries_are_refused(blocks, message):
     with pytest.raises(ValueError, match=message):
         assign_blocks(["up.1.weight", "head.weight"], blocks)
-
-
-def test_floating_entries_are_all_but_the_counters_of_normalisation():
-    state = build_network(features=SMALL).state_dict()
-    assert set(state) - set(floating_entries(state)) == {n for n in state if n.endswith("num_batches_tracked")}
-    assert floating_entries({"w": torch.zeros(1, dtype=torch.float64), "n": torch.from_numpy(np.arange(2))}) == ["w"]
