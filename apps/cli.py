@@ -19,12 +19,20 @@ app.add_typer(data_app, name="data")
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
 ]
+SettingsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME_OR_FILE",
+        help="A set of settings: a name in the job's folder 'settings', or a .conf file; --set changes it further.",
+    ),
+]
 
 
 @app.command(epilog="Example: fedannot simulate jobs/fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a")
 def simulate(
     job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
     data: Annotated[Path | None, typer.Option(help="A federation's folder; default: the embedded phantom.")] = None,
+    settings: SettingsOption = None,
     set_: SettingOption = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/simulation"),
@@ -42,7 +50,7 @@ def simulate(
         overrides = dict(parse_override(text) for text in set_ or [])
         if seed is not None:
             overrides["seed"] = seed
-        summary = run(job, out, data=data, overrides=overrides, resume=resume)
+        summary = run(job, out, data=data, settings=settings, overrides=overrides, resume=resume)
         draw_run(out, data or out / "data")
         print_summary(summary, Console())
         typer.echo(f"Model, summary and pictures: {out}")
@@ -83,6 +91,7 @@ def compare(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    settings: SettingsOption = None,
     set_: SettingOption = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
@@ -99,7 +108,9 @@ def compare(
 
         overrides = dict(parse_override(text) for text in set_ or [])
         seed_range = range(first_seed, first_seed + seeds)
-        comparison = compare_jobs(jobs, out, data=data, seeds=seed_range, overrides=overrides, processes=processes)
+        comparison = compare_jobs(
+            jobs, out, data=data, seeds=seed_range, settings=settings, overrides=overrides, processes=processes
+        )
         print_comparison(comparison, Console())
         typer.echo(f"Comparison, plot and all runs: {out}")
 

@@ -16,9 +16,10 @@ from rich.table import Table
 
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, write_text
 from .in_process import JOB_ID, RunError
-from .job import Job, JobError, setting_keys
+from .job import Job, JobError, flat_settings
 from .output import number, percent
 from .pictures import draw_comparison
+from .settings_files import SettingsFile
 from .simulate import RUN_FOLDER
 
 COMPARISON_FILE = "comparison.json"
@@ -33,6 +34,7 @@ def compare_jobs(
     *,
     data: str | None,
     seeds: Sequence[int],
+    settings: str | None = None,
     overrides: Mapping[str, Any],
     processes: int | None = None,
 ) -> dict[str, Any]:
@@ -46,12 +48,14 @@ def compare_jobs(
         out: output folder.
         data: a federation's folder, with ``{seed}`` standing for the seed; None for the embedded phantom.
         seeds: the seeds; a seed decides start weights and order of samples, the same for all jobs.
+        settings: a set of settings; its name must exist beside every job, or its file fit every job.
         overrides: settings to change, in every job that has them.
         processes: runs at a time, by default one per core and thread of a run.
 
     Raises:
         JobError: if there are no two different jobs, a setting is unknown to all, or the folder holds another
-        comparison. RunError: if a run failed; the others are finished first.
+        comparison. SettingsError: if the set of settings cannot be used. DataError: if the data are not those that it
+        is for. RunError: if a run failed; the others are finished first.
     """
     jobs = [Job.open(folder) for folder in job_folders]
     if len(jobs) < 2 or len({job.folder.name for job in jobs}) < len(jobs):
@@ -59,13 +63,19 @@ def compare_jobs(
     changes = [_known_overrides(job, overrides) for job in jobs]
     if unknown := sorted(set(overrides) - {key for known in changes for key in known}):
         raise JobError(f"No job has the settings {unknown}.")
-    _check_same_request(out, job_folders, data, overrides)
+    federations = [_federation(data, seed) for seed in seeds]
+    sets = [_values_of_set(job, settings, federations) for job in jobs]
+    request = {"jobs": [folder.name for folder in job_folders], "data": data, "overrides": dict(overrides)}
+    _check_same_request(out, request if settings is None else request | {"settings": settings})
     plan = [(job, known, seed) for seed in seeds for job, known in zip(jobs, changes, strict=True)]
     if processes is None:
-        threads = max(int(known.get("threads", job.settings().threads)) for job, known, _ in plan)
+        threads = max(
+            int((values | known).get("threads", job.settings().threads))
+            for job, values, known in zip(jobs, sets, changes, strict=True)
+        )
         processes = max(1, (os.cpu_count() or 1) // threads)
     with ThreadPoolExecutor(processes) as pool:
-        errors = list(pool.map(lambda entry: _run(*entry, data=data, out=out), plan))
+        errors = list(pool.map(lambda entry: _run(*entry, data=data, settings=settings, out=out), plan))
     if failed := [error for error in errors if error]:
         raise RunError(f"{len(failed)} of {len(plan)} runs failed. First: {failed[0]}")
     comparison = _summarize(jobs, seeds, data, out)
@@ -123,13 +133,26 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 
 def _known_overrides(job: Job, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    known = set(setting_keys(job.settings().model_dump()))
+    known = flat_settings(job.settings().model_dump())
     return {key: value for key, value in overrides.items() if key in known}
 
 
-def _check_same_request(out: Path, job_folders: Sequence[Path], data: str | None, overrides: Mapping[str, Any]) -> None:
+def _federation(data: str | None, seed: int) -> Path | None:
+    return None if data is None else Path(data.replace("{seed}", str(seed)))
+
+
+def _values_of_set(job: Job, settings: str | None, federations: Sequence[Path | None]) -> dict[str, Any]:
+    """Read a set of settings and check it against the data, before any run starts."""
+    if settings is None:
+        return {}
+    settings_file = SettingsFile.read(job, settings)
+    for federation in dict.fromkeys(federations):
+        settings_file.check_data(federation)
+    return settings_file.values
+
+
+def _check_same_request(out: Path, request: Mapping[str, Any]) -> None:
     """Refuse to mix runs of another comparison into this one; seeds may be added."""
-    request = {"jobs": [folder.name for folder in job_folders], "data": data, "overrides": dict(overrides)}
     file = out / _REQUEST_FILE
     if file.is_file():
         if (earlier := json.loads(file.read_text())) != request:
@@ -147,24 +170,19 @@ def _run_folder(out: Path, job: Job, seed: int) -> Path:
     return out / "runs" / f"{job.folder.name}-seed{seed}"
 
 
-def _run(job: Job, overrides: Mapping[str, Any], seed: int, *, data: str | None, out: Path) -> str | None:
+def _run(
+    job: Job, overrides: Mapping[str, Any], seed: int, *, data: str | None, settings: str | None, out: Path
+) -> str | None:
     """Run a job in a process of its own unless that is done already; return an error's text."""
     folder = _run_folder(out, job, seed)
     if (folder / SUMMARY_FILE).is_file():
         return None
-    command = [
-        sys.executable,
-        "-m",
-        "fedannot.apps",
-        "simulate",
-        str(job.folder),
-        "--seed",
-        str(seed),
-        "--out",
-        str(folder),
-    ]
+    command = [sys.executable, "-m", "fedannot.apps", "simulate", str(job.folder)]
+    command += ["--seed", str(seed), "--out", str(folder)]
     if data is not None:
-        command += ["--data", data.replace("{seed}", str(seed))]
+        command += ["--data", str(_federation(data, seed))]
+    if settings is not None:
+        command += ["--settings", settings]
     if (folder / RUN_FOLDER / "server" / JOB_ID / STATE_FILE).is_file():
         command.append("--resume")
     for key, value in overrides.items():
@@ -188,7 +206,7 @@ def _summarize(jobs: Sequence[Job], seeds: Sequence[int], data: str | None, out:
         for seed in seeds:
             folder = _run_folder(out, job, seed)
             summary = json.loads((folder / SUMMARY_FILE).read_text())
-            federation = folder / "data" if data is None else Path(data.replace("{seed}", str(seed)))
+            federation = _federation(data, seed) or folder / "data"
             runs.append(_describe_run(job.folder.name, seed, summary, federation))
             if summary["last_rounds"]["dice"] is None:
                 raise RunError(

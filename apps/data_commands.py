@@ -1,14 +1,18 @@
 """`fedannot data`: make a federation from a phantom or from folders, and add annotation noise to one."""
 
+import math
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from .errors import reported_errors
 
-data_app = typer.Typer(help="Make federations: from a phantom, from folders of images and masks, with noise.")
+data_app = typer.Typer(help="Make federations of a phantom or of your own data, check them, and add annotation noise.")
+
+Number = TypeVar("Number", int, float)
 
 OutOption = Annotated[Path, typer.Option(help="The new federation's folder; must be absent or empty.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
@@ -22,6 +26,20 @@ StratifiedOption = Annotated[
         help="Strengths go up in equal steps from LO (share of the limit, from 0 to below 1) to the limit.",
     ),
 ]
+
+
+class VolumePipelineName(StrEnum):
+    """The pipelines of volumes."""
+
+    SLICES = "volume_slices"
+    WHOLE = "volume"
+
+
+class CropName(StrEnum):
+    """Where a crop lies."""
+
+    CENTRE = "centre"
+    FOREGROUND = "foreground"
 
 
 class PhantomTask(StrEnum):
@@ -68,51 +86,114 @@ def phantom(
 
 @data_app.command(
     "import",
-    epilog="Example: fedannot data import --images busi/images --labels busi/masks --sites 8 --include 'benign_*' "
-    "--include 'malignant_*' --size 128,128 --out runs/busi",
+    epilog="Example: fedannot data import --images busi/images --labels busi/masks --sites 8 --size 128,128 --out "
+    "runs/busi\n\nExample: fedannot data import --datalist cells/datalist.json --sites by-source --out runs/cells\n\n"
+    "Example: fedannot data import --dataset isic2017=DIR --sites 50 --out runs/skin",
 )
 def import_(
-    images: Annotated[Path, typer.Option(help="Folder of images (PNG, JPEG, BMP, TIFF).")],
-    labels: Annotated[Path, typer.Option(help="Folder of masks with the names of their images.")],
     out: OutOption,
-    sites: Annotated[int, typer.Option(help="Number of sites, of equal size.")] = 8,
-    test: Annotated[float, typer.Option(help="Share of the pairs for the common test set.")] = 0.2,
-    validation: Annotated[float, typer.Option(help="Share of each site's pairs for its validation.")] = 0.0,
-    label_map: Annotated[
-        str | None,
-        typer.Option(metavar="VALUE:CLASS,…", help="Meaning of mask values, '255:1'; default: 0/1 or 0/255 masks."),
+    images: Annotated[Path | None, typer.Option(help="Folder of images: pictures, volumes or DICOM folders.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Folder of masks with the names of their images.")] = None,
+    label_suffix: Annotated[str, typer.Option(help="What masks' names have behind, '_segmentation'.")] = "",
+    datalist: Annotated[Path | None, typer.Option(help="JSON file with a list of cases, in place of folders.")] = None,
+    key: Annotated[str | None, typer.Option(help="Name of the list in the datalist.")] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=DIR", help="A public data set as it is published (docs/datasets.md); may repeat."),
     ] = None,
-    size: Annotated[str, typer.Option(metavar="ROWS,COLUMNS", help="Size that images are loaded at.")] = "256,256",
-    channels: Annotated[int, typer.Option(help="1 for grey, 3 for RGB; images are converted.")] = 1,
-    classes: Annotated[str, typer.Option(metavar="NAME,…", help="Names of the classes 1, 2, ….")] = "lesion",
+    sites: Annotated[
+        str,
+        typer.Option(
+            metavar="SITES", help="8, 'by-source' (a site of every source), '2-per-source', '50-by-source' (in all)."
+        ),
+    ] = "8",
+    test: Annotated[
+        float | None, typer.Option(help="Share of the cases for the common test set; default: as published, or 0.2.")
+    ] = None,
+    validation: Annotated[float, typer.Option(help="Share of each site's cases for its validation.")] = 0.0,
+    group: Annotated[
+        str | None, typer.Option(metavar="REGEX", help="Finds the patient in an image's name; patients stay together.")
+    ] = None,
     include: Annotated[
         list[str] | None, typer.Option(metavar="PATTERN", help="Take only images of such names; may repeat.")
     ] = None,
+    label_map: Annotated[
+        str | None,
+        typer.Option(metavar="VALUE:CLASS,…", help="Meaning of mask values, '255:1'; default: as found."),
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")
+    ] = None,
+    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; pictures are converted.")] = None,
+    pipeline: Annotated[
+        VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="ROWS,COLUMNS", help="Size of pictures and slices; of volumes three extents or none."),
+    ] = None,
+    spacing: Annotated[
+        str | None,
+        typer.Option(metavar="MM,MM,MM", help="Voxel size that volumes are resampled to; default: their own."),
+    ] = None,
+    orientation: Annotated[str | None, typer.Option(metavar="RAS", help="Directions of the axes of volumes.")] = None,
+    crop: Annotated[CropName | None, typer.Option(help="Where volumes are cropped to the size.")] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="LOW,HIGH", help="CT window; default: z-score of each volume.")
+    ] = None,
+    slice_axis: Annotated[int | None, typer.Option(help="Axis that volumes are cut across; default: 2.")] = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Copy images and masks from two folders into sites at random; pairs have the same name without suffix."""
-    with reported_errors():
-        from ..custom.data.importer import import_federation
+    """Make sites of images and annotations as they lie: two folders, a datalist, or a public data set.
 
-        report = import_federation(
-            images,
-            labels,
-            out,
-            num_sites=sites,
-            test_share=test,
-            validation_share=validation,
-            label_map=None if label_map is None else parse_label_map(label_map),
-            size=parse_size(size),
-            channels=channels,
-            classes=[name.strip() for name in classes.split(",")],
+    Everything is copied; what cannot be used is named and left out.
+    """
+    with reported_errors():
+        from .importing.find import find_datasets
+        from .importing.plan import SiteChoice
+        from .importing.writing import ImportOptions, write_imported_federation
+
+        datasets = find_datasets(
+            images=images,
+            labels=labels,
+            label_suffix=label_suffix,
+            datalist=datalist,
+            key=key,
+            named=dataset or [],
             include=include or [],
+            group=group,
             seed=seed,
         )
-        for name in report.unpaired:
-            typer.echo(f"Without a partner, left out: {name}")
-        for reason in report.excluded:
-            typer.echo(f"Left out: {reason}")
-        typer.echo(f"Label values: {', '.join(f'{value} → class {label}' for value, label in report.labels.items())}")
+        keys = {
+            "channels": channels,
+            "size": None if size is None else parse_numbers("--size", size, int),
+            "spacing": None if spacing is None else parse_numbers("--spacing", spacing, float, count=3),
+            "orientation": orientation,
+            "crop": None if crop is None else crop.value,
+            "intensity": None if window is None else "window",
+            "window": None if window is None else parse_numbers("--window", window, float, count=2),
+            "slice_axis": slice_axis,
+        }
+        options = ImportOptions(
+            pipeline=None if pipeline is None else pipeline.value,
+            keys={key: value for key, value in keys.items() if value is not None},
+            labels=None if label_map is None else parse_label_map(label_map),
+            classes=None if classes is None else [name.strip() for name in classes.split(",")],
+        )
+        report = write_imported_federation(
+            datasets,
+            out,
+            SiteChoice.parse(sites),
+            options,
+            test_share=test,
+            validation_share=validation,
+            seed=seed,
+        )
+        for text in report.skipped + report.excluded:
+            typer.echo(f"Left out: {text}")
+        if report.labels:
+            meaning = ", ".join(f"{value} → class {label}" for value, label in report.labels.items())
+            typer.echo(f"Label values: {meaning}")
         _print_federation(out)
 
 
@@ -139,6 +220,60 @@ def noise(
         _print_federation(out)
 
 
+@data_app.command(epilog="Example: fedannot data check runs/busi --json runs/busi-check.json")
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A federation's folder, or one site's.")],
+    json_: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all findings as JSON; names files.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the contact sheets; default: runs/check/NAME_OF_DIR.")
+    ] = None,
+    pictures: Annotated[bool, typer.Option(help="Draw a contact sheet of every site.")] = True,
+    salt: Annotated[
+        str | None,
+        typer.Option(
+            help="A secret that hospitals agree on: write salted fingerprints of images and patients to OUT, without "
+            "names, for `fedannot data overlap`."
+        ),
+    ] = None,
+) -> None:
+    """Look for what is wrong with the data before anybody trains: which file, and how to mend it.
+
+    Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site.
+    """
+    with reported_errors():
+        from rich.console import Console
+
+        from .checking.checking import check_folder
+        from .checking.outputs import write_outputs
+        from .checking.table import print_report
+
+        report = check_folder(folder)
+        written = write_outputs(
+            report, out or Path("runs") / "check" / folder.resolve().name, pictures=pictures, json_file=json_, salt=salt
+        )
+        print_report(report, Console())
+        for what, file in written:
+            typer.echo(f"{what}: {file}")
+    if not report.can_train:
+        raise typer.Exit(1)
+
+
+@data_app.command(epilog="Example: fedannot data overlap hospital-a.json hospital-b.json")
+def overlap(
+    files: Annotated[list[Path], typer.Argument(help="Files of fingerprints, from `fedannot data check --salt`.")],
+) -> None:
+    """Count the images and patients that hospitals have in common, from salted fingerprints alone."""
+    with reported_errors():
+        from rich.console import Console
+
+        from .checking.overlap import find_overlaps
+        from .checking.table import print_overlaps
+
+        print_overlaps(*find_overlaps(files), Console())
+
+
 def parse_label_map(text: str) -> dict[int, int]:
     """Read ``85:1,170:2``.
 
@@ -154,8 +289,16 @@ def parse_label_map(text: str) -> dict[int, int]:
         raise DataError(f"--label-map: found {text!r}, expected VALUE:CLASS,…, for example 85:1,170:2.") from None
 
 
-def parse_size(text: str) -> tuple[int, int]:
-    """Read ``128,128`` as rows and columns.
+def parse_numbers(
+    option: str, text: str, kind: Callable[[str], Number], *, count: int | None = None
+) -> tuple[Number, ...]:
+    """Read numbers with commas between them, ``128,128``.
+
+    Args:
+        option: the option to name in an error.
+        text: what was given.
+        kind: int or float.
+        count: how many there must be, None for any number.
 
     Raises:
         DataError: if the text has another form.
@@ -163,10 +306,14 @@ def parse_size(text: str) -> tuple[int, int]:
     from ..transforms.errors import DataError
 
     try:
-        rows, columns = (int(part) for part in text.split(","))
+        numbers = tuple(kind(part) for part in text.split(","))
+        if not all(map(math.isfinite, numbers)) or (count is not None and len(numbers) != count):
+            raise ValueError
     except ValueError:
-        raise DataError(f"--size: found {text!r}, expected ROWS,COLUMNS, for example 128,128.") from None
-    return rows, columns
+        kinds = "whole numbers" if kind is int else "numbers"
+        wanted = kinds if count is None else f"{count} {kinds}"
+        raise DataError(f"{option}: found {text!r}, expected {wanted} with commas between them.") from None
+    return numbers
 
 
 def _print_federation(folder: Path) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 from ..custom.settings import FedAvgSettings, SettingsError, read_job_settings
 
+# Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
+SETTINGS_FOLDER = "settings"
+
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -78,48 +81,64 @@ class Job:
         """The file with the job's settings."""
         return self.app / "config" / "settings.conf"
 
-    def settings(self, source: Path | None = None) -> FedAvgSettings:
+    def settings(self) -> FedAvgSettings:
         """Read and check the job's settings.
-
-        Args:
-            source: the file to name in an error, if not the job's own.
 
         Raises:
             JobError: if the file cannot be read.
             SettingsError: if a key is unknown or a value not allowed.
         """
-        values = _parse(self.settings_file).get("settings")
-        if not isinstance(values, Mapping):
-            raise SettingsError(f"{self.settings_file}: expected a block 'settings {{ ... }}', but found {values!r}.")
-        return read_job_settings(values, source=str(source or self.settings_file))
+        return read_job_settings(self._values(), source=str(self.settings_file))
 
-    def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
-        """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
+    def settings_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> FedAvgSettings:
+        """Return the job's settings with some of them changed; no file is.
+
+        Args:
+            overrides: the changes, ``{"training.batch_size": 8, ...}``.
+            source: the file that they come from, to name in an error; by default the job's own.
 
         Raises:
             SettingsError: if an override is not a setting of the job's method, or its value not allowed.
         """
-        self._check_keys(overrides)
-        shutil.copytree(self.folder, folder)
-        copied = Job(folder)
-        if overrides:
-            lines = [f"settings.{key} = {json.dumps(value, default=str)}" for key, value in overrides.items()]
-            with copied.settings_file.open("a") as file:
-                file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
-        try:
-            copied.settings(source=self.settings_file)
-        except ValueError:
-            # The copy goes, so the error names the file that it was made from.
-            shutil.rmtree(folder)
-            raise
-        return copied
-
-    def _check_keys(self, overrides: Mapping[str, Any]) -> None:
-        known = setting_keys(self.settings().model_dump())
-        for key in overrides:
+        named = str(source or self.settings_file)
+        values = self._values()
+        known = list(flat_settings(read_job_settings(values, source=str(self.settings_file)).model_dump()))
+        for key, value in overrides.items():
             if key not in known:
                 allowed = ", ".join(sorted(known))
-                raise SettingsError(f"{self.settings_file}: no setting {key!r}{_nearest(key, known)} Known: {allowed}.")
+                raise SettingsError(f"{named}: no setting {key!r}{nearest_hint(key, known)} Known: {allowed}.")
+            *groups, name = key.split(".")
+            block = values
+            for group in groups:
+                block = block.setdefault(group, {})
+            block[name] = json.loads(_as_json(value))
+        return read_job_settings(values, source=named)
+
+    def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
+        """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
+
+        The named sets of settings stay behind: the copy holds the settings of one run.
+
+        Raises:
+            SettingsError: if an override is not a setting of the job's method, or its value not allowed.
+        """
+        self.settings_with(overrides)
+        shutil.copytree(
+            self.folder, folder, ignore=lambda inside, _: [SETTINGS_FOLDER] if Path(inside) == self.folder else []
+        )
+        copied = Job(folder)
+        if overrides:
+            lines = [f"settings.{key} = {_as_json(value)}" for key, value in overrides.items()]
+            with copied.settings_file.open("a") as file:
+                file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
+        return copied
+
+    def _values(self) -> dict[str, Any]:
+        """The settings as the file has them, not yet checked."""
+        values = parse_hocon(self.settings_file).get("settings")
+        if not isinstance(values, dict):
+            raise SettingsError(f"{self.settings_file}: expected a block 'settings {{ ... }}', but found {values!r}.")
+        return values
 
     def _meta(self) -> dict[str, Any]:
         try:
@@ -139,7 +158,7 @@ def check_components(file: Path) -> None:
     Raises:
         JobError: naming the file, the component, the argument and what is allowed.
     """
-    for path, arguments in _components(_parse(file)):
+    for path, arguments in _components(parse_hocon(file)):
         module, _, name = path.rpartition(".")
         try:
             component = getattr(importlib.import_module(module), name)
@@ -150,10 +169,17 @@ def check_components(file: Path) -> None:
             raise JobError(f"{file}: the arguments of {path} are {arguments!r}, expected keys with values.")
         for key in arguments:
             if allowed is not None and key not in allowed:
-                raise JobError(f"{file}: {path} has no argument {key!r}{_nearest(key, allowed)} Allowed: {allowed}.")
+                raise JobError(
+                    f"{file}: {path} has no argument {key!r}{nearest_hint(key, allowed)} Allowed: {allowed}."
+                )
 
 
-def _parse(file: Path) -> dict[str, Any]:
+def parse_hocon(file: Path) -> dict[str, Any]:
+    """Read a HOCON file's keys and values.
+
+    Raises:
+        JobError: if it is not HOCON, or holds anything but keys with values.
+    """
     from pyhocon import ConfigFactory
     from pyhocon.exceptions import ConfigException
     from pyparsing import ParseBaseException
@@ -192,17 +218,23 @@ def _argument_names(component: Any) -> list[str] | None:
     return None
 
 
-def _nearest(key: str, known: Sequence[str]) -> str:
+def nearest_hint(key: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence about an unknown key: which known one resembles it, if any does."""
     close = difflib.get_close_matches(key, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else "."
 
 
-def setting_keys(values: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return the dotted keys of nested settings."""
-    keys: list[str] = []
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by their dotted keys, ``{"training.batch_size": 8, ...}``."""
+    flat: dict[str, Any] = {}
     for key, value in values.items():
-        keys += setting_keys(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [f"{prefix}{key}"]
-    return keys
+        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _as_json(value: Any) -> str:
+    """Write a value as HOCON reads it; what YAML made of a text that looks like a date becomes text again."""
+    return json.dumps(value, default=str)
 
 
 def parse_override(text: str) -> tuple[str, Any]:

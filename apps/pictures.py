@@ -2,20 +2,27 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy import ndimage
 
-from ..custom.data.federation import read_federation
-from ..custom.data.site_data import SiteData, load_site_data
-from ..custom.evaluation import predict_labels
+from ..custom.data.datalist import TESTING, TRAINING
+from ..custom.data.description import DESCRIPTION_FILE
+from ..custom.data.federation import TEST_FOLDER, read_federation
+from ..custom.data.site_data import LoadedCase, SiteData, load_site_data
+from ..custom.inference import Inference
 from ..custom.networks import build_network
 from ..custom.run_state import SUMMARY_FILE
+from ..custom.settings import read_job_settings
 from .output import MODEL_FILE, natural_order
 
 mpl.use("Agg")
@@ -23,6 +30,8 @@ mpl.use("Agg")
 PICTURE_FOLDER = "pictures"
 _GROUP_COLOURS = {"larger": "tab:red", "smaller": "tab:blue", None: "tab:gray"}
 _CONTOURS = (("annotation", "tab:red"), ("clean contour", "lime"), ("prediction", "tab:cyan"))
+# One for each class in turn.
+_LINE_STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = ("solid", "dashed", "dotted", "dashdot")
 _CASES_PER_SITE = 2
 _SITES_SHOWN = 4
 
@@ -110,34 +119,35 @@ def draw_groups(estimate: Mapping[str, Any], file: Path) -> Path:
 
 
 def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, *, cache: Path) -> Path:
-    """Draw cases of some sites with the annotation, the clean contour where it is known, and the model's prediction."""
-    network_settings = summary["settings"]["network"]
-    network = build_network(**network_settings)
+    """Draw cases of some sites with the annotation, the clean contour where it is known, and the model's prediction.
+
+    Of a volume the slice with the largest annotation is shown, of a whole one across its last axis.
+    """
+    settings = read_job_settings(summary["settings"])
+    network = build_network(**settings.network.model_dump())
     network.load_state_dict(torch.load(model, map_location="cpu", weights_only=True)["model"])
     sites = read_federation(data).sites
     step = max(1, len(sites) // _SITES_SHOWN)
-    rows = [
-        (site, load_site_data(data / site, cache, section="training", site=site))
-        for site in sites[::step][:_SITES_SHOWN]
-    ]
-    if (data / "test" / "data.yaml").is_file():
-        rows.append(("test", load_site_data(data / "test", cache, section="testing", site="test")))
+    rows = [load_site_data(data / site, cache, section=TRAINING, site=site) for site in sites[::step][:_SITES_SHOWN]]
+    if (data / TEST_FOLDER / DESCRIPTION_FILE).is_file():
+        rows.append(load_site_data(data / TEST_FOLDER, cache, section=TESTING, site=TEST_FOLDER))
     figure = Figure(figsize=(3 * _CASES_PER_SITE, 3 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), _CASES_PER_SITE, squeeze=False)
-    for (site, cases), row in zip(rows, grid, strict=True):
-        chosen = _annotated_cases(cases)
-        predictions = predict_labels(network, cases.images[chosen], batch_size=_CASES_PER_SITE)
+    for site_data, row in zip(rows, grid, strict=True):
+        chosen = _annotated_cases(site_data)
+        shown = [_largest_slice(site_data.cases[number]) for number in chosen]
+        predictions = Inference.of(settings).predictions(network, shown)
         for axes in row:
             axes.axis("off")
-        for axes, case, prediction in zip(row, chosen, predictions, strict=False):
-            clean = None if cases.clean_labels is None else cases.clean_labels[case]
-            given = cases.labels[case]
-            _draw_case(
-                axes, cases.images[case], (None, given, prediction) if site == "test" else (given, clean, prediction)
-            )
-            axes.set_title(f"{site}, case {case + 1}", fontsize=9)
+        for axes, number, case, prediction in zip(row, chosen, shown, predictions, strict=False):
+            masks = (case.label, case.clean_label, prediction)
+            _draw_case(axes, case, (None, case.label, prediction) if site_data.site == TEST_FOLDER else masks)
+            axes.set_title(f"{site_data.site}, case {number + 1}", fontsize=9)
     handles = [mpl.lines.Line2D([], [], color=colour, label=name) for name, colour in _CONTOURS]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    if len(classes := rows[0].classes) > 1:
+        styles = zip(classes, cycle(_LINE_STYLES), strict=False)
+        handles += [mpl.lines.Line2D([], [], color="black", linestyle=style, label=name) for name, style in styles]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(_CONTOURS))
     return _save(figure, file)
 
 
@@ -169,19 +179,57 @@ def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
     return _save(figure, file)
 
 
-def _annotated_cases(cases: SiteData) -> list[int]:
-    """Return the first cases that have an annotated object, else the first cases."""
-    annotated = [case for case in range(cases.num_samples) if bool(cases.labels[case].any())]
-    return (annotated or list(range(cases.num_samples)))[:_CASES_PER_SITE]
+def _annotated_cases(data: SiteData) -> list[int]:
+    """Return the first cases that have an annotated object, else the first cases, of different patients if possible."""
+    annotated = [number for number, case in enumerate(data.cases) if bool(case.label.any())]
+    candidates = annotated or list(range(len(data.cases)))
+    units = [data.cases[number].unit for number in candidates]
+    return sorted(candidates, key=lambda number: units.index(data.cases[number].unit) != candidates.index(number))[
+        :_CASES_PER_SITE
+    ]
 
 
-def _draw_case(axes: Any, image: torch.Tensor, masks: Sequence[torch.Tensor | None]) -> None:
-    low, high = (float(image.quantile(share)) for share in (0.01, 0.99))
-    pixels = ((image - low) / max(high - low, 1e-6)).clamp(0, 1).permute(1, 2, 0).numpy()
-    axes.imshow(pixels if pixels.shape[-1] == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1)
+def _largest_slice(case: LoadedCase) -> LoadedCase:
+    """Of the slices of a volume, the one with the largest annotation; whatever else is returned as it is."""
+    largest = int((case.label > 0).flatten(1).sum(1).argmax())
+    kept = slice(largest, largest + 1)
+    clean = None if case.clean_label is None else case.clean_label[kept]
+    return replace(case, image=case.image[kept], label=case.label[kept], clean_label=clean)
+
+
+def _draw_case(axes: Any, case: LoadedCase, masks: Sequence[torch.Tensor | None]) -> None:
+    """Draw a sample with masks ``(1, H, W[, D])``."""
+    image = _plane(case.image[0], case)
+    low, high = (float(np.quantile(image, share)) for share in (0.01, 0.99))
+    pixels = np.moveaxis(((image - low) / max(high - low, 1e-6)).clip(0, 1), 0, -1)
+    shape = "equal" if case.spacing is None else case.spacing[1] / case.spacing[0]
+    axes.imshow(pixels if pixels.shape[-1] == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1, aspect=shape)
     for mask, (_, colour) in zip(masks, _CONTOURS, strict=True):
-        if mask is not None and bool(mask.any()):
-            axes.contour((mask > 0).numpy(), levels=[0.5], colors=colour, linewidths=1.2)
+        if mask is None:
+            continue
+        classes = _plane(mask, case)[0]
+        for label, style in zip(range(1, int(classes.max()) + 1), cycle(_LINE_STYLES), strict=False):
+            if (region := _region(classes, label)).any():
+                axes.contour(region, levels=[0.5], colors=colour, linewidths=1.2, linestyles=style)
+
+
+def _region(classes: NDArray[Any], label: int) -> NDArray[np.bool_]:
+    """Where a class is, with the other classes that it surrounds: they have contours of their own."""
+    region: NDArray[np.bool_] = classes == label
+    region |= ndimage.binary_fill_holes(region) & (classes > 0)
+    return region
+
+
+def _plane(tensor: torch.Tensor, case: LoadedCase) -> NDArray[Any]:
+    """What is shown of an image ``(C, H, W[, D])`` or mask ``(1, H, W[, D])``, with channels first.
+
+    Of a whole volume it is the plane with the largest annotation. The axes of volumes grow to the right and upward,
+    those of pictures downward and to the right.
+    """
+    if tensor.ndim == 4:
+        tensor = tensor[..., int((case.label[0] > 0).sum((0, 1)).argmax())]
+    pixels: NDArray[Any] = tensor.numpy()
+    return pixels if case.spacing is None else np.rot90(pixels, axes=(1, 2))
 
 
 def _save(figure: Figure, file: Path) -> Path:

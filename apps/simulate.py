@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..custom.data.description import read_site_description
 from ..custom.data.embedded import write_phantom_federation
-from ..custom.data.federation import read_federation, read_site_description
+from ..custom.data.federation import read_federation
 from ..custom.data.location import DATA_VARIABLE
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE
 from ..custom.settings import FedAvgSettings
@@ -20,6 +21,7 @@ from .in_process import JOB_ID, run_in_process
 from .job import Job, JobError
 from .output import collect_output
 from .run_log import run_log
+from .settings_files import SettingsFile
 
 RUN_FOLDER = "run"
 
@@ -29,6 +31,7 @@ def simulate(
     out: Path,
     *,
     data: Path | None = None,
+    settings: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     resume: bool = False,
 ) -> dict[str, Any]:
@@ -42,24 +45,29 @@ def simulate(
         job_folder: the job.
         out: output folder; must be empty or absent unless the run is resumed.
         data: a federation's folder; its sites replace those that the job names.
-        overrides: settings to change, ``{"training.batch_size": 8}``.
+        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
+        overrides: single settings to change after that, ``{"training.batch_size": 8}``.
         resume: go on after the last finished round of an earlier run in ``out``.
 
     Raises:
         JobError: if the job or the output folder cannot be used.
         SettingsError: if a setting cannot be used.
-        DataError: if the data cannot be used.
+        DataError: if the data cannot be used, or are not those that the set of settings is for.
         RunError: if the run ended with an error.
     """
     started = time.monotonic()
     job = Job.open(job_folder)
-    changes = dict(overrides or {})
+    changes: dict[str, Any] = {}
+    if settings is not None:
+        settings_file = SettingsFile.read(job, settings)
+        settings_file.check_data(data)
+        changes |= settings_file.values
+    changes |= overrides or {}
     earlier_state = _prepare_output(out, resume)
     if earlier_state is not None:
         changes["resume_from"] = str(earlier_state)
     if data is None:
-        data = _embedded_federation(job.copy_with(changes, out / "job").settings(), out / "data")
-        shutil.rmtree(out / "job")
+        data = _embedded_federation(job.settings_with(changes), out / "data")
     federation = read_federation(data)
     for key, value in _network_settings(data, federation.sites).items():
         changes.setdefault(key, value)
@@ -106,9 +114,13 @@ def _embedded_federation(settings: FedAvgSettings, folder: Path) -> Path:
 
 
 def _network_settings(data: Path, sites: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that follow from the data: channels and classes of the first site's description."""
+    """Return the settings that follow from the data: axes, channels and classes of the first site's description."""
     description = read_site_description(data / sites[0])
-    return {"network.in_channels": description.channels, "network.num_classes": len(description.classes)}
+    return {
+        "network.spatial_dims": description.spatial_dims,
+        "network.in_channels": description.in_channels,
+        "network.num_classes": len(description.classes),
+    }
 
 
 @contextmanager

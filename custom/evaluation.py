@@ -1,13 +1,20 @@
-"""Segmentation metrics of a model on labelled images, by MONAI's metric functions."""
+"""Segmentation metrics of a model on labelled cases, by MONAI's metric functions."""
 
 import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
+
+from .data.site_data import LoadedCase
+from .inference import Inference
+
+# PyTorch's quantile takes no more values; a model that finds noise in a large volume has more of them on its surfaces.
+_QUANTILE_LIMIT = 2**24
 
 
 @dataclass(frozen=True)
@@ -16,15 +23,18 @@ class SegmentationScores:
 
     Attributes:
         dice: mean Dice coefficient, 0 to 1; a case whose annotation and prediction are both empty counts 1.
-        hd95: mean 95th percentile Hausdorff distance in pixels over the cases where it is defined, NaN if none is.
+        hd95: mean 95th percentile Hausdorff distance over the cases where it is defined, NaN if none is; in pixels for
+            pictures, in millimetres for volumes.
         hd95_undefined: number of cases with an empty annotation or an empty prediction, where no distance exists.
-        num_cases: number of cases.
+        num_cases: number of cases: pictures or volumes, not slices.
+        hd95_units: number of patients or volumes that the cases with a distance are of.
     """
 
     dice: tuple[float, ...]
     hd95: tuple[float, ...]
     hd95_undefined: tuple[int, ...]
     num_cases: int
+    hd95_units: tuple[int, ...]
 
     @property
     def mean_dice(self) -> float:
@@ -38,57 +48,102 @@ class SegmentationScores:
         return sum(defined) / len(defined) if defined else math.nan
 
 
-@torch.inference_mode()
-def predict_labels(network: nn.Module, images: torch.Tensor, batch_size: int) -> torch.Tensor:
-    """Return the predicted class of every pixel, ``(N, H, W[, D])`` uint8, in evaluation mode.
+@dataclass(frozen=True)
+class CaseScores:
+    """Scores of one case per foreground class (tuples of length C); they stay at the site.
 
-    The network is put back into the mode that it was in.
+    Attributes:
+        dice: Dice coefficient, 1 where annotation and prediction are both empty.
+        hd95: 95th percentile Hausdorff distance, NaN where either is empty or the distance of slices is unknown.
     """
-    device = next(network.parameters()).device
-    was_training = network.training
-    network.eval()
-    try:
-        predictions = [
-            network(batch.to(device)).argmax(dim=1).to("cpu", torch.uint8) for batch in torch.split(images, batch_size)
-        ]
-    finally:
-        network.train(was_training)
-    return torch.cat(predictions)
 
-
-def score_labels(predicted: torch.Tensor, labels: torch.Tensor, num_classes: int) -> SegmentationScores:
-    """Score predicted against true labels, both ``(N, H, W[, D])``, for the foreground classes 1..C."""
-    from monai.metrics import compute_dice, compute_hausdorff_distance
-    from monai.networks import one_hot
-
-    predicted_masks = one_hot(predicted.unsqueeze(1), num_classes + 1)[:, 1:]
-    true_masks = one_hot(labels.unsqueeze(1), num_classes + 1)[:, 1:]
-    dice = compute_dice(predicted_masks, true_masks, include_background=True, ignore_empty=False)
-    spatial = tuple(range(2, true_masks.ndim))
-    defined = (predicted_masks.sum(spatial) > 0) & (true_masks.sum(spatial) > 0)
-    hd95 = torch.full(dice.shape, math.nan, dtype=torch.float64)
-    with warnings.catch_warnings():
-        # MONAI 1.6 warns of a deprecated argument that it passes to itself.
-        warnings.simplefilter("ignore", FutureWarning)
-        for case, index in defined.nonzero().tolist():
-            one = (slice(case, case + 1), slice(index, index + 1))
-            distance = compute_hausdorff_distance(
-                predicted_masks[one], true_masks[one], include_background=True, percentile=95
-            )
-            hd95[case, index] = distance.squeeze()
-    return SegmentationScores(
-        dice=tuple(dice.double().mean(0).tolist()),
-        hd95=tuple(torch.nanmean(hd95, 0).tolist()),
-        hd95_undefined=tuple(int(count) for count in (~defined).sum(0)),
-        num_cases=len(labels),
-    )
+    dice: tuple[float, ...]
+    hd95: tuple[float, ...]
 
 
 def evaluate(
-    network: nn.Module, images: torch.Tensor, labels: torch.Tensor, num_classes: int, batch_size: int
+    network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
 ) -> SegmentationScores:
-    """Predict and score; see :func:`predict_labels` and :func:`score_labels`."""
-    return score_labels(predict_labels(network, images, batch_size), labels, num_classes)
+    """Predict and score one case after the other; the slices of a volume are scored together, as a volume.
+
+    Args:
+        network: the model.
+        cases: at least one case.
+        num_classes: number of foreground classes C.
+        inference: how the model is run.
+    """
+    predictions = inference.predictions(network, cases)
+    scores = [score_case(case, predicted, num_classes) for case, predicted in zip(cases, predictions, strict=True)]
+    return mean_scores(scores, [case.unit for case in cases])
+
+
+def score_case(case: LoadedCase, predicted: torch.Tensor, num_classes: int) -> CaseScores:
+    """Score the predicted classes ``(S, H, W[, D])`` of a case against its annotation, for the classes 1..C."""
+    if len(predicted) == 1:
+        return score_labels(predicted[0], case.label[0], num_classes, case.spacing)
+    # Slices; their distance is the first axis of the volume that they make up.
+    spacing = None if case.spacing is None or case.slice_spacing is None else (case.slice_spacing, *case.spacing)
+    scores = score_labels(predicted, case.label, num_classes, spacing)
+    return scores if spacing is not None else replace(scores, hd95=(math.nan,) * num_classes)
+
+
+def score_labels(
+    predicted: torch.Tensor, labels: torch.Tensor, num_classes: int, spacing: Sequence[float] | None = None
+) -> CaseScores:
+    """Score predicted against true labels, both ``(H, W[, D])``, for the foreground classes 1..C.
+
+    Args:
+        predicted: predicted classes.
+        labels: true classes.
+        num_classes: number of foreground classes C.
+        spacing: size of a pixel along each axis in millimetres; None measures in pixels.
+    """
+    from monai.metrics import compute_dice
+
+    dice, hd95 = [], []
+    for index in range(1, num_classes + 1):
+        found, true = (predicted == index)[None, None], (labels == index)[None, None]
+        dice.append(float(compute_dice(found, true, include_background=True, ignore_empty=False)))
+        hd95.append(_distance(found[0, 0], true[0, 0], spacing) if found.any() and true.any() else math.nan)
+    return CaseScores(tuple(dice), tuple(hd95))
+
+
+def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> SegmentationScores:
+    """Return the means over cases, all of which weigh equally.
+
+    Args:
+        scores: the scores of each case.
+        units: the patient or volume of each case.
+    """
+    dice = torch.tensor([case.dice for case in scores], dtype=torch.float64)
+    hd95 = torch.tensor([case.hd95 for case in scores], dtype=torch.float64)
+    return SegmentationScores(
+        dice=tuple(dice.mean(0).tolist()),
+        hd95=tuple(torch.nanmean(hd95, 0).tolist()),
+        hd95_undefined=tuple(int(count) for count in hd95.isnan().sum(0)),
+        num_cases=len(scores),
+        hd95_units=tuple(
+            len({unit for unit, distance in zip(units, of_class, strict=True) if not math.isnan(distance)})
+            for of_class in hd95.T.tolist()
+        ),
+    )
+
+
+def _distance(found: torch.Tensor, true: torch.Tensor, spacing: Sequence[float] | None) -> float:
+    """95th percentile Hausdorff distance of two masks that are not empty."""
+    from monai.metrics.utils import get_edge_surface_distance
+
+    with warnings.catch_warnings():
+        # MONAI 1.6 warns of a deprecated argument that it passes to itself.
+        warnings.simplefilter("ignore", FutureWarning)
+        _, distances, _ = get_edge_surface_distance(found, true, spacing=spacing, symmetric=True)
+    return max(_percentile_95(values) for values in distances)
+
+
+def _percentile_95(values: torch.Tensor) -> float:
+    if len(values) <= _QUANTILE_LIMIT:
+        return float(torch.quantile(values, 0.95))
+    return float(np.percentile(values.numpy(), 95))
 
 
 def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

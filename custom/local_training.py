@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from .batches import Batches
 from .settings import TrainingSettings
 
 # Momentum terms of Adam as in FedA³I and FedIA; the optimiser is made anew each round.
@@ -14,7 +15,7 @@ _ADAM_BETAS = (0.9, 0.99)
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """Mean loss of a round's training (over samples and epochs) and the number of optimiser steps."""
+    """Mean loss of a round's training (over samples or patches, and epochs) and the number of optimiser steps."""
 
     mean_loss: float
     steps: int
@@ -57,50 +58,46 @@ class _CrossEntropy(nn.Module):
 
 def train_locally(
     network: nn.Module,
-    images: torch.Tensor,
-    labels: torch.Tensor,
+    batches: Batches,
     settings: TrainingSettings,
     seed: int,
     should_stop: Callable[[], bool] | None = None,
 ) -> TrainingOutcome:
     """Train a network in place for the configured number of epochs.
 
-    The data stay on the network's device for the whole round. On a GPU the forward pass runs in bfloat16 where the GPU
-    has it, else in float16 with a scaled loss. Nothing leaves the site but what the caller sends.
+    On a GPU the forward pass runs in bfloat16 where the GPU has it, else in float16 with a scaled loss. Nothing leaves
+    the site but what the caller sends.
 
     Args:
         network: the network with the received weights.
-        images: ``(N, C, H, W[, D])`` float32.
-        labels: ``(N, H, W[, D])`` integers, 0 for background.
-        settings: loss, learning rate, batch size and epochs.
-        seed: seed of the order of the samples.
+        batches: images and labels on the network's device; see :func:`fedannot.custom.batches.training_batches`.
+        settings: loss, learning rate and epochs.
+        seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
     """
     device = next(network.parameters()).device
-    images, labels = images.to(device), labels.to(device).unsqueeze(1)
     loss_function = build_loss(settings.loss)
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS)
     on_gpu = device.type == "cuda"
     precision = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
     scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and precision is torch.float16)
-    order = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     total_loss = torch.zeros((), device=device)
     steps = 0
     network.train()
     for _ in range(settings.local_epochs):
-        for batch in torch.split(torch.randperm(len(images), generator=order), settings.batch_size):
+        for images, labels in batches.epoch(generator):
             if should_stop is not None and should_stop():
                 raise TrainingStopped
-            selection = batch.to(device)
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast(device.type, dtype=precision, enabled=on_gpu):
-                loss = loss_function(network(images[selection]), labels[selection])
+                loss = loss_function(network(images), labels)
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
-            total_loss += loss.detach().float() * len(batch)
+            total_loss += loss.detach().float() * len(images)
             steps += 1
-    return TrainingOutcome(float(total_loss) / (settings.local_epochs * len(images)), steps)
+    return TrainingOutcome(float(total_loss) / (settings.local_epochs * batches.samples_per_epoch), steps)

@@ -11,7 +11,8 @@ TRAIN = "train"
 ESTIMATE_QUALITY = "estimate_quality"
 VALIDATE = "validate"
 
-# A mean over fewer cases than this is close to a case's own value and stays at the site.
+# A mean over fewer patients than this is close to a patient's own value and stays at the site. Sites count patients or
+# volumes before they send, never slices; where a field below counts samples, the filter checks that number once more.
 MINIMUM_CASES = 3
 
 
@@ -54,7 +55,12 @@ class OutboundField:
 
 OUTBOUND_FIELDS = (
     OutboundField("params", (TRAIN,), "model", "the locally trained model, to be aggregated"),
-    OutboundField("num_samples", (TRAIN, ESTIMATE_QUALITY, VALIDATE), "count", "quantity weights, and minimum counts"),
+    OutboundField(
+        "num_samples",
+        (TRAIN, ESTIMATE_QUALITY, VALIDATE),
+        "count",
+        "weights of means: pictures, volumes or slices; for validation, pictures or volumes",
+    ),
     OutboundField("num_excluded", (TRAIN,), "count", "how many cases could not be used; which ones stays at the site"),
     OutboundField(
         "embedded_data", (TRAIN,), "flag", "whether the site runs on the embedded phantom, which has a test set"
@@ -69,7 +75,7 @@ OUTBOUND_FIELDS = (
     ),
     OutboundField("inner_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_in (Eq. 3)", "num_estimated"),
     OutboundField("outer_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_out (Eq. 4)", "num_estimated"),
-    OutboundField("num_estimated", (ESTIMATE_QUALITY,), "counts", "samples behind the difficulties"),
+    OutboundField("num_estimated", (ESTIMATE_QUALITY,), "counts", "patients or volumes behind the difficulties"),
     OutboundField(
         "predicted_share",
         (ESTIMATE_QUALITY,),
@@ -79,7 +85,10 @@ OUTBOUND_FIELDS = (
         optional=True,
     ),
     OutboundField(
-        "num_annotated", (ESTIMATE_QUALITY,), "count", "samples with any annotated object, behind that share"
+        "num_annotated",
+        (ESTIMATE_QUALITY,),
+        "count",
+        "patients or volumes with any annotated object, behind that share",
     ),
     OutboundField(
         "dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_samples", optional=True

@@ -7,8 +7,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from .data.datalist import TESTING
+from .data.federation import TEST_FOLDER
 from .data.location import locate_test_data
 from .data.site_data import SiteData, load_site_data
+from .data_fit import check_data_fit
+from .inference import Inference
 from .local_training import preferred_device
 from .settings import FedAvgSettings
 
@@ -44,7 +48,7 @@ class ServerTest:
 
         self._network.load_state_dict(params)
         num_classes = self._settings.network.num_classes
-        scores = evaluate(self._network, data.images, data.labels, num_classes, self._settings.training.batch_size)
+        scores = evaluate(self._network, data.cases, num_classes, Inference.of(self._settings))
         return {
             "evaluated_on": "test",
             "dice": scores.mean_dice,
@@ -57,9 +61,9 @@ class ServerTest:
     def _test_data(self, sites_are_embedded: bool) -> SiteData | None:
         if sites_are_embedded not in self._data:
             folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded)
-            self._data[sites_are_embedded] = (
-                None
-                if folder is None
-                else load_site_data(folder, self._run_folder / "prepared", section="testing", site="test")
-            )
+            self._data[sites_are_embedded] = None if folder is None else self._load(folder)
         return self._data[sites_are_embedded]
+
+    def _load(self, folder: Path) -> SiteData:
+        check_data_fit(folder, self._settings, site=TEST_FOLDER)
+        return load_site_data(folder, self._run_folder / "prepared", section=TESTING, site=TEST_FOLDER)

@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
 from ..transforms.federation_noise import FederationNoise
 from .networks import FEATURES
 
 Positive = Annotated[int, Field(ge=1)]
+
+# The network halves an image four times.
+_MIN_EXTENT = 16
 
 
 class SettingsError(ValueError):
@@ -25,17 +29,36 @@ class NetworkSettings(_Settings):
 
     in_channels: Literal[1, 3] = 1
     num_classes: Positive = 1
+    spatial_dims: Literal[2, 3] = 2
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
 
 
 class TrainingSettings(_Settings):
-    """How a site trains in one round."""
+    """How a site trains in one round.
+
+    Whole volumes (``network.spatial_dims`` 3) are trained on in patches of these extents, `patches_per_volume` of each
+    volume per epoch; for prediction the same patch slides over them.
+    """
 
     loss: Literal["ce", "ce_dice"] = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
     local_epochs: Positive = 5
+    patch: tuple[int, ...] | None = None
+    patches_per_volume: Positive = 2
+
+    @field_validator("patch")
+    @classmethod
+    def _patch_suits_the_network(cls, patch: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if patch is not None and (len(patch) != 3 or min(patch) < _MIN_EXTENT or max(patch) < 2 * _MIN_EXTENT):
+            raise PydanticCustomError(
+                "patch",
+                f"Expected three extents of at least {_MIN_EXTENT} voxels, one of them at least {2 * _MIN_EXTENT}: the "
+                "network halves them four times, and its deepest batch normalisation needs more than one voxel. They "
+                "need not be multiples of 16",
+            )
+        return patch
 
 
 class EmbeddedSettings(_Settings):
@@ -84,6 +107,21 @@ class FedAvgSettings(_Settings):
     max_failed_rounds: Positive = 3
     validate_every: Positive = 5
     resume_from: str = ""
+
+    @model_validator(mode="after")
+    def _patch_where_volumes_are_whole(self) -> "FedAvgSettings":
+        patch = self.training.patch
+        if self.network.spatial_dims == 3 and patch is None:
+            raise ValueError(
+                "key 'training.patch' is missing; with network.spatial_dims = 3 it gives the extents of the patches "
+                "that volumes are trained on, for example training.patch = [96, 96, 64]"
+            )
+        if self.network.spatial_dims == 2 and patch is not None:
+            raise ValueError(
+                f"key 'training.patch' is {list(patch)}, but network.spatial_dims is 2: pictures and slices are "
+                "trained on whole; leave training.patch out, or set network.spatial_dims = 3"
+            )
+        return self
 
 
 class FedA3ISettings(FedAvgSettings):

@@ -9,6 +9,8 @@ from .run_state import RunState, write_text
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5
 
+_ROUND_KEYS = ("round", "stage", "dice", "dice_per_class", "hd95", "hd95_undefined", "seconds")
+
 
 def write_summary(path: Path, state: RunState, details: dict[str, Any]) -> None:
     """Write the summary file in one step; see :func:`summarize`."""
@@ -39,10 +41,7 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
         "seed": state.settings["seed"],
         "rounds_finished": state.round_number,
         "sites": dict(sorted(sites.items())),
-        "rounds": [
-            {key: record.get(key) for key in ("round", "stage", "dice", "hd95", "hd95_undefined", "seconds")}
-            for record in state.history
-        ],
+        "rounds": [{key: record.get(key) for key in _ROUND_KEYS} for record in state.history],
         "last_rounds": {key: mean_of_last(state.history, key) for key in ("dice", "hd95")},
         "last_round": {key: state.history[-1][key] if state.history else None for key in ("dice", "hd95")},
         "refusals": refusals,

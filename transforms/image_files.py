@@ -13,6 +13,15 @@ from .errors import DataError
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 
 _SHOWN_VALUES = 8
+# Beyond it the squares that a z-score adds up could leave the range of float32; no scanner gives it.
+_MAX_INTENSITY = 1e12
+_MAX_PIXELS = 2**27  # 1.5 GiB as float32 with three channels
+# No compression gives more, not even of a blank fax; Pillow makes black pixels of what a damaged file lacks.
+_MAX_PIXELS_PER_BYTE = 2**16
+# What Pillow raises on damaged files.
+_UNREADABLE = (OSError, SyntaxError, ValueError, TypeError, OverflowError, Image.DecompressionBombError)
+# EPS and others would start a program or read further files.
+_FORMATS = ("PNG", "JPEG", "BMP", "TIFF")
 _HIGH_DEPTH_MODES = ("I", "F", "I;16", "I;16L", "I;16B")
 
 
@@ -27,7 +36,8 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
         Intensities as they are in the file, float32 ``(C, H, W)``.
 
     Raises:
-        DataError: if the file is missing, cannot be read as an image or has intensities that are not finite.
+        DataError: if the file is missing, cannot be read as an image, or has intensities that are not finite or beyond
+            what can be z-scored.
     """
 
     def convert(picture: Image.Image) -> NDArray[Any]:
@@ -37,8 +47,7 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
         return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(*picture.size[::-1], channels)
 
     image = np.ascontiguousarray(np.moveaxis(_open(file, convert), -1, 0), dtype=np.float32)
-    if not np.isfinite(image).all():
-        raise DataError(f"{file}: found intensities that are not finite; expected numbers.")
+    check_intensities(image, file)
     return image
 
 
@@ -97,11 +106,48 @@ def check_same_size(file: Path, found: Sequence[int], expected: Sequence[int]) -
         )
 
 
+def check_intensities(values: NDArray[np.float32], file: Path) -> None:
+    """Check that intensities can be computed with.
+
+    Raises:
+        DataError: with their number if some are not finite or very large.
+    """
+    # Comparing the ends needs no copy; they are NaN where any value is.
+    if not (values.min() >= -_MAX_INTENSITY and values.max() <= _MAX_INTENSITY):
+        unusable = int(np.count_nonzero(~(np.abs(values) <= _MAX_INTENSITY)))
+        raise DataError(
+            f"{file}: found {unusable} intensities that are not finite or beyond ±{_MAX_INTENSITY:.0e}; expected "
+            "smaller numbers. Export the file again."
+        )
+
+
+def file_exists(file: Path) -> bool:
+    """Return whether there is a regular file; not for a folder, a pipe or a name that the disk cannot have."""
+    try:
+        return file.is_file()
+    except OSError:
+        return False
+
+
 def show_values(values: Any) -> str:
     """Write label values as a list, shortened where there are many."""
     numbers = [int(value) for value in values]
     text = ", ".join(str(number) for number in numbers[:_SHOWN_VALUES])
     return text if len(numbers) <= _SHOWN_VALUES else f"{text}, … ({len(numbers)} values)"
+
+
+def _check_header(file: Path, picture: Image.Image) -> None:
+    """Check what a picture claims to hold before any pixel is read."""
+    pixels, held = picture.width * picture.height, file.stat().st_size
+    if pixels > _MAX_PIXELS or pixels > _MAX_PIXELS_PER_BYTE * held:
+        raise DataError(
+            f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns) in {held} bytes; "
+            f"expected at most {_MAX_PIXELS} pixels in a complete file. Copy or export it again."
+        )
+    # A second picture in a JPEG is a preview or a depth map.
+    pictures = getattr(picture, "n_frames", 1) if picture.format != "MPO" else 1
+    if pictures > 1:
+        raise DataError(f"{file}: found {pictures} pictures in the file; expected one. Save each by itself.")
 
 
 def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
@@ -117,12 +163,15 @@ def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
 
 def _open(file: Path, convert: Any) -> NDArray[Any]:
     """Open a picture and convert it while it is open."""
-    if not file.is_file():
+    if not file_exists(file):
         raise DataError(f"{file}: found no such file; expected an image.")
     try:
-        with Image.open(file) as picture:
+        with Image.open(file, formats=_FORMATS) as picture:
+            _check_header(file, picture)
             array: NDArray[Any] = convert(picture)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except DataError:
+        raise
+    except _UNREADABLE as error:
         reason = str(error).replace(f"{str(file)!r}", "the file")
         raise DataError(f"{file}: cannot be read as an image ({reason}); expected PNG, JPEG, BMP or TIFF.") from error
     return array

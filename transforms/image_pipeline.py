@@ -46,6 +46,18 @@ def build_image_pipeline(*, channels: int, size: Sequence[int], labels: Mapping[
     )
 
 
+def build_picture_pipeline(*, channels: int, size: Sequence[int]) -> Compose:
+    """Build the transforms of an image without masks; see :func:`build_image_pipeline` for what becomes of it."""
+    return Compose(
+        [
+            ReadImaged(IMAGE, channels),
+            ResizeImaged(IMAGE, size),
+            NormalizeIntensityd(IMAGE),
+            EnsureTyped(IMAGE, track_meta=False),
+        ]
+    )
+
+
 def decode_case(pipeline: Compose, case: Mapping[str, Any]) -> dict[str, Any]:
     """Apply a pipeline to one case.
 

@@ -1,7 +1,9 @@
 """A site's cases: MONAI's datalist, read into paths and written from them."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ TRAINING, VALIDATION, TESTING = "training", "validation", "testing"
 SECTIONS = (TRAINING, VALIDATION, TESTING)
 
 _KEYS = ("image", "label", "clean_label", "group", "source")
+_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -20,51 +23,112 @@ class Case:
 
     Attributes:
         image: the image.
-        label: the given annotation.
-        clean_label: the annotation without noise, where it is known; for evaluation only.
+        label: the given annotation, a mask file; for classification the index of the class.
+        clean_label: the annotation without noise, likewise, where it is known; for evaluation only.
         group: volume or patient that the case belongs to.
         source: where the case comes from.
     """
 
     image: Path
-    label: Path
-    clean_label: Path | None = None
+    label: Path | int
+    clean_label: Path | int | None = None
     group: str | None = None
     source: str | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
         """All files of the case."""
-        return tuple(file for file in (self.image, self.label, self.clean_label) if file is not None)
+        return tuple(file for file in (self.image, self.label, self.clean_label) if isinstance(file, Path))
+
+    @property
+    def unit(self) -> str:
+        """What stands for one patient when cases are counted: the group, else the image itself."""
+        return str(self.image) if self.group is None else self.group
 
 
-def read_datalist(file: Path) -> dict[str, list[Case]]:
-    """Read a datalist; its paths are relative to its folder.
+@dataclass(frozen=True)
+class RefusedItem:
+    """An item of a datalist that is no case: where it stands, what it names, and what is wrong with it."""
 
-    Returns:
-        The cases of the sections ``training``, ``validation`` and ``testing`` that the file has, in the file's order.
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Datalist:
+    """The lists ``training``, ``validation`` and ``testing`` that a datalist has, in its order.
+
+    Attributes:
+        cases: the cases of each list.
+        refused: the items of each list that cannot be cases; nothing that they name has been touched.
+    """
+
+    cases: dict[str, list[Case]]
+    refused: dict[str, list[RefusedItem]]
+
+    def section(self, name: str) -> list[Case]:
+        """Return the cases of a list, none if there is no such list."""
+        return self.cases.get(name, [])
+
+
+def read_datalist(file: Path) -> Datalist:
+    """Read a datalist; its paths are relative to its folder and may not lead out of it.
 
     Raises:
-        DataError: if the file is missing, is not JSON, or an item lacks its image or label.
+        DataError: if the file is missing, is not JSON, or has none of the lists.
     """
-    if not file.is_file():
-        raise DataError(f"{file}: found no such file; expected a datalist with a list 'training' or 'testing'.")
-    try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: is not JSON ({error}).") from error
+    content = read_json(file, "a datalist with a list 'training' or 'testing'")
     if not isinstance(content, dict) or not any(section in content for section in SECTIONS):
         found = ", ".join(map(repr, content)) if isinstance(content, dict) else type(content).__name__
         raise DataError(
             f"{file}: found {found or 'no keys'}; expected at least one of the lists {', '.join(SECTIONS)}."
         )
-    return {
-        section: [
-            _read_case(item, file, f"{section}[{index}]") for index, item in enumerate(_items(content, section, file))
-        ]
-        for section in SECTIONS
-        if section in content
-    }
+    datalist = Datalist({}, {})
+    for section in SECTIONS:
+        if section not in content:
+            continue
+        datalist.cases[section], datalist.refused[section] = cases_of(content[section], file, section)
+    return datalist
+
+
+def read_json(file: Path, expected: str) -> Any:
+    """Read a JSON file.
+
+    Args:
+        file: the file.
+        expected: what it should be, for an error.
+
+    Raises:
+        DataError: if the file is missing or is not JSON.
+    """
+    if not file.is_file():
+        raise DataError(f"{file}: found no such file; expected {expected}.")
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}); expected {expected}.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file}: is not JSON ({error}).") from error
+
+
+def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[RefusedItem]]:
+    """Make the items of a list into cases; those that cannot be are returned with the reason.
+
+    Raises:
+        DataError: if it is no list.
+    """
+    if not isinstance(items, list):
+        raise DataError(f"{file}: key {section!r} is {_shown(items)}; expected a list of cases.")
+    folder = file.parent.resolve()
+    cases: list[Case] = []
+    refused: list[RefusedItem] = []
+    for index, item in enumerate(items):
+        place = f"{section}[{index}]"
+        try:
+            cases.append(_read_case(item, file, folder, place))
+        except DataError as error:
+            refused.append(RefusedItem(_name_of(item) or f"{file.name}: {place}", str(error)))
+    return cases, refused
 
 
 def write_datalist(file: Path, sections: Mapping[str, Sequence[Case]]) -> None:
@@ -77,34 +141,88 @@ def write_datalist(file: Path, sections: Mapping[str, Sequence[Case]]) -> None:
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _items(content: Mapping[str, Any], section: str, file: Path) -> list[Any]:
-    items = content[section]
-    if not isinstance(items, list):
-        raise DataError(f"{file}: key {section!r} is {items!r}; expected a list of cases.")
-    return items
-
-
-def _read_case(item: Any, file: Path, place: str) -> Case:
+def _read_case(item: Any, file: Path, folder: Path, place: str) -> Case:
     if not isinstance(item, dict):
-        raise DataError(f"{file}: {place} is {item!r}; expected the keys {', '.join(_KEYS)}.")
+        raise DataError(f"{file}: {place} is {_shown(item)}; expected the keys {', '.join(_KEYS)}.")
     for key in ("image", "label"):
-        if not isinstance(item.get(key), str):
-            raise DataError(
-                f"{file}: {place} has {key!r} = {item.get(key)!r}; expected a path relative to {file.parent}."
-            )
+        if key not in item:
+            raise DataError(f"{file}: {place} has no {key!r}; expected {_expected(file, key)}.")
+    image = _path_or_class("image", item["image"], file, folder, place)
+    if not isinstance(image, Path):
+        raise _wrong_value("image", image, file, place)
+    for key in ("group", "source"):
+        if not isinstance(item.get(key), str | int | None):
+            raise _wrong_value(key, item[key], file, place)
     clean = item.get("clean_label")
     return Case(
-        image=file.parent / item["image"],
-        label=file.parent / item["label"],
-        clean_label=None if clean is None else file.parent / str(clean),
+        image=image,
+        label=_path_or_class("label", item["label"], file, folder, place),
+        clean_label=None if clean is None else _path_or_class("clean_label", clean, file, folder, place),
         group=_text(item.get("group")),
         source=_text(item.get("source")),
     )
 
 
-def _as_item(case: Case, folder: Path) -> dict[str, str]:
-    paths = {"image": case.image, "label": case.label, "clean_label": case.clean_label}
-    item = {key: path.relative_to(folder).as_posix() for key, path in paths.items() if path is not None}
+def _name_of(item: Any) -> str | None:
+    """What an item calls its image, if that can be shown."""
+    image = item.get("image") if isinstance(item, dict) else None
+    usable = isinstance(image, str) and image.isprintable() and len(image) <= _SHOWN_CHARACTERS
+    return image if usable else None
+
+
+def _path_or_class(key: str, value: Any, file: Path, folder: Path, place: str) -> Path | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or not value or not _can_be_a_path(value):
+        raise _wrong_value(key, value, file, place)
+    path, found = file.parent / value, f"{file}: {place} has {key!r} = {_shown(value)}"
+    try:
+        if not path.resolve().is_relative_to(folder):
+            raise DataError(
+                f"{found}, which leads out of {file.parent}; it is not read. Put the file into that folder, or the "
+                "datalist into a folder that holds all files."
+            )
+        # A name that is too long shows only now.
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()
+    except OSError as error:
+        raise DataError(f"{found}, which is no usable path ({error.strerror}).") from error
+    except RuntimeError as error:
+        raise DataError(f"{found}, which is no usable path (a link that leads to itself).") from error
+    return path
+
+
+def _can_be_a_path(value: str) -> bool:
+    """Return whether the disk can have the name: no zero in it, and characters that can be encoded."""
+    try:
+        return b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+
+
+def _wrong_value(key: str, value: Any, file: Path, place: str) -> DataError:
+    return DataError(f"{file}: {place} has {key!r} = {_shown(value)}; expected {_expected(file, key)}.")
+
+
+def _expected(file: Path, key: str) -> str:
+    if key in ("group", "source"):
+        return "a text or a number"
+    return f"a path relative to {file.parent}{'' if key == 'image' else ' or, for classification, a class index'}"
+
+
+def _shown(value: Any) -> str:
+    """A value as it is written, shortened: nobody knows what stands in a file."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
+
+
+def _as_item(case: Case, folder: Path) -> dict[str, str | int]:
+    files = {"image": case.image, "label": case.label, "clean_label": case.clean_label}
+    item: dict[str, str | int] = {
+        key: value.relative_to(folder).as_posix() if isinstance(value, Path) else value
+        for key, value in files.items()
+        if value is not None
+    }
     return item | {key: text for key, text in (("group", case.group), ("source", case.source)) if text is not None}
 
 

@@ -12,7 +12,8 @@ from ...transforms.federation_noise import ContourNoise
 from ...transforms.lesion_phantom import SIDE, lesion_phantom, reduce_image, reduce_mask, to_grey_levels
 from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING, Case, write_datalist
-from .federation import TEST_FOLDER, FederationDescription, SiteDescription, write_federation, write_site_description
+from .description import ImageDescription, write_site_description
+from .federation import TEST_FOLDER, FederationDescription, write_federation
 from .folders import new_folder
 from .manifest import Manifest, measured_noise, write_manifest
 from .noise_choice import NoiseChoice, contour_noise_seed
@@ -20,7 +21,7 @@ from .noise_choice import NoiseChoice, contour_noise_seed
 _REDUCTION = 4
 _MADE = "phantom lesions2d"
 
-_DESCRIPTION = SiteDescription(
+_DESCRIPTION = ImageDescription(
     channels=1, size=(SIDE // _REDUCTION, SIDE // _REDUCTION), labels={0: 0, 255: 1}, classes=("lesion",)
 )
 

@@ -2,29 +2,25 @@
 
 import logging
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise
-from ...transforms.image_files import map_mask, read_mask
-from .datalist import Case, read_datalist, write_datalist
-from .federation import (
+from .datalist import Case, Datalist, read_datalist, write_datalist
+from .description import (
     DATALIST_FILE,
     DESCRIPTION_FILE,
-    TEST_FOLDER,
-    FederationDescription,
-    read_federation,
+    SegmentationDescription,
     read_site_description,
-    write_federation,
     write_site_description,
 )
+from .federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
 from .folders import new_folder
 from .manifest import Manifest, measured_noise, read_manifest, write_manifest
+from .masks import Mask, annotated_axis, plain_name, read_classes, write_classes
 from .noise_choice import NoiseChoice, contour_noise_seed
 
 _LOGGER = logging.getLogger(__name__)
@@ -35,9 +31,10 @@ _Pair = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 def add_contour_noise(source: Path, out: Path, choice: NoiseChoice, *, seed: int = 0) -> None:
     """Write a copy of a federation with contour noise on every site's training and validation labels.
 
-    Noise is drawn class by class at each mask's own size. A case that has a clean label already keeps it, so that noise
-    adds up. Masks that cannot be read are copied as they are. The test set stays untouched; nothing is changed in the
-    source.
+    Noise is drawn class by class at each mask's own size, in volumes slice by slice. A case that has a clean label
+    already keeps it, so that noise adds up. Masks that cannot be read are copied as they are; items of a datalist that
+    are no case with a mask are left out. Both are listed in the manifest. The test set stays untouched; nothing is
+    changed in the source.
 
     Args:
         source: the federation's folder.
@@ -72,10 +69,19 @@ class _SiteCopy:
         self.target = target
         self.site = site
         try:
-            self.description = read_site_description(source)
-            self.sections = read_datalist(source / self.description.datalist)
+            description = read_site_description(source)
+            datalist = read_datalist(source / description.datalist)
         except DataError as error:
             raise DataError(f"Site {site}: {error}") from error
+        if not isinstance(description, SegmentationDescription):
+            raise DataError(
+                f"Site {site}: {source / DESCRIPTION_FILE} has the pipeline {description.pipeline!r}; contour noise "
+                "needs masks."
+            )
+        self.description = description
+        self.sections, self.left_out = _cases_with_masks(datalist)
+        for _, reason in self.left_out:
+            _LOGGER.warning("Site %s: an item is left out: %s", site, reason)
         target.mkdir()
         # The copy has its datalist in its own folder, wherever the source has it.
         write_site_description(target, self.description.model_copy(update={"datalist": DATALIST_FILE}))
@@ -86,8 +92,8 @@ class _SiteCopy:
             section: [
                 Case(
                     image=self._copy(case.image, "images"),
-                    label=self._copy(case.label, "labels"),
-                    clean_label=None if case.clean_label is None else self._copy(case.clean_label, "clean_labels"),
+                    label=self._copied(case.label, "labels"),
+                    clean_label=None if case.clean_label is None else self._copied(case.clean_label, "clean_labels"),
                     group=case.group,
                     source=case.source,
                 )
@@ -102,21 +108,21 @@ class _SiteCopy:
     def with_noise(self, noise: ContourNoise, choice: NoiseChoice, seed: int) -> None:
         """Copy with noisy labels, and write what the noise did to the manifest."""
         pairs: list[_Pair] = []
-        excluded: list[tuple[str, str]] = []
+        excluded = list(self.left_out)
         copied: dict[str, list[Case]] = {}
         for section, cases in self.sections.items():
             copied[section] = []
             for case in cases:
-                clean_file = self._copy(case.clean_label or case.label, "clean_labels")
+                clean_file = self._copied(case.clean_label or case.label, "clean_labels")
                 try:
                     mask_seed = contour_noise_seed(seed, self.site, section, case.image.name)
-                    noisy = self._noisy_classes(case.label, noise, mask_seed)
-                    pairs.append((noisy, self._classes(clean_file)))
-                    label = self._write_label(noisy, case.label)
+                    noisy = self._noisy(case, noise, mask_seed)
+                    pairs.append((noisy.classes, read_classes(clean_file, self.description).classes))
+                    label = self._written(noisy, case)
                 except DataError as error:
                     excluded.append((str(case.label), str(error)))
                     _LOGGER.warning("Site %s: a label is copied without noise: %s", self.site, error)
-                    label = self._copy(case.label, "labels")
+                    label = self._copied(case.label, "labels")
                 image = self._copy(case.image, "images")
                 copied[section].append(Case(image, label, clean_file, case.group, case.source))
         write_datalist(self.target / DATALIST_FILE, copied)
@@ -131,20 +137,26 @@ class _SiteCopy:
         )
         write_manifest(self.target, manifest)
 
-    def _noisy_classes(self, file: Path, noise: ContourNoise, seed: int) -> NDArray[np.uint8]:
+    def _noisy(self, case: Case, noise: ContourNoise, seed: int) -> Mask:
+        """The mask of a case with noise; a volume's is drawn slice by slice, as an annotator draws."""
         from ...transforms.contour_evolution import ContourEvolution
 
+        mask = read_classes(_file(case.label), self.description)
         evolution = ContourEvolution(noise.mean, noise.spread).set_random_state(seed=seed)
-        return np.asarray(evolution(self._classes(file)))
+        if mask.affine is None:
+            return Mask(np.asarray(evolution(mask.classes)))
+        axis = annotated_axis(mask, self.description)
+        slices_last = np.ascontiguousarray(np.moveaxis(mask.classes, axis, -1))
+        return Mask(np.moveaxis(np.asarray(evolution(slices_last)), -1, axis), mask.affine)
 
-    def _classes(self, file: Path) -> NDArray[np.uint8]:
-        return map_mask(read_mask(file), self.description.labels, file)
+    def _written(self, mask: Mask, case: Case) -> Path:
+        target = self.target / "labels" / plain_name(_file(case.label))
+        for suffix in (".png", ".nii.gz"):
+            self._free(target.with_name(target.name + suffix))
+        return write_classes(target, mask, self.description)
 
-    def _write_label(self, classes: NDArray[np.uint8], original: Path) -> Path:
-        values = _values_of_classes(self.description.labels)[classes]
-        target = self._free(self.target / "labels" / f"{original.stem}.png")
-        Image.fromarray(values.astype(np.uint8 if values.max() <= 255 else np.uint16)).save(target)
-        return target
+    def _copied(self, label: Path | int, kind: str) -> Path:
+        return self._copy(_file(label), kind)
 
     def _copy(self, file: Path, kind: str) -> Path:
         """Copy a file; one that does not exist stays missing and is left out where the data are loaded."""
@@ -163,9 +175,21 @@ class _SiteCopy:
         return target
 
 
-def _values_of_classes(labels: Mapping[int, int]) -> NDArray[np.int64]:
-    """The value in the file of every class; where several values lead to a class, the first."""
-    values = np.zeros(max(labels.values()) + 1, dtype=np.int64)
-    for value, label in reversed(list(labels.items())):
-        values[label] = value
-    return values
+def _cases_with_masks(datalist: Datalist) -> tuple[dict[str, list[Case]], list[tuple[str, str]]]:
+    """The cases of every section whose labels are files, and of the other items the name and the reason."""
+    sections: dict[str, list[Case]] = {}
+    left_out = [(item.name, item.reason) for items in datalist.refused.values() for item in items]
+    for section, cases in datalist.cases.items():
+        sections[section] = []
+        for case in cases:
+            numbers = [label for label in (case.label, case.clean_label) if isinstance(label, int)]
+            if numbers:
+                left_out.append((str(case.image), f"{case.image}: found the label {numbers[0]}; expected a mask file."))
+            else:
+                sections[section].append(case)
+    return sections, left_out
+
+
+def _file(label: Path | int) -> Path:
+    assert isinstance(label, Path)
+    return label

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .datalist import read_datalist
-from .federation import DESCRIPTION_FILE, TEST_FOLDER, read_federation, read_site_description
+from .description import DESCRIPTION_FILE, read_site_description
+from .federation import TEST_FOLDER, read_federation
 from .manifest import read_manifest
 
 
@@ -42,12 +43,12 @@ def federation_overview(folder: Path) -> tuple[SiteOverview, ...]:
 
 
 def _overview(folder: Path, name: str) -> SiteOverview:
-    sections = read_datalist(folder / read_site_description(folder).datalist)
+    datalist = read_datalist(folder / read_site_description(folder).datalist)
     manifest = read_manifest(folder)
     noise = None if manifest is None else manifest.noise
     return SiteOverview(
         site=name,
-        cases=sum(len(cases) for cases in sections.values()),
+        cases=sum(len(cases) for cases in datalist.cases.values()),
         excluded=0 if manifest is None else len(manifest.excluded),
         mean=None if noise is None else noise.mean,
         spread=None if noise is None else noise.spread,

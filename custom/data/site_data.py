@@ -1,25 +1,27 @@
-"""A site's images and annotations as tensors: decoded and resized once, read from one file afterwards."""
+"""A site's images and annotations as tensors: decoded once, mapped into memory from then on."""
 
 import hashlib
 import json
 import logging
 import os
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ...transforms.errors import DataError
 from .datalist import TRAINING, Case, read_datalist
-from .federation import SiteDescription, read_site_description
+from .description import SiteDescription, read_site_description
+from .preparation import CLEAN_LABEL, IMAGE, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
+from .tensor_store import PreparedCase, StoredCase, TensorStore, view
 
 _LOGGER = logging.getLogger(__name__)
 
-# Counts up when a change of the pipeline makes prepared files wrong.
-_PREPARATION_VERSION = 1
+_MAX_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -31,31 +33,90 @@ class ExcludedCase:
 
 
 @dataclass(frozen=True)
+class LoadedCase:
+    """The samples of one case: an image, a whole volume, or the S slices of a volume in their order.
+
+    Attributes:
+        name: the image's file name, for messages at the site.
+        unit: the patient or volume; see :attr:`Case.unit`.
+        image: float32 ``(S, C, H, W[, D])``.
+        label: the given annotation, uint8 ``(S, H, W[, D])``, 0 for background; ``(S,)`` for classification.
+        clean_label: the annotation without noise, likewise, where it is known; for evaluation only.
+        spacing: size of a voxel along the spatial axes of a sample in millimetres, None in pixels.
+        slice_spacing: distance of neighbouring slices in millimetres; None where there are none or it is not known.
+    """
+
+    name: str
+    unit: str
+    image: torch.Tensor
+    label: torch.Tensor
+    clean_label: torch.Tensor | None
+    spacing: tuple[float, ...] | None
+    slice_spacing: float | None = None
+
+
+@dataclass(frozen=True)
 class SiteData:
     """The usable cases of one site in the order of its datalist; nothing of it leaves the site.
 
+    Tensors are mapped from the site's disk: what is not used takes no memory.
+
     Attributes:
         site: the site's name.
-        images: float32 ``(N, C, H, W)``, z-scored.
-        labels: the given annotations, uint8 ``(N, H, W)``, 0 for background.
-        clean_labels: the annotations without noise, likewise, if they are known for every case; for evaluation only.
-        classes: names of the foreground classes.
-        channels: C, 1 for grey and 3 for RGB.
+        cases: the cases.
+        description: the site's description.
         excluded: the cases left out.
     """
 
     site: str
-    images: torch.Tensor
-    labels: torch.Tensor
-    clean_labels: torch.Tensor | None
-    classes: tuple[str, ...]
-    channels: int
+    cases: tuple[LoadedCase, ...]
+    description: SiteDescription
     excluded: tuple[ExcludedCase, ...]
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; for segmentation of the foreground classes."""
+        return self.description.classes
+
+    @property
+    def channels(self) -> int:
+        """Number of channels C."""
+        return self.description.in_channels
+
+    @property
+    def spatial_dims(self) -> int:
+        """Number of spatial axes of a sample."""
+        return self.description.spatial_dims
+
+    @cached_property
     def num_samples(self) -> int:
-        """Number of usable cases N."""
-        return len(self.images)
+        """Number of samples N: images, volumes or slices."""
+        return sum(len(case.image) for case in self.cases)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """The patient or volume of every sample, in order."""
+        return tuple(case.unit for case in self.cases for _ in range(len(case.image)))
+
+    @cached_property
+    def images(self) -> torch.Tensor:
+        """All samples ``(N, C, H, W[, D])``; without a copy, so they take memory as far as they are used.
+
+        Raises:
+            ValueError: if the samples differ in size, as whole volumes may.
+        """
+        return _together([case.image for case in self.cases])
+
+    @cached_property
+    def labels(self) -> torch.Tensor:
+        """The given annotations of all samples, ``(N, H, W[, D])`` or ``(N,)``; as :attr:`images`."""
+        return _together([case.label for case in self.cases])
+
+    @cached_property
+    def clean_labels(self) -> torch.Tensor | None:
+        """The annotations without noise, likewise, None unless they are known for every case."""
+        known = [case.clean_label for case in self.cases if case.clean_label is not None]
+        return _together(known) if len(known) == len(self.cases) else None
 
 
 def count_cases(folder: Path, section: str) -> int:
@@ -64,16 +125,16 @@ def count_cases(folder: Path, section: str) -> int:
     Raises:
         DataError: if the description or the datalist cannot be used.
     """
-    return len(read_datalist(folder / read_site_description(folder).datalist).get(section, []))
+    return len(read_datalist(folder / read_site_description(folder).datalist).section(section))
 
 
 def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, site: str) -> SiteData:
     """Load a section of a site's data.
 
-    The first time, the files are decoded and the tensors kept in the cache folder; later they are read from there as
-    long as the settings and the files' sizes and times are the same. A case with a missing or unreadable file, a mask
-    of another size than its image or an unknown label value is left out, counted and logged at the site; it stops
-    nothing.
+    The first time, the files are decoded and the tensors kept in the cache folder; later they are mapped from there. A
+    case is decoded anew when the pipeline, or the name, size or a time of one of its files, has changed. A case with a
+    missing or unreadable file, a mask that does not fit its image or has an unknown label value is left out, counted
+    and logged at the site; it stops nothing.
 
     Args:
         folder: the folder with ``data.yaml``.
@@ -86,111 +147,107 @@ def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, si
     """
     try:
         description = read_site_description(folder)
-        datalist = folder / description.datalist
-        cases = read_datalist(datalist).get(section, [])
+        datalist = read_datalist(folder / description.datalist)
     except DataError as error:
         raise DataError(f"Site {site}: {error}") from error
-    if not cases:
-        raise DataError(f"Site {site}: {datalist} has no case in the list {section!r}; expected at least one.")
-    prepared_file = cache_dir / f"{site}-{section}-{_fingerprint(description, section, cases, folder)}.pt"
-    prepared = _read_prepared(prepared_file)
-    if prepared is None:
-        prepared = _prepare(description, cases, site)
-        _write_prepared(prepared, prepared_file)
-    excluded = tuple(ExcludedCase(*entry) for entry in prepared["excluded"])
-    if len(excluded) == len(cases):
-        raise DataError(
-            f"Site {site}: no usable case in {datalist}: {len(excluded)} of {len(cases)} excluded: {excluded[0].reason}"
-        )
-    return SiteData(
-        site=site,
-        images=prepared["images"],
-        labels=prepared["labels"],
-        clean_labels=prepared["clean_labels"],
-        classes=description.classes,
-        channels=description.channels,
-        excluded=excluded,
+    cases, file = datalist.section(section), folder / description.datalist
+    excluded = [ExcludedCase(item.name, item.reason) for item in datalist.refused.get(section, [])]
+    if not cases and not excluded:
+        raise DataError(f"Site {site}: {file} has no case in the list {section!r}; expected at least one.")
+    for item in excluded:
+        _LOGGER.warning("Site %s: an item is left out: %s", site, item.reason)
+    store = TensorStore(cache_dir / f"{site}-{section}", KINDS)
+    keys = _keys(description, cases, folder)
+    stored, flat = store.load(keys, lambda positions: _prepare(description, [cases[p] for p in positions], site))
+    excluded += [
+        ExcludedCase(str(case.image), entry.reason)
+        for case, entry in zip(cases, stored, strict=True)
+        if entry.reason is not None
+    ]
+    loaded = tuple(
+        _loaded(case, entry, flat) for case, entry in zip(cases, stored, strict=True) if entry.reason is None
     )
+    if not loaded:
+        total = len(excluded)
+        raise DataError(f"Site {site}: no usable case in {file}: {total} of {total} excluded: {excluded[0].reason}")
+    return SiteData(site, loaded, description, tuple(excluded))
 
 
-def _fingerprint(description: SiteDescription, section: str, cases: Sequence[Case], folder: Path) -> str:
-    """Hash of everything that the prepared tensors depend on."""
-    files = [[os.path.relpath(file, folder), *_size_and_time(file)] for case in cases for file in case.files]
-    structure = [len(case.files) for case in cases]
-    content = [_PREPARATION_VERSION, description.model_dump(mode="json"), section, structure, files]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+def _keys(description: SiteDescription, cases: Sequence[Case], folder: Path) -> list[str]:
+    """Hash of everything that a case's tensors depend on."""
+    pipeline = [PREPARATION_VERSION, description.model_dump(mode="json", exclude={"datalist"})]
+
+    def key(case: Case) -> str:
+        values = [case.image, case.label, case.clean_label]
+        content = [[os.path.relpath(v, folder), *_size_and_times(v)] if isinstance(v, Path) else v for v in values]
+        return hashlib.sha256(json.dumps([pipeline, content], sort_keys=True).encode()).hexdigest()[:32]
+
+    return [key(case) for case in cases]
 
 
-def _size_and_time(file: Path) -> tuple[int, int]:
+def _size_and_times(file: Path) -> tuple[int, int, int]:
+    """Size, time of the content, and time of the file's state, which changes with rights and with restored times."""
     try:
         status = file.stat()
     except OSError:
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
+        return -1, -1, -1
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _prepare(description: SiteDescription, cases: Sequence[Case], site: str) -> dict[str, Any]:
-    """Decode all cases; what cannot be used is listed under ``excluded`` with file and reason."""
-    # Importing MONAI takes seconds, which a site with prepared data need not spend.
-    from ...transforms.image_pipeline import CLEAN_LABEL, IMAGE, LABEL, build_image_pipeline
-
-    pipeline = build_image_pipeline(channels=description.channels, size=description.size, labels=description.labels)
-    decoded: list[dict[str, Any]] = []
-    excluded: list[tuple[str, str]] = []
-    for case in cases:
-        files = {IMAGE: case.image, LABEL: case.label}
-        clean = {} if case.clean_label is None else {CLEAN_LABEL: case.clean_label}
-        try:
-            decoded.append(_decode(pipeline, files, clean, site))
-        except DataError as error:
-            excluded.append((str(case.image), str(error)))
-            _LOGGER.warning("Site %s: case %s is left out: %s", site, case.image.name, error)
-    clean_labels = [case[CLEAN_LABEL] for case in decoded if CLEAN_LABEL in case]
-    return {
-        "images": _stack([case[IMAGE] for case in decoded]),
-        "labels": _stack([case[LABEL] for case in decoded]),
-        "clean_labels": _stack(clean_labels) if clean_labels and len(clean_labels) == len(decoded) else None,
-        "excluded": excluded,
-    }
+def _prepare(description: SiteDescription, cases: Sequence[Case], site: str) -> Iterator[PreparedCase | str]:
+    """Decode cases, a few at a time, in their order; what cannot be used becomes the reason."""
+    if not cases:
+        return
+    preparation = build_preparation(description)
+    threads = min(_MAX_THREADS, os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[PreparedCase | str]] = deque()
+        for case in cases:
+            waiting.append(pool.submit(_decode, preparation, case, site))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
-def _decode(pipeline: Callable[..., Any], files: dict[str, Path], clean: dict[str, Path], site: str) -> dict[str, Any]:
+def _decode(preparation: Preparation, case: Case, site: str) -> PreparedCase | str:
     """Decode a case with its clean label, or without where only that cannot be used."""
-    from ...transforms.image_pipeline import decode_case
-
     try:
-        return decode_case(pipeline, files | clean)
-    except DataError as error:
-        if not clean:
-            raise
-        case = decode_case(pipeline, files)
-        _LOGGER.warning("Site %s: its clean labels are not used, one cannot be read: %s", site, error)
-        return case
-
-
-def _stack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    return torch.stack(list(tensors)) if tensors else torch.empty(0)
-
-
-def _read_prepared(file: Path) -> dict[str, Any] | None:
-    if not file.is_file():
-        return None
-    try:
-        prepared: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        # Whatever is wrong with a prepared file, it can be made again.
-        _LOGGER.warning("The prepared data %s cannot be read and are made again: %s", file, error)
-        return None
-    return prepared
-
-
-def _write_prepared(prepared: dict[str, Any], file: Path) -> None:
-    """Write atomically: a reader sees the whole file or none."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}-", delete=False) as temporary:
         try:
-            torch.save(prepared, temporary)
-        except BaseException:
-            Path(temporary.name).unlink()
-            raise
-    Path(temporary.name).replace(file)
+            return preparation(case)
+        except DataError as error:
+            if case.clean_label is None:
+                raise
+            prepared = preparation(replace(case, clean_label=None))
+            _LOGGER.warning("Site %s: its clean labels are not used, one cannot be read: %s", site, error)
+            return prepared
+    except DataError as error:
+        _LOGGER.warning("Site %s: case %s is left out: %s", site, case.image.name, error)
+        return str(error)
+
+
+def _loaded(case: Case, entry: StoredCase, flat: dict[str, torch.Tensor]) -> LoadedCase:
+    tensors = {kind: view(flat[kind], place) for kind, place in entry.tensors.items()}
+    return LoadedCase(
+        name=case.image.name,
+        unit=case.unit,
+        image=tensors[IMAGE],
+        label=tensors[LABEL],
+        clean_label=tensors.get(CLEAN_LABEL),
+        spacing=entry.spacing,
+        slice_spacing=entry.slice_spacing,
+    )
+
+
+def _together(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Consecutive views of one flat tensor as one view."""
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) != 1:
+        raise ValueError(f"Expected samples of one size, but found {sorted(map(tuple, shapes))}.")
+    first, total = parts[0], sum(len(part) for part in parts)
+    expected = first.storage_offset()
+    for part in parts:
+        if part.storage_offset() != expected or part.untyped_storage().data_ptr() != first.untyped_storage().data_ptr():
+            return torch.cat(list(parts))
+        expected += part.numel()
+    return first.as_strided((total, *first.shape[1:]), first.stride())

@@ -18,8 +18,11 @@ from nvflare.fuel.utils import fobs
 from torch import nn
 
 from ...transforms.errors import DataError
+from ..batches import training_batches
+from ..data.datalist import TRAINING, VALIDATION
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, count_cases, load_site_data
+from ..data_fit import check_data_fit
 from ..local_training import TrainingStopped, preferred_device, train_locally
 from ..networks import build_network
 from ..outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE
@@ -86,22 +89,21 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
         if task == TRAIN:
             result = self._train(network, round_number, fl_ctx, abort_signal)
         elif task == ESTIMATE_QUALITY:
-            data = self._site_data("training", fl_ctx)
+            data = self._site_data(TRAINING, fl_ctx)
             result = DXO(DataKind.METRICS, data=quality_report(network, data, self.settings))
         elif task == VALIDATE:
-            has_cases = count_cases(self._locate(fl_ctx).folder, "validation") > 0
-            cases = self._site_data("validation", fl_ctx) if has_cases else None
+            has_cases = count_cases(self._locate(fl_ctx).folder, VALIDATION) > 0
+            cases = self._site_data(VALIDATION, fl_ctx) if has_cases else None
             result = DXO(DataKind.METRICS, data=validation_report(network, cases, self.settings))
         else:
             return make_reply(ReturnCode.TASK_UNKNOWN)
         return result.to_shareable()
 
     def _train(self, network: nn.Module, round_number: int, fl_ctx: FLContext, abort_signal: Signal) -> DXO:
-        data = self._site_data("training", fl_ctx)
+        data = self._site_data(TRAINING, fl_ctx)
         outcome = train_locally(
             network,
-            data.images,
-            data.labels,
+            training_batches(data, self.settings.training, next(network.parameters()).device),
             self.settings.training,
             seed=derive_seed(self.settings.seed, data.site, round_number, "training"),
             should_stop=lambda: bool(abort_signal.triggered),
@@ -130,15 +132,8 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
     def _site_data(self, section: str, fl_ctx: FLContext) -> SiteData:
         if section not in self._data:
             folder, site = self._locate(fl_ctx).folder, fl_ctx.get_identity_name()
-            data = load_site_data(folder, _run_folder(fl_ctx) / "prepared", section=section, site=site)
-            network = self.settings.network
-            found, expected = (data.channels, len(data.classes)), (network.in_channels, network.num_classes)
-            if found != expected:
-                raise DataError(
-                    f"Site {site}: {folder / 'data.yaml'} describes {found[0]} channels and {found[1]} foreground "
-                    f"classes, but the job's network expects {expected[0]} and {expected[1]}."
-                )
-            self._data[section] = data
+            check_data_fit(folder, self.settings, site=site)
+            self._data[section] = load_site_data(folder, _run_folder(fl_ctx) / "prepared", section=section, site=site)
         return self._data[section]
 
 

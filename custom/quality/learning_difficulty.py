@@ -1,7 +1,6 @@
 """Learning difficulty of a site's annotations: cross entropy of the warm-up model in bands along their contours."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...transforms.contour_bands import contour_bands
+from ..data.site_data import LoadedCase
+from ..inference import Inference, SampleBatch, evaluating
 
 MIN_PROBABILITY = 1e-7  # bounds the cross entropy of a pixel by 16.1
 
@@ -28,9 +29,9 @@ class AnnotationBands:
     outer: torch.Tensor
     annotated: torch.Tensor
 
-    def batch(self, start: int, stop: int) -> "AnnotationBands":
-        """Return the bands of the samples from start to stop (exclusive)."""
-        return AnnotationBands(self.inner[start:stop], self.outer[start:stop], self.annotated[start:stop])
+    def to(self, device: torch.device) -> "AnnotationBands":
+        """Return the bands on a device."""
+        return AnnotationBands(self.inner.to(device), self.outer.to(device), self.annotated.to(device))
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class LearningDifficulty:
     Attributes:
         inner: ``(C,)`` mean cross entropy in the inner band (q_1), NaN for a class without a usable sample.
         outer: ``(C,)`` mean cross entropy in the outer band (q_2), NaN likewise.
-        num_samples: ``(C,)`` samples used.
+        num_samples: ``(C,)`` samples used: pictures, volumes or slices.
+        num_units: ``(C,)`` patients or volumes that these samples are of.
+        annotated_units: patients or volumes with any annotated foreground.
         predicted_share: share of the samples with annotated foreground in which the model predicts any foreground,
             NaN without such a sample. Near 0 the warm-up model is of no use yet (normalisation statistics that are too
             young, for instance) and the estimate is noise.
@@ -51,16 +54,21 @@ class LearningDifficulty:
     inner: NDArray[np.float64]
     outer: NDArray[np.float64]
     num_samples: NDArray[np.int64]
+    num_units: NDArray[np.int64]
+    annotated_units: int
     predicted_share: float
 
 
-def bands_of(labels: torch.Tensor, num_classes: int, spacing: Sequence[float] | None = None) -> AnnotationBands:
-    """Compute the bands along the contours of every class, once for a site's annotations.
+def bands_of(
+    labels: torch.Tensor, num_classes: int, spacings: Sequence[Sequence[float] | None] | None = None
+) -> AnnotationBands:
+    """Compute the bands along the contours of every class.
 
     Args:
         labels: ``(N, H, W[, D])`` integers, 0 for background and 1..C for the foreground classes.
         num_classes: number of foreground classes C.
-        spacing: distance between pixels per axis, in millimetres; in pixels if None.
+        spacings: for each sample the distance between pixels per axis in millimetres, None in pixels; in pixels for all
+            if None.
 
     Raises:
         ValueError: if a label is outside 0..C.
@@ -73,6 +81,7 @@ def bands_of(labels: torch.Tensor, num_classes: int, spacing: Sequence[float] | 
         )
     bands = np.zeros((2, len(array), num_classes, *array.shape[1:]), dtype=np.bool_)
     for sample, label in enumerate(array):
+        spacing = None if spacings is None else spacings[sample]
         for index in range(num_classes):
             bands[:, sample, index] = contour_bands(label == index + 1, spacing)
     inner, outer = torch.from_numpy(bands).to(labels.device)
@@ -114,67 +123,79 @@ def band_difficulty(logits: torch.Tensor, bands: AnnotationBands) -> tuple[torch
     return torch.stack(inner, dim=1), torch.stack(outer, dim=1)
 
 
-def difficulty_over(network: nn.Module, batches: Iterable[tuple[torch.Tensor, AnnotationBands]]) -> LearningDifficulty:
-    """Estimate a site's learning difficulty (Eq. 3 and 4 of FedA³I), batch by batch; batches may differ in shape.
+def site_difficulty(
+    network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
+) -> LearningDifficulty:
+    """Estimate a site's learning difficulty (Eq. 3 and 4 of FedA³I), batch by batch.
 
-    The network runs in evaluation mode without gradients; afterwards every module is in the mode it was in.
+    Bands are measured in millimetres where the cases have a spacing, in the plane for slices, else in pixels. The
+    network runs in evaluation mode without gradients; afterwards every module is in the mode it was in.
 
     Args:
-        network: warm-up model that gives logits ``(B, C + 1, H, W[, D])``, on the device of the images.
-        batches: images ``(B, channels, H, W[, D])`` with the bands of their annotations.
+        network: warm-up model that gives logits ``(B, C + 1, H, W[, D])``.
+        cases: the site's cases.
+        num_classes: number of foreground classes C.
+        inference: how the model is run.
 
     Raises:
-        ValueError: if there is no batch, or the network's output does not fit or is not finite.
+        ValueError: if there is no case, or as in :func:`bands_of` and :func:`band_difficulty`.
     """
-    values, predicted = [], []
-    with _evaluating(network), torch.inference_mode():
-        for images, bands in batches:
-            logits = network(images)
-            values.append(torch.stack(band_difficulty(logits, bands)).cpu())
-            any_foreground = (logits.argmax(dim=1) > 0).flatten(start_dim=1).any(dim=1)
-            predicted.append(any_foreground[bands.annotated].cpu())
-    if not values:
-        raise ValueError("Expected at least one batch of images, but the site has none.")
-    inner, outer = torch.cat(values, dim=1).numpy()
+    if not cases:
+        raise ValueError("Expected at least one case, but the site has none.")
+    inner: list[NDArray[np.float64]] = []
+    outer: list[NDArray[np.float64]] = []
+    units: list[str] = []
+    found: list[bool] = []
+    with evaluating(network), torch.inference_mode():
+        for batch in inference.batches(cases):
+            bands = bands_of(batch.labels, num_classes, [case.spacing for case in batch.cases])
+            # Samples without annotation have no bands; in a volume that is cut into slices many are.
+            if not bands.annotated.any():
+                continue
+            logits = inference.logits(network, batch.images)
+            any_foreground = (logits.argmax(dim=1) > 0).flatten(start_dim=1).any(dim=1).cpu()
+            if inference.window is not None:
+                logits, bands = _around_bands(logits, bands)
+            for values, part in zip((inner, outer), band_difficulty(logits, bands.to(logits.device)), strict=True):
+                values.extend(part[bands.annotated].cpu().numpy())
+            units += _units(batch, bands.annotated)
+            found += any_foreground[bands.annotated].tolist()
+    return _mean_difficulty(
+        np.reshape(inner, (-1, num_classes)), np.reshape(outer, (-1, num_classes)), np.array(units, dtype=str), found
+    )
+
+
+def _mean_difficulty(
+    inner: NDArray[np.float64], outer: NDArray[np.float64], units: NDArray[np.str_], found: Sequence[bool]
+) -> LearningDifficulty:
+    """Means over the annotated samples: values ``(N, C)``, the unit of each, and whether the model finds anything."""
     usable = ~np.isnan(inner) & ~np.isnan(outer)
-    shares = torch.cat(predicted).double()
     return LearningDifficulty(
         inner=_usable_mean(inner, usable),
         outer=_usable_mean(outer, usable),
         num_samples=usable.sum(axis=0, dtype=np.int64),
-        predicted_share=float(shares.mean()) if len(shares) else float("nan"),
+        num_units=np.array([len(set(units[of_class])) for of_class in usable.T], dtype=np.int64),
+        annotated_units=len(set(units)),
+        predicted_share=float(np.mean(found)) if found else float("nan"),
     )
 
 
-def site_difficulty(
-    network: nn.Module,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    num_classes: int,
-    *,
-    batch_size: int = 8,
-    spacing: Sequence[float] | None = None,
-) -> LearningDifficulty:
-    """Estimate the learning difficulty of a site whose samples have one shape; see :func:`difficulty_over`.
+def _units(batch: SampleBatch, chosen: torch.Tensor) -> list[str]:
+    return [case.unit for case, is_chosen in zip(batch.cases, chosen.tolist(), strict=True) if is_chosen]
 
-    Args:
-        network: warm-up model that gives logits ``(B, C + 1, H, W[, D])``, on the device of the images.
-        images: ``(N, channels, H, W[, D])``.
-        labels: ``(N, H, W[, D])`` integers from 0 to C, on the same device.
-        num_classes: number of foreground classes C.
-        batch_size: samples that run through the network together.
-        spacing: distance between pixels per axis, in millimetres; in pixels if None.
 
-    Raises:
-        ValueError: if images and labels differ in number, or as in :func:`bands_of` and :func:`difficulty_over`.
-    """
-    if len(images) != len(labels):
-        raise ValueError(f"Expected one annotation per image, but found {len(images)} images and {len(labels)} labels.")
-    bands = bands_of(labels, num_classes, spacing)
-    starts = range(0, len(images), batch_size)
-    return difficulty_over(
-        network, ((images[start : start + batch_size], bands.batch(start, start + batch_size)) for start in starts)
-    )
+def _around_bands(logits: torch.Tensor, bands: AnnotationBands) -> tuple[torch.Tensor, AnnotationBands]:
+    """Crop logits and bands to the box that holds all bands: objects are much smaller than the volumes they are in."""
+    anywhere = (bands.inner | bands.outer).flatten(end_dim=1).any(dim=0)
+    if not anywhere.any():
+        return logits, bands
+    box = [slice(None), slice(None)]
+    for axis in range(anywhere.ndim):
+        others = [other for other in range(anywhere.ndim) if other != axis]
+        places = anywhere.amax(dim=others).nonzero().flatten()
+        box.append(slice(int(places[0]), int(places[-1]) + 1))
+    place = tuple(box)
+    return logits[place], AnnotationBands(bands.inner[place], bands.outer[place], bands.annotated)
 
 
 def _band_mean(cross_entropy: torch.Tensor, band: torch.Tensor) -> torch.Tensor:
@@ -187,14 +208,3 @@ def _usable_mean(values: NDArray[np.float64], usable: NDArray[np.bool_]) -> NDAr
     counts = usable.sum(axis=0)
     sums = np.where(usable, values, 0.0).sum(axis=0)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-
-
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training

@@ -1,5 +1,6 @@
 """Job folders: what is read from one, and a copy with other settings, as NVFlare will parse it."""
 
+import datetime
 import json
 import shutil
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyhocon import ConfigFactory
 
-from fedannot.apps.job import Job, JobError, check_components, parse_override, setting_keys
+from fedannot.apps.job import SETTINGS_FOLDER, Job, JobError, check_components, flat_settings, parse_override
 from fedannot.custom.settings import SettingsError
 
 JOBS = Path(__file__).parents[2] / "jobs"
@@ -101,11 +102,48 @@ def test_copy_of_a_copy_takes_the_last_value(job, tmp_path):
     assert [settings["rounds"] for settings in both_sides(second)] == [more_rounds(job, 13)] * 2
 
 
-def test_copy_without_overrides_is_the_same_job(job, tmp_path):
+def test_copy_without_overrides_is_the_same_job_without_its_named_settings(job, tmp_path):
     copied = job.copy_with({}, tmp_path / "copy")
+    assert (job.folder / SETTINGS_FOLDER).is_dir()
     names = sorted(file.relative_to(job.folder) for file in job.folder.rglob("*") if file.is_file())
+    names = [name for name in names if name.parts[0] != SETTINGS_FOLDER]
     assert names == sorted(file.relative_to(copied.folder) for file in copied.folder.rglob("*") if file.is_file())
     assert all((job.folder / name).read_bytes() == (copied.folder / name).read_bytes() for name in names)
+
+
+def test_a_folder_of_the_same_name_inside_the_app_is_copied(job, tmp_path):
+    (job.app / "custom" / SETTINGS_FOLDER).mkdir()
+    (job.app / "custom" / SETTINGS_FOLDER / "code.py").write_text("")
+    copied = job.copy_with({}, tmp_path / "copy")
+    assert (copied.app / "custom" / SETTINGS_FOLDER / "code.py").is_file()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"training.batch_size": 2, "network.features": [8, 8, 8, 8, 8, 8], "embedded.noise": None},
+        {"data": '/a folder/with ${braces}, "quotes"', "blocks": ("conv_0",), "training.learning_rate": 1e-7},
+        {"data": datetime.date(2024, 1, 31)},
+    ],
+)
+def test_changed_settings_are_those_of_the_changed_copy(job, tmp_path, overrides):
+    before = job.settings_file.read_bytes()
+    changed = job.settings_with(overrides)
+    assert changed == job.copy_with(overrides, tmp_path / "copy").settings()
+    assert job.settings_file.read_bytes() == before
+    assert (changed == job.settings()) == (not overrides)
+
+
+def test_changed_settings_may_be_left_out_of_the_file(tmp_path, job):
+    job.settings_file.write_text("settings { method = fedavg }")
+    assert job.settings_with({"training.batch_size": 3}).training.batch_size == 3
+
+
+def test_wrong_change_is_named_with_the_file_that_it_comes_from(job, tmp_path):
+    with pytest.raises(SettingsError) as caught:
+        job.settings_with({"rounds": 0}, source=tmp_path / "mine.conf")
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.conf'}: key 'rounds' is 0: ")
 
 
 def test_overridden_resume_file_is_not_undone_by_the_environment(job, tmp_path, monkeypatch):
@@ -137,6 +175,7 @@ def test_value_that_is_not_allowed_is_refused(job, tmp_path):
         SettingsError, match=r"settings\.conf: key 'training\.batch_size' is 0: .*greater than or equal to 1"
     ):
         job.copy_with({"training.batch_size": 0}, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_folder_that_is_no_job_is_named(tmp_path):
@@ -315,8 +354,9 @@ def test_wrong_settings_are_found_when_a_job_is_opened(job):
         Job.open(job.folder)
 
 
-def test_keys_of_nested_settings_are_dotted():
-    assert setting_keys({"a": 1, "b": {"c": None, "d": {"e": [1]}}, "f": ()}) == ["a", "b.c", "b.d.e", "f"]
+def test_nested_settings_get_dotted_keys():
+    nested = {"a": 1, "b": {"c": None, "d": {"e": [1]}}, "f": ()}
+    assert flat_settings(nested) == {"a": 1, "b.c": None, "b.d.e": [1], "f": ()}
 
 
 @pytest.mark.parametrize(

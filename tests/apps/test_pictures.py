@@ -2,12 +2,12 @@
 
 import json
 
+import nibabel
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from fedannot.apps import pictures
 from fedannot.apps.pictures import (
     draw_cases,
     draw_comparison,
@@ -16,7 +16,11 @@ from fedannot.apps.pictures import (
     draw_run,
     draw_weights,
 )
+from fedannot.custom.data.datalist import Case, write_datalist
+from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.federation import FederationDescription, write_federation
+from fedannot.custom.inference import Inference
 from fedannot.custom.networks import build_network
 
 DOTS_PER_INCH = 110
@@ -48,7 +52,7 @@ SUMMARY = {
     "rounds": ROUNDS,
     "estimate": ESTIMATE,
     "weights": WEIGHTS,
-    "settings": {"network": NETWORK},
+    "settings": {"method": "feda3i", "network": NETWORK},
 }
 OTHER = {"method": "fedavg", "rounds": [record(number, 0.4 + 0.05 * number) for number in range(1, 5)]}
 
@@ -145,7 +149,7 @@ def model(tmp_path_factory):
 
 def draw_with_prediction(monkeypatch, masks, *arguments, **options):
     """Draw cases with given masks in place of the network's predictions."""
-    monkeypatch.setattr(pictures, "predict_labels", lambda _, images, batch_size: masks[: len(images)])
+    monkeypatch.setattr(Inference, "predictions", lambda _, network, cases: masks[: len(cases), None])
     return read_picture(draw_cases(*arguments, **options))
 
 
@@ -199,6 +203,109 @@ def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monk
     assert count(site, LIME) == 0
     assert count(test, LIME) > 20
     assert count(test, RED) == 0
+
+
+TWO_CLASSES = {"classes": ("organ", "lesion"), "labels": {0: 0, 1: 1, 2: 2}}
+
+
+def write_volumes(folder, description, mask):
+    """A federation of one site with three volumes of one mask; the first two are of one patient."""
+    site = folder / "site-1"
+    site.mkdir(parents=True)
+    image = np.random.default_rng(0).normal(size=mask.shape).astype(np.float32)
+    cases = []
+    for number, patient in enumerate(("a", "a", "b")):
+        case = Case(site / f"image_{number}.nii", site / f"label_{number}.nii", group=patient)
+        for file, voxels in ((case.image, image), (case.label, mask.astype(np.uint8))):
+            nibabel.save(nibabel.Nifti1Image(voxels, np.diag([1.0, 2.0, 4.0, 1.0])), file)
+        cases.append(case)
+    write_datalist(site / description.datalist, {"training": cases})
+    write_site_description(site, description)
+    write_federation(folder, FederationDescription(name="volumes", sites=("site-1",)))
+    return folder
+
+
+def draw_volumes(tmp_path, monkeypatch, name, mask, whole):
+    """The picture, and the cases that the network was asked about."""
+    description = VolumeDescription(**TWO_CLASSES) if whole else SliceDescription(size=(40, 20), **TWO_CLASSES)
+    network = NETWORK | {"num_classes": 2, "spatial_dims": 3 if whole else 2}
+    settings = {"method": "feda3i", "network": network} | ({"training": {"patch": [32, 32, 32]}} if whole else {})
+    model = tmp_path / f"{name}.pt"
+    torch.save({"model": build_network(**network).state_dict()}, model)
+    asked = []
+
+    def predict(self, network, cases):
+        asked.extend(cases)
+        return [torch.zeros_like(case.label) for case in cases]
+
+    monkeypatch.setattr(Inference, "predictions", predict)
+    folder = write_volumes(tmp_path / f"federation-{name}", description, mask)
+    file = draw_cases(SUMMARY | {"settings": settings}, model, folder, tmp_path / f"{name}.png", cache=tmp_path / name)
+    return read_picture(file), asked
+
+
+def red_lines(pixels):
+    """Pixels in the colour of annotations, without the legend below the row."""
+    return count(pixels[: int(0.75 * len(pixels))], RED)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_largest_annotation_of_a_volume_is_shown(tmp_path, monkeypatch, whole):
+    mask = np.zeros((40, 20, 6))
+    mask[10:30, 5:15, 4] = 1
+    only, _ = draw_volumes(tmp_path, monkeypatch, "only", mask, whole)
+    assert red_lines(only) > 100
+    mask[18:20, 8:10, 1] = 1
+    with_smaller, asked = draw_volumes(tmp_path, monkeypatch, "smaller", mask, whole)
+    np.testing.assert_array_equal(with_smaller, only)
+    if not whole:
+        assert [int(case.label.sum()) for case in asked] == [200, 200]
+
+
+def test_cases_are_of_different_patients_where_there_are_several(tmp_path, monkeypatch):
+    mask = np.zeros((40, 20, 6))
+    mask[10:30, 5:15, 4] = 1
+    _, asked = draw_volumes(tmp_path, monkeypatch, "patients", mask, whole=False)
+    assert [case.unit for case in asked] == ["a", "b"]
+
+
+def test_classes_differ_in_the_style_of_their_lines(tmp_path, monkeypatch):
+    mask = np.zeros((40, 20, 6))
+    mask[10:30, 5:15, 4] = 1
+    first, second = (
+        red_lines(draw_volumes(tmp_path, monkeypatch, name, label * mask, whole=False)[0])
+        for name, label in (("first", 1), ("second", 2))
+    )
+    # A dashed line is red over about two thirds of its length.
+    assert 0.5 * first < second < 0.8 * first
+
+
+def test_a_class_inside_another_keeps_its_own_style_of_line(tmp_path, monkeypatch):
+    mask = np.zeros((40, 20, 6))
+    mask[10:30, 5:15, 4] = 1
+    alone = red_lines(draw_volumes(tmp_path, monkeypatch, "alone", mask, whole=False)[0])
+    hole, filled = mask.copy(), mask.copy()
+    hole[15:25, 8:12, 4] = 0
+    filled[15:25, 8:12, 4] = 2
+    with_hole, with_class = (
+        red_lines(draw_volumes(tmp_path, monkeypatch, name, voxels, whole=False)[0]) - alone
+        for name, voxels in (("hole", hole), ("class", filled))
+    )
+    assert 0.4 * with_hole < with_class < 0.85 * with_hole
+
+
+def test_volumes_stand_upright_with_pixels_of_their_true_shape(tmp_path, monkeypatch):
+    """Voxels are 1 by 2 mm: 40 by 20 voxels are a square, and the first axis runs to the right."""
+    mask = np.zeros((40, 20, 6))
+    mask[24:36, 2:4, 4] = 1  # to the right, at the lower end; 12 by 4 mm
+    pixels, _ = draw_volumes(tmp_path, monkeypatch, "upright", mask, whole=True)
+    left_half = pixels[: int(0.75 * len(pixels)), : pixels.shape[1] // 2]
+    rows, columns = np.nonzero((left_half == RED).all(axis=-1))
+    gray = (left_half.max(axis=-1) == left_half.min(axis=-1)) & (left_half[..., 0] < 215)
+    middle_row, middle_column = (np.mean([places.min(), places.max()]) for places in np.nonzero(gray))
+    assert rows.mean() > middle_row
+    assert columns.mean() > middle_column
+    assert np.ptp(columns) == pytest.approx(3 * np.ptp(rows), rel=0.25)
 
 
 def make_output(out, model, **changes):

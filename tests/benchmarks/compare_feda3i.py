@@ -7,18 +7,24 @@ Finished runs are kept, so an interrupted table goes on. The rows with real imag
 
 import argparse
 import json
-import os
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from real_federations import (
+    hippocampus_dataset_options,
+    write_breast_lesions,
+    write_cells,
+    write_hippocampi,
+    write_majority_cells,
+)
 from rich.console import Console
 
 from fedannot.apps.compare import compare_jobs, print_comparison
 from fedannot.custom.data.embedded import write_phantom_federation
-from fedannot.custom.data.importer import import_federation
 from fedannot.custom.data.noise_choice import NoiseChoice
 from fedannot.custom.data.noisy_copy import add_contour_noise
 
@@ -27,6 +33,23 @@ STRATIFIED = 0.5
 SETTINGS = {"rounds": 12, "warmup_rounds": 5}
 # Real lesions need more steps until federated averaging on the labels as they are finds them.
 REAL_SETTINGS = SETTINGS | {"training.local_epochs": 5}
+# Small networks, so that a run takes about two minutes.
+SLICE_SETTINGS = {
+    "rounds": 12,
+    "warmup_rounds": 6,
+    "network.features": [8, 16, 32, 64, 64, 8],
+    "training.local_epochs": 1,
+}
+VOLUME_SETTINGS = {
+    "rounds": 10,
+    "warmup_rounds": 5,
+    "network.features": [8, 16, 32, 64, 64, 8],
+    "training.local_epochs": 2,
+    "training.learning_rate": 0.005,
+    "training.patch": [16, 32, 16],
+    "training.patches_per_volume": 4,
+}
+CELL_SETTINGS = SETTINGS
 
 
 @dataclass(frozen=True)
@@ -48,29 +71,28 @@ def phantom(noise: str | None, stratified: float | None = STRATIFIED) -> Callabl
     return make
 
 
-def busi(noise: str | None) -> Callable[[Path, int], None]:
-    """98 breast ultrasound images with a lesion: a fifth for the test, six sites, all drawn anew for each seed."""
+def real(write: Callable[[Path, int], None], noise: str | None = None) -> Callable[[Path, int], None]:
+    """Real images, all drawn anew for each seed, with contour noise or the annotations as they are written."""
 
     def make(folder: Path, seed: int) -> None:
-        if "FEDANNOT_REAL_DATA" not in os.environ:
-            raise SystemExit("The rows with real images need the environment variable FEDANNOT_REAL_DATA.")
-        source = Path(os.environ["FEDANNOT_REAL_DATA"]) / "busi-breast-us" / "seg"
         clean = folder if noise is None else folder.with_name(f"{folder.name}-clean")
         if not clean.exists():
-            import_federation(
-                source / "images",
-                source / "labels",
-                clean,
-                num_sites=6,
-                test_share=0.2,
-                size=(64, 64),
-                include=["benign_*", "malignant_*"],
-                seed=seed,
-            )
+            write(clean, seed)
         if noise is not None:
             add_contour_noise(clean, folder, NoiseChoice(noise, exact=True, stratified=STRATIFIED), seed=seed)
 
     return make
+
+
+def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
+    """A row of hippocampus volumes, sliced or whole, its two parts as one class or two."""
+    options = hippocampus_dataset_options(sliced=sliced, together=together)
+    what = f"hippocampus, {'slices' if sliced else 'whole volumes'}, {'one class' if together else 'two classes'}"
+    return Row(
+        f"{what}, {noise or 'labels as they are'}",
+        real(partial(write_hippocampi, options=options), noise),
+        SLICE_SETTINGS if sliced else VOLUME_SETTINGS,
+    )
 
 
 ROWS = {
@@ -79,15 +101,31 @@ ROWS = {
     "ne-d": Row("phantom, N_E “D”: M(25,-25,10,0.8), strengths from 12.5", phantom("M(25,-25,10,0.8)")),
     "ns": Row("phantom, N_S: M(25,-25,10,0.2)", phantom("M(25,-25,10,0.2)", None)),
     "weak": Row("phantom, weak: M(8,-8,4,0.2), strengths from 4", phantom("M(8,-8,4,0.2)")),
-    "busi-ns": Row("BUSI lesions, N_S: M(25,-15,5,0.2), strengths from half", busi("M(25,-15,5,0.2)"), REAL_SETTINGS),
+    "busi-ns": Row(
+        "BUSI lesions, N_S: M(25,-15,5,0.2), strengths from half",
+        real(write_breast_lesions, "M(25,-15,5,0.2)"),
+        REAL_SETTINGS,
+    ),
     "busi-ns-unguarded": Row(
         "BUSI lesions, N_S, two groups without a test",
-        busi("M(25,-15,5,0.2)"),
+        real(write_breast_lesions, "M(25,-15,5,0.2)"),
         REAL_SETTINGS | {"group_test_level": 1.0},
     ),
-    "busi-ne": Row("BUSI lesions, N_E: M(25,-15,5,0.8), strengths from half", busi("M(25,-15,5,0.8)"), REAL_SETTINGS),
-    "busi-clean": Row("BUSI lesions, labels as they are", busi(None), REAL_SETTINGS),
+    "busi-ne": Row(
+        "BUSI lesions, N_E: M(25,-15,5,0.8), strengths from half",
+        real(write_breast_lesions, "M(25,-15,5,0.8)"),
+        REAL_SETTINGS,
+    ),
+    "busi-clean": Row("BUSI lesions, labels as they are", real(write_breast_lesions), REAL_SETTINGS),
+    **{
+        f"hippocampus-{form}-{parts}-{name}": hippocampus(noise, sliced=form == "2d", together=parts == "one")
+        for form, parts in (("2d", "one"), ("2d", "two"), ("3d", "one"))
+        for name, noise in (("ns", "M(25,-15,5,0.2)"), ("ne", "M(25,-15,5,0.8)"), ("clean", None))
+    },
+    "cells": Row("cells, a site per source with a crowd set's masks", real(write_cells), CELL_SETTINGS),
+    "cells-clean": Row("cells, the experts' majority everywhere", real(write_majority_cells), CELL_SETTINGS),
 }
+PHANTOM_ROWS = [name for name in ROWS if not name.startswith(("busi", "hippocampus", "cells"))]
 
 
 def compare_row(name: str, seeds: range, out: Path) -> dict[str, Any]:
@@ -133,7 +171,7 @@ def table_row(name: str, comparison: Mapping[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Run the asked rows and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default=",".join(name for name in ROWS if not name.startswith("busi")))
+    parser.add_argument("--rows", default=",".join(PHANTOM_ROWS))
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("runs/bench/feda3i"))

@@ -7,7 +7,17 @@ import pytest
 import torch
 from torch import nn
 
-from fedannot.custom.evaluation import SegmentationScores, evaluate, pool_site_scores, predict_labels, score_labels
+from fedannot.custom import evaluation
+from fedannot.custom.data.site_data import LoadedCase
+from fedannot.custom.evaluation import (
+    SegmentationScores,
+    evaluate,
+    mean_scores,
+    pool_site_scores,
+    score_case,
+    score_labels,
+)
+from fedannot.custom.inference import Inference
 
 
 def canvas(*squares, shape=(24, 24)):
@@ -18,7 +28,21 @@ def canvas(*squares, shape=(24, 24)):
     return image
 
 
-def brute_force_hd95(first, second):
+def score(predicted, labels, num_classes):
+    """Mean scores of cases that are samples by themselves."""
+    cases = [score_labels(*pair, num_classes) for pair in zip(predicted, labels, strict=True)]
+    return mean_scores(cases, [str(number) for number in range(len(cases))])
+
+
+def make_case(label, image=None, **details):
+    """A case of samples with labels (S, H, W[, D]); its image says the label unless another is given."""
+    image = label[:, None].float() if image is None else image
+    return LoadedCase(
+        **{"name": "a", "unit": "a", "clean_label": None, "spacing": None} | details, image=image, label=label
+    )
+
+
+def brute_force_hd95(first, second, spacing=1.0):
     """Larger of the two directed 95th percentiles of the distances between border pixels (4-neighbourhood)."""
     borders = []
     for mask in (first.numpy() > 0, second.numpy() > 0):
@@ -27,14 +51,14 @@ def brute_force_hd95(first, second):
         for axis in range(mask.ndim):
             for shift in (-1, 1):
                 surrounded &= np.roll(padded, shift, axis)[(slice(1, -1),) * mask.ndim]
-        borders.append(np.argwhere(mask & ~surrounded))
+        borders.append(np.argwhere(mask & ~surrounded) * spacing)
     distances = np.sqrt(((borders[0][:, None] - borders[1][None]) ** 2).sum(axis=2))
     return max(np.percentile(distances.min(axis=axis), 95) for axis in (0, 1))
 
 
 def test_two_shifted_squares_by_hand():
     truth, predicted = canvas((1, 4, 4, 8, 8)), canvas((1, 4, 8, 8, 8))
-    scores = score_labels(predicted[None], truth[None], 1)
+    scores = score(predicted[None], truth[None], 1)
     # 8×4 pixels in common of 64 and 64; every border pixel is at most the shift of 4 away, more than 5% are exactly so.
     assert scores.dice == (0.5,)
     assert scores.hd95 == (4.0,)
@@ -52,7 +76,7 @@ def test_scores_equal_brute_force_on_random_shapes(seed):
         ]
         masks.append(canvas(*squares))
     predicted, truth = masks
-    scores = score_labels(predicted[None], truth[None], 1)
+    scores = score(predicted[None], truth[None], 1)
     overlap = int(((predicted == 1) & (truth == 1)).sum())
     assert scores.dice[0] == pytest.approx(2 * overlap / int((predicted == 1).sum() + (truth == 1).sum()))
     assert scores.hd95[0] == pytest.approx(brute_force_hd95(predicted, truth))
@@ -62,14 +86,14 @@ def test_volumes_equal_brute_force():
     predicted, truth = torch.zeros(2, 1, 12, 12, 12, dtype=torch.uint8)
     predicted[0, 2:7, 3:8, 2:6] = 1
     truth[0, 3:9, 3:7, 4:9] = 1
-    scores = score_labels(predicted, truth, 1)
+    scores = score(predicted, truth, 1)
     assert scores.dice[0] == pytest.approx(2 * (4 * 4 * 2) / (5 * 5 * 4 + 6 * 4 * 5))
     assert scores.hd95[0] == pytest.approx(brute_force_hd95(predicted[0], truth[0]))
 
 
 def test_perfect_prediction_has_dice_one_and_no_distance():
     labels = torch.stack([canvas((1, 3, 3, 5, 6), (2, 12, 12, 4, 4)), canvas((1, 8, 8, 3, 3), (2, 15, 2, 4, 4))])
-    scores = score_labels(labels, labels, 2)
+    scores = score(labels, labels, 2)
     assert scores.dice == (1.0, 1.0)
     assert scores.hd95 == (0.0, 0.0)
 
@@ -78,7 +102,7 @@ def test_empty_masks_are_counted_and_never_read_as_perfect():
     square, empty = canvas((1, 4, 4, 8, 8)), canvas()
     predicted = torch.stack([canvas((1, 4, 8, 8, 8)), empty, square, empty])
     truth = torch.stack([square, square, empty, empty])
-    scores = score_labels(predicted, truth, 1)
+    scores = score(predicted, truth, 1)
     assert scores.dice[0] == pytest.approx((0.5 + 0 + 0 + 1) / 4)  # both empty counts 1
     assert scores.hd95 == (4.0,)  # of the only case that has a distance
     assert scores.hd95_undefined == (3,)
@@ -86,7 +110,7 @@ def test_empty_masks_are_counted_and_never_read_as_perfect():
 
 
 def test_distance_is_undefined_where_no_case_has_one():
-    scores = score_labels(canvas((1, 4, 4, 8, 8))[None], canvas()[None], 1)
+    scores = score(canvas((1, 4, 4, 8, 8))[None], canvas()[None], 1)
     assert scores.dice == (0.0,)
     assert math.isnan(scores.hd95[0])
     assert math.isnan(scores.mean_hd95)
@@ -95,7 +119,7 @@ def test_distance_is_undefined_where_no_case_has_one():
 def test_classes_are_scored_by_themselves():
     truth = canvas((1, 2, 2, 4, 4), (2, 12, 12, 6, 6))
     predicted = canvas((1, 2, 4, 4, 4), (2, 12, 12, 6, 6))
-    scores = score_labels(predicted[None], truth[None], 3)
+    scores = score(predicted[None], truth[None], 3)
     assert scores.dice == (0.5, 1.0, 1.0)  # class 3 is absent from both
     assert scores.hd95[:2] == (2.0, 0.0)
     assert math.isnan(scores.hd95[2])
@@ -105,7 +129,7 @@ def test_classes_are_scored_by_themselves():
 
 
 def test_a_confused_class_counts_as_wrong_in_both():
-    scores = score_labels(canvas((2, 4, 4, 8, 8))[None], canvas((1, 4, 4, 8, 8))[None], 2)
+    scores = score(canvas((2, 4, 4, 8, 8))[None], canvas((1, 4, 4, 8, 8))[None], 2)
     assert scores.dice == (0.0, 0.0)
     assert scores.hd95_undefined == (1, 1)
 
@@ -127,28 +151,88 @@ class Threshold(nn.Module):
         return -((images - classes) ** 2) + self.bias
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_prediction_runs_in_evaluation_mode_and_puts_the_mode_back(training):
-    labels = torch.from_numpy(np.random.default_rng(0).integers(0, 3, size=(5, 6, 7)))
-    network = Threshold(2).train(training)
-    predicted = predict_labels(network, labels[:, None].float() + 0.2, batch_size=2)
-    assert torch.equal(predicted, labels.to(torch.uint8))
-    assert predicted.dtype == torch.uint8
-    assert network.batch_sizes == [2, 2, 1]
-    assert network.training is training
-
-
-def test_mode_is_put_back_after_an_error():
-    network = nn.Conv2d(3, 2, 1).train()
-    with pytest.raises(RuntimeError, match="channels"):
-        predict_labels(network, torch.zeros(1, 1, 4, 4), batch_size=1)
-    assert network.training
-
-
 def test_evaluate_predicts_and_scores():
     truth, predicted = canvas((1, 4, 4, 8, 8)), canvas((1, 4, 8, 8, 8))
-    scores = evaluate(Threshold(1), predicted[None, None].float(), truth[None], 1, batch_size=4)
-    assert scores == SegmentationScores(dice=(0.5,), hd95=(4.0,), hd95_undefined=(0,), num_cases=1)
+    scores = evaluate(Threshold(1), [make_case(truth[None], predicted[None, None].float())], 1, Inference(4))
+    assert scores == SegmentationScores(dice=(0.5,), hd95=(4.0,), hd95_undefined=(0,), num_cases=1, hd95_units=(1,))
+
+
+def solid(*boxes, shape=(6, 12, 10)):
+    """A label volume with boxes given as (label, first corner, extents)."""
+    volume = torch.zeros(shape, dtype=torch.uint8)
+    for label, corner, extents in boxes:
+        volume[tuple(slice(start, start + extent) for start, extent in zip(corner, extents, strict=True))] = label
+    return volume
+
+
+TRUTH = solid((1, (1, 2, 2), (3, 6, 5)), (2, (2, 3, 3), (1, 2, 2)))
+FOUND = solid((1, (2, 3, 2), (4, 6, 5)), (2, (3, 5, 3), (2, 2, 2)))
+SPACING = (3.0, 1.0, 1.5)
+
+
+def test_slices_of_a_volume_are_scored_as_the_volume():
+    sliced = make_case(TRUTH, spacing=SPACING[1:], slice_spacing=SPACING[0])
+    whole = make_case(TRUTH[None], spacing=SPACING)
+    scores = score_case(sliced, FOUND, 2)
+    assert scores == score_case(whole, FOUND[None], 2)
+    for index in (0, 1):
+        found, true = (volume == index + 1 for volume in (FOUND, TRUTH))
+        assert scores.dice[index] == pytest.approx(2 * int((found & true).sum()) / int(found.sum() + true.sum()))
+        assert scores.hd95[index] == pytest.approx(brute_force_hd95(found, true, np.array(SPACING)))
+    means = [score(FOUND, TRUTH, 2).dice[index] for index in (0, 1)]
+    assert scores.dice != pytest.approx(means), "the mean over slices is another number"
+
+
+def test_without_the_distance_of_slices_there_is_no_distance_of_surfaces():
+    scores = score_case(make_case(TRUTH, spacing=SPACING[1:]), FOUND, 2)
+    assert scores.dice == score_case(make_case(TRUTH[None]), FOUND[None], 2).dice
+    assert all(map(math.isnan, scores.hd95))
+
+
+def test_a_single_slice_is_scored_in_its_plane_in_millimetres():
+    scores = score_case(make_case(TRUTH[2:3], spacing=SPACING[1:]), FOUND[2:3], 1)
+    assert scores.hd95[0] == pytest.approx(
+        brute_force_hd95(*(volume[2] == 1 for volume in (FOUND, TRUTH)), np.array(SPACING[1:]))
+    )
+
+
+def test_a_class_that_is_absent_from_a_volume_and_not_found_counts_one():
+    assert score_case(make_case(TRUTH, spacing=SPACING[1:], slice_spacing=3.0), FOUND, 3).dice[2] == 1.0
+
+
+def test_evaluation_goes_by_cases_whatever_the_batches():
+    volumes = [make_case(TRUTH[start:], FOUND[start:, None].float(), unit=str(start)) for start in (0, 2, 1)]
+    expected = mean_scores([score_case(case, case.image[:, 0].to(torch.uint8), 2) for case in volumes], "021")
+    for batch_size in (1, 4, 100):
+        assert repr(evaluate(Threshold(2), volumes, 2, Inference(batch_size))) == repr(expected)
+    assert expected.num_cases == 3
+
+
+def test_whole_volumes_of_differing_sizes_are_evaluated_by_a_sliding_window():
+    sizes = [(20, 18, 33), (9, 30, 16)]
+    generator = np.random.default_rng(3)
+    cases = []
+    for size in sizes:
+        truth, found = torch.from_numpy(generator.integers(0, 3, (2, 1, *size)).astype(np.uint8))
+        cases.append(make_case(truth, found[:, None].float(), spacing=SPACING))
+    network = Threshold(2)
+    scores = evaluate(network, cases, 2, Inference(4, (16, 16, 16)))
+    assert scores == mean_scores([score_case(case, case.image[:, 0].to(torch.uint8), 2) for case in cases], "aa")
+    assert max(network.batch_sizes) == 4
+
+
+def test_distances_are_counted_by_patient():
+    square, empty = canvas((1, 4, 4, 8, 8)), canvas()
+    cases = [score_labels(*pair, 1) for pair in [(square, square)] * 3 + [(square, empty)]]
+    scores = mean_scores(cases, ["a", "b", "a", "c"])
+    assert (scores.num_cases, scores.hd95_undefined, scores.hd95_units) == (4, (1,), (2,))
+
+
+def test_surfaces_beyond_the_limit_of_torch_have_the_same_percentile(monkeypatch):
+    expected = score_labels(FOUND, TRUTH, 2, SPACING)
+    monkeypatch.setattr(evaluation, "_QUANTILE_LIMIT", 10)
+    limited = score_labels(FOUND, TRUTH, 2, SPACING)
+    assert limited.hd95 == pytest.approx(expected.hd95)
 
 
 def test_site_scores_are_pooled_by_their_numbers_of_cases():
@@ -186,10 +270,10 @@ def test_pooling_scores_of_all_cases_is_scoring_them_together():
     squares = [(1, 4, 4, 8, 8), (1, 6, 3, 5, 9), (1, 2, 2, 4, 4), (1, 9, 9, 6, 6), (1, 3, 8, 7, 4)]
     predicted = torch.stack([canvas(square) for square in squares])
     truth = torch.stack([canvas(square) for square in squares[1:] + squares[:1]])
-    together = score_labels(predicted, truth, 1)
+    together = score(predicted, truth, 1)
     answers = {}
     for site, cases in {"site-1": slice(0, 2), "site-2": slice(2, 5)}.items():
-        scores = score_labels(predicted[cases], truth[cases], 1)
+        scores = score(predicted[cases], truth[cases], 1)
         defined = [scores.num_cases - count for count in scores.hd95_undefined]
         answers[site] = {
             "num_samples": scores.num_cases,

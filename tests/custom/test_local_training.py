@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from fedannot.custom.batches import PatchBatches, SampleBatches
+from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.local_training import TrainingStopped, build_loss, preferred_device, train_locally
 from fedannot.custom.networks import build_network
 from fedannot.custom.settings import TrainingSettings
@@ -25,6 +27,11 @@ def make_data(num=10, side=16, num_classes=1, channels=1, seed=0, spatial_dims=2
 
 def make_network(seed=0, num_classes=1):
     return build_network(features=(2, 2, 4, 4, 4, 2), num_classes=num_classes, seed=seed)
+
+
+def train(network, images, labels, settings, seed, should_stop=None):
+    batches = SampleBatches(images, labels, settings.batch_size, torch.device("cpu"))
+    return train_locally(network, batches, settings, seed, should_stop)
 
 
 def pixel_classifier(seed=0, channels=1, num_classes=1):
@@ -60,7 +67,7 @@ def test_full_batch_training_is_adam_worked_out_by_hand(epochs):
             corrected = first[index] / (1 - 0.9**step), second[index] / (1 - 0.99**step)
             values[index] = values[index] - 0.05 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
     settings = TrainingSettings(learning_rate=0.05, batch_size=8, local_epochs=epochs)
-    outcome = train_locally(network, images, labels, settings, seed=0)
+    outcome = train(network, images, labels, settings, seed=0)
     np.testing.assert_allclose(network.weight.detach().flatten(1).numpy(), values[0], atol=1e-5)
     np.testing.assert_allclose(network.bias.detach().numpy(), values[1], atol=1e-5)
     assert outcome.mean_loss == pytest.approx(np.mean(losses), rel=1e-5)
@@ -72,7 +79,7 @@ def test_training_gives_the_bits_of_a_plain_loop(loss):
     images, labels = make_data(num=7, side=32)
     trained, plain = make_network(), make_network()
     settings = TrainingSettings(loss=loss, learning_rate=0.01, batch_size=3, local_epochs=2)
-    outcome = train_locally(trained, images, labels, settings, seed=11)
+    outcome = train(trained, images, labels, settings, seed=11)
 
     optimizer = torch.optim.Adam(plain.parameters(), lr=0.01, betas=(0.9, 0.99))
     generator = torch.Generator().manual_seed(11)
@@ -98,7 +105,7 @@ def test_the_seed_decides_every_bit_and_the_global_random_state_nothing():
     for seed, global_seed in ((1, 0), (1, 99), (2, 0)):
         network = make_network()
         torch.manual_seed(global_seed)
-        outcome = train_locally(network, images, labels, settings, seed)
+        outcome = train(network, images, labels, settings, seed)
         results.append((outcome.mean_loss, network.state_dict()))
     weight = "conv_0.conv_0.conv.weight"
     assert results[0][0] == results[1][0]
@@ -122,9 +129,7 @@ class Recorder(nn.Module):
 def test_every_epoch_sees_every_sample_once_in_a_new_order():
     images = torch.arange(10.0)[:, None, None, None].expand(10, 1, 2, 2).contiguous()
     recorder = Recorder()
-    outcome = train_locally(
-        recorder, images, torch.zeros(10, 2, 2), TrainingSettings(batch_size=4, local_epochs=3), seed=0
-    )
+    outcome = train(recorder, images, torch.zeros(10, 2, 2), TrainingSettings(batch_size=4, local_epochs=3), seed=0)
     assert [len(batch) for batch in recorder.batches] == [4, 4, 2] * 3
     epochs = [list(itertools.chain(*recorder.batches[start : start + 3])) for start in (0, 3, 6)]
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
@@ -138,7 +143,7 @@ def test_mean_loss_weighs_samples_equally_whatever_the_batches():
     expected = nn.functional.cross_entropy(network(images), labels).item()
     for batch_size in (1, 2, 3, 5):
         settings = TrainingSettings(learning_rate=FROZEN, batch_size=batch_size, local_epochs=2)
-        assert train_locally(network, images, labels, settings, seed=0).mean_loss == pytest.approx(expected, rel=1e-5)
+        assert train(network, images, labels, settings, seed=0).mean_loss == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("spatial_dims", [2, 3])
@@ -181,13 +186,46 @@ def test_unknown_loss_is_refused():
         build_loss("mse")
 
 
-def test_volumes_are_trained_on():
-    images, labels = make_data(num=2, side=16, spatial_dims=3)
-    network = build_network(features=(2, 2, 2, 2, 2, 2), spatial_dims=3)
-    before = network.conv_0.conv_0.conv.weight.clone()
-    outcome = train_locally(network, images, labels, TrainingSettings(batch_size=2, local_epochs=1), seed=0)
-    assert outcome.steps == 1
-    assert not torch.equal(network.conv_0.conv_0.conv.weight, before)
+def make_volumes(sizes, seed=0):
+    generator = np.random.default_rng(seed)
+    cases = []
+    for number, size in enumerate(sizes):
+        label = torch.zeros(1, *size, dtype=torch.uint8)
+        label[:, 4:12, 4:12, 4:12] = 1
+        image = torch.from_numpy(generator.normal(size=(1, 1, *size)).astype(np.float32)) + label[:, None]
+        cases.append(LoadedCase(f"{number}.nii.gz", str(number), image, label, None, (1.0, 1.0, 1.0)))
+    return cases
+
+
+def test_patches_of_volumes_are_trained_on_with_bits_that_the_seed_decides():
+    cases = make_volumes([(20, 18, 16), (16, 24, 14), (33, 16, 16)])
+    settings = TrainingSettings(batch_size=4, local_epochs=2, patch=(16, 16, 32))
+    states, outcomes = [], []
+    for seed, global_seed in ((1, 0), (1, 99), (2, 0)):
+        network = build_network(features=(2, 2, 2, 2, 2, 2), spatial_dims=3)
+        torch.manual_seed(global_seed)
+        batches = PatchBatches(cases, settings.patch, 2, settings.batch_size, torch.device("cpu"))
+        outcomes.append(train_locally(network, batches, settings, seed))
+        states.append(network.state_dict())
+    # Three volumes with two patches each, in batches of four and two.
+    assert [outcome.steps for outcome in outcomes] == [4, 4, 4]
+    assert outcomes[0] == outcomes[1] != outcomes[2]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    weight = "conv_0.conv_0.conv.weight"
+    assert not torch.equal(states[0][weight], states[2][weight])
+
+
+def test_mean_loss_of_patches_weighs_them_equally_whatever_the_batches():
+    cases = make_volumes([(8, 8, 8)] * 5)
+    for case in cases:
+        case.label[:] = 0
+        case.image[:] = float(case.unit)
+    network = nn.Conv3d(1, 2, 1)
+    expected = [nn.functional.cross_entropy(network(case.image), case.label.long()).item() for case in cases]
+    for batch_size in (1, 2, 10):
+        settings = TrainingSettings(learning_rate=FROZEN, batch_size=batch_size, local_epochs=1)
+        batches = PatchBatches(cases, (4, 4, 4), 2, batch_size, torch.device("cpu"))
+        assert train_locally(network, batches, settings, seed=0).mean_loss == pytest.approx(np.mean(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize("batches", [0, 3])
@@ -196,14 +234,14 @@ def test_training_stops_before_the_next_batch(batches):
     images, labels = make_data(num=4, side=2)
     settings = TrainingSettings(batch_size=2, local_epochs=5)
     with pytest.raises(TrainingStopped):
-        train_locally(recorder, images, labels, settings, seed=0, should_stop=lambda: next(answers))
+        train(recorder, images, labels, settings, seed=0, should_stop=lambda: next(answers))
     assert len(recorder.batches) == batches
 
 
 def test_data_are_left_as_they_are():
     images, labels = make_data(num=3)
     copies = images.clone(), labels.clone()
-    train_locally(make_network(), images, labels, TrainingSettings(local_epochs=1), seed=0)
+    train(make_network(), images, labels, TrainingSettings(local_epochs=1), seed=0)
     assert torch.equal(images, copies[0])
     assert torch.equal(labels, copies[1])
 

@@ -12,8 +12,10 @@ from fedannot.custom.data.embedded import write_phantom_test
 from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation import evaluate
+from fedannot.custom.inference import Inference
 from fedannot.custom.server_test import ServerTest
-from fedannot.custom.settings import EmbeddedSettings, FedAvgSettings, TrainingSettings
+from fedannot.custom.settings import EmbeddedSettings, FedAvgSettings, NetworkSettings, TrainingSettings
+from fedannot.transforms.errors import DataError
 
 SETTINGS = FedAvgSettings(
     training=TrainingSettings(batch_size=2), embedded=EmbeddedSettings(sites=1, images_per_site=1, test_images=3)
@@ -61,7 +63,7 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
     data = load_site_data(config, run_folder / "other", section="testing", site="test")
     network = Threshold()
     network.load_state_dict(params)
-    expected = evaluate(network, data.images, data.labels, 1, batch_size=2)
+    expected = evaluate(network, data.cases, 1, Inference(2))
     assert scores == {
         "evaluated_on": "test",
         "dice": expected.dice[0],
@@ -130,3 +132,11 @@ def test_embedded_test_set_is_looked_for_again_when_all_sites_are_embedded(folde
     # Later rounds neither look nor read again.
     monkeypatch.setattr(server_test, "locate_test_data", lambda *_: pytest.fail("looked again"))
     assert scorer.score(params, sites_are_embedded=True) == scores
+
+
+def test_a_test_set_of_another_kind_is_refused_with_the_settings_that_fit(folders):
+    run_folder, config = folders
+    write_phantom_test(config, num_images=1, seed=2)
+    settings = SETTINGS.model_copy(update={"network": NetworkSettings(num_classes=2)})
+    with pytest.raises(DataError, match=r"Site test: .*data\.yaml describes .* --set network\.num_classes=1\."):
+        ServerTest(Threshold(), settings, run_folder, config).score(Threshold().state_dict(), sites_are_embedded=False)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import torch
 from pydantic import BaseModel, ValidationError
 from pyhocon import ConfigFactory
 
+from fedannot.custom.networks import build_network
 from fedannot.custom.settings import (
     METHOD_SETTINGS,
     EmbeddedSettings,
@@ -39,7 +41,7 @@ def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
     text = error_text({"method": "fedavg", "training": {"learning_rat": 1}})
     assert text == (
         f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
-        "Allowed keys: batch_size, learning_rate, local_epochs, loss."
+        "Allowed keys: batch_size, learning_rate, local_epochs, loss, patch, patches_per_volume."
     )
 
 
@@ -71,6 +73,10 @@ def test_every_wrong_key_gets_a_line():
         ("network.in_channels", 2, "1 or 3"),
         ("network.features", [16, 32], "at least 6"),
         ("network.features", [1] * 7, "at most 6"),
+        ("network.spatial_dims", 4, "2 or 3"),
+        ("training.patches_per_volume", 0, "greater than or equal to 1"),
+        ("training.patch", "big", "valid tuple"),
+        ("training.patch", [96, 64.5, 64], "valid integer"),
         ("network.upsample", "nearest", "'deconv' or 'nontrainable'"),
         ("embedded.stratified", 1.0, "less than 1"),
         ("balance", 1.5, "less than or equal to 1"),
@@ -140,6 +146,32 @@ def test_warm_up_must_end_before_the_run(warmup, rounds):
     assert text.startswith(FILE)
     assert f"warmup_rounds must be below rounds, but got warmup_rounds={warmup}, rounds={rounds}" in text
     assert read_job_settings({"method": "feda3i", "rounds": rounds, "warmup_rounds": rounds - 1}).rounds == rounds
+
+
+@pytest.mark.parametrize("patch", [[32, 32], [32, 32, 32, 32], [15, 32, 32], [16, 16, 16], [31, 31, 31], [0, 32, 32]])
+def test_patch_that_the_network_cannot_take_is_refused_with_what_it_can(patch):
+    text = error_text({"method": "fedavg", "network": {"spatial_dims": 3}, "training": {"patch": patch}})
+    assert text.startswith(f"{FILE}: key 'training.patch' is {patch}: Expected three extents of at least 16 voxels, ")
+    assert "one of them at least 32" in text
+    assert "need not be multiples of 16" in text
+
+
+@pytest.mark.parametrize("patch", [(16, 16, 32), (33, 17, 20), (96, 96, 64)])
+@pytest.mark.parametrize("upsample", ["deconv", "nontrainable"])
+def test_allowed_patches_can_be_trained_on_alone(patch, upsample):
+    network = {"spatial_dims": 3, "upsample": upsample, "features": [2] * 6}
+    settings = read_job_settings({"method": "fedavg", "network": network, "training": {"patch": list(patch)}})
+    assert settings.training.patch == patch
+    built = build_network(**settings.network.model_dump()).train()
+    assert built(torch.zeros(1, 1, *patch)).shape == (1, 2, *patch)
+
+
+def test_whole_volumes_need_a_patch_and_pictures_take_none():
+    text = error_text({"method": "fedavg", "network": {"spatial_dims": 3}})
+    assert text.startswith(f"{FILE}: key 'training.patch' is missing; with network.spatial_dims = 3 it gives ")
+    assert "for example training.patch = [96, 96, 64]" in text
+    text = error_text({"method": "fedavg", "training": {"patch": [96, 96, 64]}})
+    assert text.startswith(f"{FILE}: key 'training.patch' is [96, 96, 64], but network.spatial_dims is 2: ")
 
 
 @pytest.mark.parametrize("values", [{}, {"method": "fedavgg"}])

@@ -1,7 +1,7 @@
 """Site reports: what they hold may leave, and means over too few cases are held back."""
 
 import math
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from fedannot.custom import evaluation
+from fedannot.custom.data.description import ImageDescription
+from fedannot.custom.data.site_data import ExcludedCase, LoadedCase, SiteData
 from fedannot.custom.evaluation import evaluate
+from fedannot.custom.inference import Inference
 from fedannot.custom.outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE, check_outbound
-from fedannot.custom.quality import learning_difficulty
-from fedannot.custom.quality.learning_difficulty import LearningDifficulty, site_difficulty
+from fedannot.custom.quality.learning_difficulty import site_difficulty
 from fedannot.custom.settings import FedAvgSettings, NetworkSettings
 from fedannot.custom.site_reports import quality_report, training_report, validation_report
 
@@ -35,23 +37,31 @@ def settings(num_classes):
     return FedAvgSettings(network=NetworkSettings(num_classes=num_classes))
 
 
-def make_data(classes_of_case, seed=0, excluded=()):
-    """Cases with a square for each of their classes, and images that are the label with noise."""
+def make_data(classes_of_case, seed=0, excluded=(), units=None):
+    """Pictures with a square for each of their classes, and images that are the label with noise."""
     generator = np.random.default_rng(seed)
-    labels = torch.zeros(len(classes_of_case), SIDE, SIDE, dtype=torch.uint8)
-    for case, classes in enumerate(classes_of_case):
-        for label in classes:
-            top = 1 + 5 * (label - 1)
+    cases = []
+    for number, classes in enumerate(classes_of_case):
+        label = torch.zeros(1, SIDE, SIDE, dtype=torch.uint8)
+        for index in classes:
+            top = 1 + 5 * (index - 1)
             left = int(generator.integers(1, 9))
-            labels[case, top : top + 4, left : left + 5] = label
-    noise = torch.from_numpy(0.3 * generator.normal(size=(len(labels), 1, SIDE, SIDE)).astype(np.float32))
-    return SimpleNamespace(
-        site="site-1",
-        images=labels[:, None].float() + noise,
-        labels=labels,
-        num_samples=len(labels),
-        excluded=list(excluded),
-    )
+            label[:, top : top + 4, left : left + 5] = index
+        noise = torch.from_numpy(0.3 * generator.normal(size=(1, 1, SIDE, SIDE)).astype(np.float32))
+        unit = str(number) if units is None else units[number]
+        cases.append(LoadedCase(f"{number}.png", unit, label[:, None].float() + noise, label, None, None))
+    description = ImageDescription(channels=1, size=(SIDE, SIDE), classes=("a", "b"), labels={0: 0, 1: 1, 2: 2})
+    return SiteData("site-1", tuple(cases), description, tuple(ExcludedCase(name, "broken") for name in excluded))
+
+
+def as_slices(data, slices_per_volume):
+    """The same samples as slices of volumes, a volume being a patient."""
+    volumes = []
+    for start in range(0, len(data.cases), slices_per_volume):
+        parts = data.cases[start : start + slices_per_volume]
+        image, label = torch.cat([case.image for case in parts]), torch.cat([case.label for case in parts])
+        volumes.append(LoadedCase(f"{start}.nii", str(start), image, label, None, (1.0, 1.0), slice_spacing=2.0))
+    return replace(data, cases=tuple(volumes))
 
 
 @pytest.mark.parametrize("embedded", [True, False])
@@ -72,7 +82,7 @@ def test_quality_report_is_the_site_difficulty():
     data = make_data([(1, 2), (1, 2), (1, 2), (1,), ()])
     network = Threshold(2)
     report = quality_report(network, data, settings(2))
-    difficulty = site_difficulty(network, data.images, data.labels, 2)
+    difficulty = site_difficulty(network, data.cases, 2, Inference(8))
     assert report["num_samples"] == 5
     assert report["num_annotated"] == 4
     assert report["num_estimated"] == [4, 3]
@@ -116,21 +126,6 @@ def test_cases_are_annotated_by_any_class():
     check_outbound(ESTIMATE_QUALITY, report)
 
 
-def test_data_follow_the_network_to_its_device(monkeypatch):
-    devices = []
-
-    def note(network, images, labels, num_classes, *, batch_size):
-        devices.extend([images.device.type, labels.device.type])
-        return LearningDifficulty(np.ones(1), np.ones(1), np.array([3]), 1.0)
-
-    monkeypatch.setattr(learning_difficulty, "site_difficulty", note)
-    data = make_data([(1,)] * 3)
-    # "meta" is a device that every machine has.
-    quality_report(Threshold(1).to("meta"), data, settings(1))
-    assert devices == ["meta", "meta"]
-    assert data.images.device.type == data.labels.device.type == "cpu"
-
-
 def test_site_without_annotated_foreground_has_no_estimate():
     report = quality_report(Threshold(1), make_data([()] * 4), settings(1))
     assert report["num_annotated"] == 0
@@ -143,7 +138,7 @@ def test_site_without_annotated_foreground_has_no_estimate():
 def test_validation_report_is_the_evaluation():
     data = make_data([(1, 2)] * 4 + [(1,)])
     report = validation_report(Threshold(2), data, settings(2))
-    scores = evaluate(Threshold(2), data.images, data.labels, 2, batch_size=8)
+    scores = evaluate(Threshold(2), data.cases, 2, Inference(8))
     assert report["num_samples"] == 5
     assert report["dice"] == list(scores.dice)
     assert report["num_defined"] == [5 - count for count in scores.hd95_undefined]
@@ -153,7 +148,8 @@ def test_validation_report_is_the_evaluation():
 
 def test_distance_over_few_defined_cases_stays_at_the_site():
     data = make_data([(1, 2), (1, 2), (1,), (1,)])
-    data.images = data.labels[:, None].float()  # predicted without a fault, so class 2 has a distance in two cases only
+    # Predicted without a fault, so class 2 has a distance in two cases only.
+    data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
     report = validation_report(Threshold(2), data, settings(2))
     assert report["num_defined"] == [4, 2]
     assert report["hd95"][0] == 0.0
@@ -173,4 +169,50 @@ def test_site_without_validation_cases_says_so_and_predicts_nothing(monkeypatch)
     monkeypatch.setattr(evaluation, "evaluate", lambda *_: pytest.fail("evaluated without cases"))
     report = validation_report(Threshold(1), None, settings(1))
     assert report == {"num_samples": 0}
+    check_outbound(VALIDATE, report)
+
+
+# Six pictures, or slices of two volumes, which are not enough people for anything but counts to leave.
+SIX = [(1, 2)] * 6
+
+
+def test_slices_of_few_volumes_are_not_many_people():
+    data = as_slices(make_data(SIX), 3)
+    assert training_report(data, 0.5, embedded=False) == {"num_samples": 6, "num_excluded": 0, "embedded_data": False}
+    report = quality_report(Threshold(2), data, settings(2))
+    assert (report["num_samples"], report["num_annotated"], report["num_estimated"]) == (6, 2, [2, 2])
+    assert "predicted_share" not in report
+    assert all(map(math.isnan, report["inner_difficulty"] + report["outer_difficulty"]))
+    assert validation_report(Threshold(2), data, settings(2)) == {"num_samples": 2}
+
+
+def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
+    data, pictures = as_slices(make_data(SIX), 2), make_data(SIX)
+    assert training_report(data, 0.5, embedded=False)["train_loss"] == 0.5
+    report = quality_report(Threshold(2), data, settings(2))
+    same = quality_report(Threshold(2), pictures, settings(2))
+    assert report == same | {"num_annotated": 3, "num_estimated": [3, 3]}
+    check_outbound(ESTIMATE_QUALITY, report)
+    report = validation_report(Threshold(2), data, settings(2))
+    assert (report["num_samples"], report["num_defined"]) == (3, [3, 3])
+    scores = evaluate(Threshold(2), data.cases, 2, Inference(8))
+    assert (report["dice"], report["hd95"]) == (list(scores.dice), list(scores.hd95))
+    check_outbound(VALIDATE, report)
+
+
+def test_pictures_of_few_patients_are_not_many_people():
+    data = make_data(SIX, units=["a", "b", "a", "b", "a", "a"])
+    assert "train_loss" not in training_report(data, 0.5, embedded=False)
+    assert all(map(math.isnan, quality_report(Threshold(2), data, settings(2))["inner_difficulty"]))
+    assert validation_report(Threshold(2), data, settings(2)) == {"num_samples": 6}
+
+
+def test_distance_of_few_patients_stays_at_the_site():
+    """Class 2 has a distance in three pictures, of two patients."""
+    data = make_data([(1, 2)] * 3 + [(1,)] * 3, units=["a", "b", "b", "c", "d", "e"])
+    data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
+    report = validation_report(Threshold(2), data, settings(2))
+    assert report["num_defined"] == [6, 3]
+    assert report["hd95"][0] == 0.0
+    assert math.isnan(report["hd95"][1])
     check_outbound(VALIDATE, report)

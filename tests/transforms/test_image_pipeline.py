@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from fedannot.transforms.errors import DataError
-from fedannot.transforms.image_pipeline import build_image_pipeline, decode_case
+from fedannot.transforms.image_pipeline import build_image_pipeline, build_picture_pipeline, decode_case
 
 
 def write(file, array):
@@ -136,3 +136,47 @@ def test_an_image_cut_short_is_refused(tmp_path, suffix):
     pipeline = build_image_pipeline(channels=1, size=(64, 64), labels={0: 0, 255: 1})
     with pytest.raises(DataError, match=rf"image\{suffix}: cannot be read as an image"):
         decode_case(pipeline, {"image": image, "label": label})
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(20, 30), (10, 15), (33, 41)])
+def test_a_picture_without_masks_becomes_what_it_becomes_with_masks(tmp_path, channels, size):
+    image = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
+    expected = decoded(tmp_path, image, np.zeros((20, 30), np.uint8), channels=channels, size=size)["image"]
+    case = decode_case(build_picture_pipeline(channels=channels, size=size), {"image": tmp_path / "image.png"})
+    assert list(case) == ["image"]
+    assert torch.equal(case["image"], expected)
+    assert type(case["image"]) is torch.Tensor
+
+
+def test_a_constant_picture_becomes_zeros(tmp_path):
+    write(tmp_path / "image.png", np.full((6, 7, 3), 90, np.uint8))
+    case = decode_case(build_picture_pipeline(channels=3, size=(4, 4)), {"image": tmp_path / "image.png"})
+    assert case["image"].shape == (3, 4, 4)
+    assert not case["image"].any()
+
+
+def test_a_file_with_several_pictures_is_refused(tmp_path):
+    first, second = (Image.fromarray(gradient(4, 4) + value) for value in (0, 9))
+    for name in ("image.tif", "image.png"):
+        first.save(tmp_path / name, save_all=True, append_images=[second])
+        with pytest.raises(DataError, match=rf"{name}: found 2 pictures in the file; expected one"):
+            decode_case(build_picture_pipeline(channels=1, size=(4, 4)), {"image": tmp_path / name})
+
+
+@pytest.mark.parametrize("kind", ["gif", "ppm", "eps"])
+def test_other_formats_are_not_opened_whatever_their_name(tmp_path, kind):
+    # For EPS Pillow would start a program.
+    Image.fromarray(gradient(4, 4)).save(tmp_path / f"image.{kind}")
+    (tmp_path / f"image.{kind}").rename(tmp_path / "image.png")
+    with pytest.raises(DataError, match=r"image\.png: cannot be read as an image .*expected PNG, JPEG, BMP or TIFF"):
+        decode_case(build_picture_pipeline(channels=1, size=(4, 4)), {"image": tmp_path / "image.png"})
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 3e38])
+def test_intensities_that_cannot_be_computed_with_are_refused(tmp_path, value):
+    image = gradient(4, 4).astype(np.float32)
+    image[0, 0] = value
+    write(tmp_path / "image.tif", image)
+    with pytest.raises(DataError, match=r"image\.tif: found 1 intensities that are not finite or beyond ±1e\+12"):
+        decode_case(build_picture_pipeline(channels=1, size=(4, 4)), {"image": tmp_path / "image.tif"})

@@ -1,5 +1,6 @@
 import json
 
+import nibabel
 import numpy as np
 import pytest
 from PIL import Image
@@ -111,3 +112,110 @@ def test_measured_dice_by_hand():
     )
     assert noise.dice == pytest.approx(0.4)
     assert noise.area_ratio == 1.0
+
+
+# The file's axes lead to the front, the bottom and the left: slices across bottom–top lie across its second axis.
+PERMUTED = np.array([[0, 0, -0.9, 5], [1.1, 0, 0, -6], [0, -3.5, 0, 7], [0, 0, 0, 1.0]])
+VOLUMES = (
+    "pipeline: volume_slices\nclasses: [a, b]\nlabels: {0: 0, 40: 1, 500: 2, 41: 1}\nsize: [64, 64]\nslice_axis: 2\n"
+)
+
+
+def write_volumes(folder, description=VOLUMES, affine=PERMUTED):
+    """A federation of one site with a volume: two boxes, a gap of empty slices on either side of the second axis."""
+    site = folder / "site-1"
+    site.mkdir(parents=True)
+    labels = np.zeros((60, 9, 50), np.int16)
+    labels[10:50, 2:7, 8:24], labels[20:45, 3:6, 28:42] = 40, 500
+    image = np.random.default_rng(0).normal(size=labels.shape).astype("f4")
+    nibabel.save(nibabel.Nifti1Image(image, affine), site / "image.nii.gz")
+    nibabel.save(nibabel.Nifti1Image(labels, affine), site / "label.nii")
+    (site / "data.yaml").write_text(description)
+    (site / "datalist.json").write_text(json.dumps({"training": [{"image": "image.nii.gz", "label": "label.nii"}]}))
+    (folder / "federation.yaml").write_text("name: x\nsites: [site-1]\n")
+    return labels
+
+
+def test_noise_of_a_volume_lies_in_its_slices_and_keeps_affine_and_values(tmp_path):
+    labels = write_volumes(tmp_path / "source")
+    add_contour_noise(tmp_path / "source", tmp_path / "noisy", NoiseChoice("M(0,-20,6,0)", stratified=0.9), seed=1)
+    site = tmp_path / "noisy" / "site-1"
+    image = nibabel.load(site / "labels" / "label.nii.gz")
+    noisy = np.asarray(image.dataobj)
+    np.testing.assert_array_equal(image.affine, nibabel.load(site / "images" / "image.nii.gz").affine)
+    assert set(np.unique(noisy)) == {0, 40, 500}
+    assert (noisy != labels).any()
+    for value in (40, 500):
+        # Drawn smaller: inside the clean object, and in every slice that had it, to its very ends.
+        assert not (noisy == value)[labels != value].any()
+        slices = (noisy == value).any((0, 2))
+        np.testing.assert_array_equal(slices, (labels == value).any((0, 2)))
+        # All slices of the box are alike when clean; each has noise of its own.
+        drawn = [(noisy == value)[:, index].tobytes() for index in np.flatnonzero(slices)]
+        assert len(set(drawn)) > 1
+    data = load_site_data(site, tmp_path / "cache", site="site-1")
+    assert (data.num_samples, data.excluded) == (9, ())
+    assert int(data.clean_labels.ne(0).sum()) == np.count_nonzero(labels)
+    noise = read_manifest(site).noise
+    assert noise.mean < 0
+    assert noise.area_ratio == pytest.approx(np.count_nonzero(noisy) / np.count_nonzero(labels))
+    clean = nibabel.load(site / "clean_labels" / "label.nii")
+    np.testing.assert_array_equal(np.asarray(clean.dataobj), labels)
+
+
+@pytest.mark.parametrize(
+    ("description", "axis"),
+    [
+        (VOLUMES, 1),
+        (VOLUMES.replace("slice_axis: 2", "slice_axis: 0"), 2),
+        (VOLUMES.replace("slice_axis: 2", "slice_axis: 0\norientation: PSL"), 0),
+        ("pipeline: volume\nclasses: [a, b]\nlabels: {0: 0, 40: 1, 500: 2, 41: 1}\n", 1),
+    ],
+)
+def test_the_axis_of_the_slices_comes_from_the_affine(tmp_path, description, axis):
+    labels = write_volumes(tmp_path / "source", description)
+    add_contour_noise(tmp_path / "source", tmp_path / "noisy", NoiseChoice("M(0,-20,6,0)", stratified=0.9), seed=1)
+    noisy = np.asarray(nibabel.load(tmp_path / "noisy" / "site-1" / "labels" / "label.nii.gz").dataobj)
+    # Only across the slices is the extent of the smaller object that of the clean one.
+    same = [
+        bool(((noisy == 40).any(others) == (labels == 40).any(others)).all()) for others in ((1, 2), (0, 2), (0, 1))
+    ]
+    assert same == [index == axis for index in range(3)]
+
+
+def test_same_seed_same_bits_in_volumes(tmp_path):
+    write_volumes(tmp_path / "source")
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        add_contour_noise(tmp_path / "source", tmp_path / name, CHOICE, seed=seed)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    label = "site-1/labels/label.nii.gz"
+    assert contents(tmp_path / "a")[label] != contents(tmp_path / "c")[label]
+
+
+def test_sites_without_masks_are_an_error_that_says_so(tmp_path):
+    classes = "pipeline: classification\nclasses: [a, b]\nchannels: 1\nsize: [8, 8]\n"
+    write_volumes(tmp_path / "source", classes)
+    with pytest.raises(
+        DataError, match=r"^Site site-1: .*data\.yaml has the pipeline 'classification'; contour noise needs masks\.$"
+    ):
+        add_contour_noise(tmp_path / "source", tmp_path / "noisy", CHOICE)
+    assert [file.name for file in tmp_path.iterdir()] == ["source"]
+
+
+def test_items_that_are_no_case_with_a_mask_are_left_out_and_listed(source, tmp_path, caplog):
+    file = source / "site-1" / "datalist.json"
+    items = json.loads(file.read_text())["training"]
+    (tmp_path / "outside.png").write_bytes((source / "site-1" / items[0]["label"]).read_bytes())
+    items[0]["label"] = "../../outside.png"
+    items[1]["label"] = 1
+    file.write_text(json.dumps({"training": items}))
+    add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    site = tmp_path / "noisy" / "site-1"
+    first, second = read_manifest(site).excluded
+    assert first[0] == items[0]["image"]
+    assert "leads out of" in first[1]
+    assert second[0].endswith(items[1]["image"])
+    assert "found the label 1; expected a mask file" in second[1]
+    assert [len(list((site / kind).iterdir())) for kind in ("images", "labels", "clean_labels")] == [1, 1, 1]
+    assert load_site_data(site, tmp_path / "cache", site="site-1").num_samples == 1
+    assert sum("Site site-1: an item is left out: " in record.message for record in caplog.records) == 2

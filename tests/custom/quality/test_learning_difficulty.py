@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,13 +9,10 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from torch import nn
 
-from fedannot.custom.quality.learning_difficulty import (
-    AnnotationBands,
-    band_difficulty,
-    bands_of,
-    difficulty_over,
-    site_difficulty,
-)
+from fedannot.custom.data.site_data import LoadedCase
+from fedannot.custom.inference import Inference
+from fedannot.custom.quality import learning_difficulty
+from fedannot.custom.quality.learning_difficulty import AnnotationBands, band_difficulty, bands_of
 
 
 def row(difficulty):
@@ -24,18 +22,34 @@ def row(difficulty):
 class Echo(nn.Module):
     """A network whose output is its input."""
 
+    def __init__(self):
+        super().__init__()
+        self.device = nn.Parameter(torch.zeros(1))
+
     def forward(self, images):
         return images
 
 
-def brute_force(logits, labels, index):
+def make_cases(images, labels, spacing=None):
+    """Samples ``(N, ...)`` as cases by themselves."""
+    return [
+        LoadedCase(str(number), str(number), image[None], label[None], None, spacing)
+        for number, (image, label) in enumerate(zip(images, labels, strict=True))
+    ]
+
+
+def site_difficulty(network, images, labels, num_classes, batch_size=8):
+    return learning_difficulty.site_difficulty(network, make_cases(images, labels), num_classes, Inference(batch_size))
+
+
+def brute_force(logits, labels, index, spacing=1.0):
     """Eq. 3 and 4 for one sample and class, with distances between all pairs of pixels."""
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=0)
     mask = labels == index + 1
     if mask.all() or not mask.any():
         return None
     inside, outside = np.argwhere(mask), np.argwhere(~mask)
-    distances = cdist(inside, outside)
+    distances = cdist(inside * spacing, outside * spacing)
     depth, away = distances.min(axis=1), distances.min(axis=0)
     width = min(depth.max(), away.max())
     chosen = probabilities[index + 1]
@@ -140,12 +154,66 @@ def test_batch_size_does_not_matter():
         assert result.predicted_share == expected.predicted_share
 
 
-def test_batches_may_differ_in_shape():
-    parts = [random_labels((2, 10, 10), 1, seed=6), random_labels((1, 14, 9), 1, seed=7)]
-    logits = [torch.randn((len(p), 2, *p.shape[1:]), generator=torch.Generator().manual_seed(1)) for p in parts]
-    together = difficulty_over(Echo(), ((x, bands_of(y, 1)) for x, y in zip(logits, parts, strict=True)))
-    singles = [row(site_difficulty(Echo(), x, y, 1)) for x, y in zip(logits, parts, strict=True)]
-    np.testing.assert_allclose(row(together), (2 * singles[0] + singles[1]) / 3)
+def test_whole_volumes_equal_equations_3_and_4_by_brute_force_in_millimetres():
+    """Volumes of differing sizes, one smaller than the window, with voxels that are no cubes."""
+    spacing = (1.0, 0.75, 2.5)
+    labels = [random_labels((1, *size), 2, seed)[0] for seed, size in enumerate([(9, 7, 8), (6, 12, 5), (5, 5, 4)])]
+    generator = torch.Generator().manual_seed(2)
+    logits = [2 * torch.randn((3, *label.shape), generator=generator, dtype=torch.float64) for label in labels]
+    cases = make_cases(logits, labels, spacing)
+    difficulty = learning_difficulty.site_difficulty(Echo(), cases, 2, Inference(2, window=(6, 6, 6)))
+    for index in (0, 1):
+        pairs = [brute_force(x.numpy(), y.numpy(), index, spacing) for x, y in zip(logits, labels, strict=True)]
+        usable = [pair for pair in pairs if pair is not None]
+        assert difficulty.num_samples[index] == len(usable) > 0
+        expected = np.mean(usable, axis=0)
+        np.testing.assert_allclose((difficulty.inner[index], difficulty.outer[index]), expected, rtol=1e-6)
+
+
+def test_bands_are_measured_in_the_spacing_of_each_sample():
+    labels, logits = random_labels((2, 9, 8), 1, seed=3), torch.randn((2, 2, 9, 8), dtype=torch.float64)
+    spacings = [(1.0, 3.0), None]
+    samples = list(zip(logits, labels, spacings, strict=True))
+    cases = [make_cases(x[None], y[None], spacing)[0] for x, y, spacing in samples]
+    difficulty = learning_difficulty.site_difficulty(Echo(), cases, 1, Inference(2))
+    expected = [brute_force(x.numpy(), y.numpy(), 0, spacing or (1, 1)) for x, y, spacing in samples]
+    np.testing.assert_allclose(row(difficulty), np.mean(expected, axis=0))
+
+
+def test_samples_are_counted_and_patients_too():
+    square, both = torch.zeros((8, 8), dtype=torch.int64), torch.zeros((8, 8), dtype=torch.int64)
+    square[2:5, 2:5] = both[2:5, 2:5] = 1
+    both[6, 6] = 2
+    slices = torch.stack([square, square, both, torch.zeros_like(square)])
+    logits = torch.zeros((4, 3, 8, 8))
+    volume = LoadedCase("a", "patient a", logits, slices, None, None)
+    others = [replace(volume, name=name, unit=unit) for name, unit in (("b", "patient a"), ("c", "patient c"))]
+    empty = LoadedCase("d", "patient d", logits[3:], slices[3:], None, None)
+    difficulty = learning_difficulty.site_difficulty(Echo(), [volume, *others, empty], 2, Inference(5))
+    assert difficulty.num_samples.tolist() == [9, 3]
+    assert difficulty.num_units.tolist() == [2, 2]
+    assert difficulty.annotated_units == 2
+
+
+def test_samples_without_annotation_are_not_run_through_the_network(monkeypatch):
+    labels = random_labels((6, 10, 10), 1, seed=5)
+    labels[2:4] = 0
+    logits = torch.randn((6, 2, 10, 10), generator=torch.Generator().manual_seed(0))
+    expected = site_difficulty(Echo(), logits, labels, 1, batch_size=6)
+    seen = []
+    monkeypatch.setattr(Echo, "forward", lambda self, images: seen.append(len(images)) or images)
+    result = site_difficulty(Echo(), logits, labels, 1, batch_size=2)
+    assert seen == [2, 2]
+    np.testing.assert_array_equal(row(result), row(expected))
+
+
+def test_bands_of_one_batch_at_a_time_are_in_memory(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(
+        learning_difficulty, "bands_of", lambda labels, *rest: sizes.append(len(labels)) or bands_of(labels, *rest)
+    )
+    site_difficulty(Echo(), torch.zeros((7, 2, 8, 8)), random_labels((7, 8, 8), 1, seed=0), 1, batch_size=3)
+    assert sizes == [3, 3, 1]
 
 
 def test_larger_annotations_raise_the_inner_and_lower_the_outer_difficulty():
@@ -164,7 +232,7 @@ def test_larger_annotations_raise_the_inner_and_lower_the_outer_difficulty():
 def test_spacing_decides_the_width_of_the_bands():
     labels = torch.zeros((1, 9, 9), dtype=torch.int64)
     labels[0, 3:6, 3:6] = 1
-    in_pixels, in_millimetres = bands_of(labels, 1), bands_of(labels, 1, spacing=(1.0, 10.0))
+    in_pixels, in_millimetres = bands_of(labels, 1), bands_of(labels, 1, [(1.0, 10.0)])
     assert in_pixels.outer[0, 0, 4, 7]
     assert not in_millimetres.outer[0, 0, 4, 7]
 
@@ -200,10 +268,9 @@ def test_network_is_evaluated_and_comes_back_as_it_was():
     [
         (torch.zeros((2, 2, 8, 8)), torch.full((2, 8, 8), 2), "labels from 0 to 1, but found 2 to 2"),
         (torch.zeros((2, 2, 8, 8)), torch.full((2, 8, 8), -1), "found -1 to -1"),
-        (torch.zeros((2, 3, 8, 8)), torch.zeros((2, 8, 8), dtype=torch.int64), "number of output channels"),
-        (torch.full((2, 2, 8, 8), torch.nan), torch.zeros((2, 8, 8), dtype=torch.int64), "training has diverged"),
-        (torch.zeros((2, 2, 8, 8)), torch.zeros((3, 8, 8), dtype=torch.int64), "2 images and 3 labels"),
-        (torch.zeros((0, 2, 8, 8)), torch.zeros((0, 8, 8), dtype=torch.int64), "at least one batch"),
+        (torch.zeros((2, 3, 8, 8)), torch.eye(8, dtype=torch.int64).repeat(2, 1, 1), "number of output channels"),
+        (torch.full((2, 2, 8, 8), torch.nan), torch.eye(8, dtype=torch.int64).repeat(2, 1, 1), "training has diverged"),
+        (torch.zeros((0, 2, 8, 8)), torch.zeros((0, 8, 8), dtype=torch.int64), "at least one case"),
     ],
 )
 def test_errors_say_what_was_found(logits, labels, message):
@@ -220,4 +287,3 @@ def test_bands_are_kept_by_sample_and_class():
         mask = labels == index + 1
         assert not (bands.inner[:, index] & ~mask).any()
         assert not (bands.outer[:, index] & mask).any()
-    assert torch.equal(bands.batch(1, 3).inner, bands.inner[1:])

@@ -1,0 +1,1 @@
+"""The check of a federation's data before anybody trains: what is wrong, in which file, and how to mend it."""

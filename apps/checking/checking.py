@@ -1,0 +1,101 @@
+"""The check of a folder: read every site, run every check, collect what was found."""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ...custom.data.description import DESCRIPTION_FILE
+from ...custom.data.federation import FEDERATION_FILE, TEST_FOLDER, FederationDescription
+from ...custom.data.yaml_file import read_values, validated
+from ...transforms.errors import DataError
+from .annotation_checks import check_absent_classes, check_cut_annotations, check_empty_annotations
+from .duplicate_checks import check_duplicates, check_shared_groups
+from .facts import SiteFacts
+from .federation_checks import check_same_task, check_shared_cases
+from .file_checks import check_files, check_trainable
+from .finding import Finding, Severity, site_finding
+from .geometry_checks import check_enlargement, check_orientation, check_resampling, check_spacing
+from .intensity_checks import check_constant_images, check_outliers, check_voxel_types, check_window
+from .reading import read_site
+from .report import CheckReport, SiteReport, sorted_findings
+
+SiteCheck = Callable[[SiteFacts], Iterator[Finding]]
+
+# A new check of a site is a function and a line here.
+SITE_CHECKS: tuple[SiteCheck, ...] = (
+    check_trainable,
+    check_files,
+    check_cut_annotations,
+    check_constant_images,
+    check_window,
+    check_duplicates,
+    check_shared_groups,
+    check_enlargement,
+    check_resampling,
+    check_voxel_types,
+    check_outliers,
+    check_absent_classes,
+    check_empty_annotations,
+    check_spacing,
+    check_orientation,
+)
+
+
+def check_folder(folder: Path) -> CheckReport:
+    """Check a federation's folder or one site's.
+
+    Args:
+        folder: with ``federation.yaml``, or with ``data.yaml``.
+
+    Raises:
+        DataError: if it is neither, or ``federation.yaml`` cannot be used.
+    """
+    if (folder / FEDERATION_FILE).is_file():
+        values = read_values(folder / FEDERATION_FILE, FederationDescription)
+        federation = validated(values, FederationDescription, str(folder / FEDERATION_FILE))
+        names = list(federation.sites)
+        if (folder / TEST_FOLDER / DESCRIPTION_FILE).is_file():
+            names.append(TEST_FOLDER)
+        reports = [check_site(folder / name, name, is_test=name == TEST_FOLDER) for name in names]
+        return CheckReport(federation.name, _compared(reports, federation))
+    if not (folder / DESCRIPTION_FILE).is_file():
+        raise DataError(
+            f"{folder}: found neither {FEDERATION_FILE} nor {DESCRIPTION_FILE}; expected a federation's folder or a "
+            "site's."
+        )
+    name = folder.resolve().name
+    return CheckReport(name, (check_site(folder, name),))
+
+
+def check_site(folder: Path, site: str, *, is_test: bool = False) -> SiteReport:
+    """Check the cases of one site by themselves."""
+    role = "test" if is_test else "site"
+    try:
+        facts = read_site(folder, site, is_test=is_test)
+    except DataError as error:
+        mend = "Correct this file; nothing else of the site was read."
+        finding = site_finding(Severity.ERROR, "site-unusable", str(error), mend, blocks_training=True)
+        return SiteReport(site, role, None, (finding,))
+    findings = [finding for check in SITE_CHECKS for finding in check(facts)]
+    return SiteReport(site, role, facts, sorted_findings(findings))
+
+
+def _compared(reports: list[SiteReport], federation: FederationDescription) -> tuple[SiteReport, ...]:
+    """The reports with what was found between the sites."""
+    sites = [report.facts for report in reports if report.facts is not None]
+    if not sites:
+        return tuple(reports)
+    found: dict[str, list[Finding]] = defaultdict(list)
+    # Everything lies on one disk: nobody needs the salt after this run.
+    for site, finding in (
+        *check_same_task(sites, federation.task),
+        *check_shared_cases(sites, secrets.token_bytes(32)),
+    ):
+        found[site].append(finding)
+    return tuple(
+        SiteReport(
+            report.site, report.role, report.facts, sorted_findings([*report.findings, *found.get(report.site, [])])
+        )
+        for report in reports
+    )

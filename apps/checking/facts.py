@@ -1,0 +1,155 @@
+"""What a check keeps of a site's cases: a few numbers of each, no pixels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...custom.data.datalist import TRAINING, Case, RefusedItem
+from ...custom.data.description import AnyDescription, ClassificationDescription
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file of a case that cannot be used as it is.
+
+    Attributes:
+        kind: short name of the kind of problem.
+        file: relative to the site's folder.
+        found: what was found, and what was expected.
+        mend: what to do about it.
+        excludes: the case is left out of training; else only its clean label is.
+    """
+
+    kind: str
+    file: str
+    found: str
+    mend: str
+    excludes: bool
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """What is kept of an image.
+
+    Attributes:
+        shape: ``(C, H, W)``, or ``(I, J, K)`` of a volume, as it lies in the file.
+        spacing: size of a voxel along the file's axes in millimetres, None of a picture.
+        orientation: directions in which the file's axes grow, such as ``LPS``, None of a picture.
+        voxel_type: the type of the values on disk, such as ``uint8``; of a picture Pillow's mode.
+        minimum: smallest intensity.
+        maximum: largest intensity.
+        mean: of the intensities.
+        deviation: standard deviation of the intensities.
+        percentiles: 1st, 50th and 99th percentile of the intensities.
+        digest: SHA-256 of shape and intensities as decoded.
+    """
+
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...] | None
+    orientation: str | None
+    voxel_type: str
+    minimum: float
+    maximum: float
+    mean: float
+    deviation: float
+    percentiles: tuple[float, float, float]
+    digest: str
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all intensities are the same."""
+        return self.minimum == self.maximum
+
+
+@dataclass(frozen=True)
+class AnnotationFacts:
+    """What is kept of a case's annotation.
+
+    Attributes:
+        areas: foreground class → pixels or voxels, present classes only; for classification the case's class → 1.
+        digest: SHA-256 of shape and classes; for classification the class.
+        share_kept: share of the foreground that is left after the pipeline's crop, 1 where nothing is cropped.
+    """
+
+    areas: Mapping[int, int]
+    digest: str
+    share_kept: float = 1.0
+
+
+@dataclass(frozen=True)
+class CaseFacts:
+    """What is kept of a case.
+
+    Attributes:
+        section: the list of the datalist that it stands in.
+        case: where its files lie.
+        name: the image, relative to the site's folder.
+        label: the mask, likewise; None for classification.
+        image: None if the image cannot be used.
+        annotation: None if the annotation cannot be used.
+        problems: what is wrong with its files.
+    """
+
+    section: str
+    case: Case
+    name: str
+    label: str | None
+    image: ImageFacts | None
+    annotation: AnnotationFacts | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether training takes the case, in agreement with `load_site_data`."""
+        return not any(problem.excludes for problem in self.problems)
+
+    @property
+    def group(self) -> tuple[str | None, str] | None:
+        """Source and volume or patient, None where the datalist does not give the latter."""
+        return None if self.case.group is None else (self.case.source, self.case.group)
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """What is kept of a site; stays where the data are.
+
+    Attributes:
+        site: its name.
+        folder: the folder with ``data.yaml``.
+        is_test: whether it is the federation's common test set.
+        description: the site's description.
+        cases: the cases of all lists.
+        refused: the items of each list that cannot be cases.
+    """
+
+    site: str
+    folder: Path
+    is_test: bool
+    description: AnyDescription
+    cases: tuple[CaseFacts, ...]
+    refused: Mapping[str, list[RefusedItem]]
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether the cases have a class instead of a mask."""
+        return isinstance(self.description, ClassificationDescription)
+
+    @property
+    def class_names(self) -> dict[int, str]:
+        """Class → name; for segmentation of the foreground classes."""
+        return dict(enumerate(self.description.classes, start=0 if self.is_classification else 1))
+
+    @property
+    def images(self) -> list[tuple[CaseFacts, ImageFacts]]:
+        """The cases whose image can be used."""
+        return [(case, case.image) for case in self.cases if case.image is not None]
+
+    def section(self, name: str) -> list[CaseFacts]:
+        """The cases of a list."""
+        return [case for case in self.cases if case.section == name]
+
+    def annotations(self, section: str = TRAINING) -> list[tuple[CaseFacts, AnnotationFacts]]:
+        """The usable cases of a list."""
+        return [
+            (case, case.annotation) for case in self.section(section) if case.is_usable and case.annotation is not None
+        ]

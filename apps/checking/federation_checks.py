@@ -1,0 +1,120 @@
+"""What is wrong between the sites of a federation: they do not fit together, or they have the same cases."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from ...custom.data.datalist import SECTIONS, TESTING
+from .facts import SiteFacts
+from .finding import Finding, Severity, plural, site_finding
+from .fingerprints import group_fingerprints, image_fingerprints
+
+# What a site tells the others of its cases: (what, list) → fingerprints, each with the site's own file names.
+_Fingerprints = dict[tuple[str, str], dict[str, list[str]]]
+
+
+def check_same_task(sites: Sequence[SiteFacts], task: str) -> Iterator[tuple[str, Finding]]:
+    """Find sites that cannot train one model with the others: another task, classes, channels or number of axes.
+
+    Args:
+        sites: the sites and the test set.
+        task: what ``federation.yaml`` names.
+
+    Yields:
+        Name of the site and what is wrong with it.
+    """
+    properties = {site.site: _properties(site) for site in sites}
+    for name, usual in _usual(list(properties.values()), task).items():
+        for site, values in properties.items():
+            if values[name] != usual:
+                others = "federation.yaml says" if name == "task" else "other sites have"
+                yield (
+                    site,
+                    site_finding(
+                        Severity.ERROR,
+                        "unlike-other-sites",
+                        f"found {name} {values[name]}; {others} {usual}.",
+                        "Describe all sites alike in their data.yaml; they train one model.",
+                        files=["data.yaml"],
+                        blocks_training=True,
+                    ),
+                )
+
+
+def check_shared_cases(sites: Sequence[SiteFacts], salt: bytes) -> Iterator[tuple[str, Finding]]:
+    """Find images and groups that two sites have, or a site and the common test set, by salted fingerprints only.
+
+    Each site is told which of its own files are concerned, never what the other site calls them.
+
+    Yields:
+        Name of the site and what was found.
+    """
+    fingerprints = {site.site: _fingerprints(site, salt) for site in sites}
+    for site in sites:
+        if site.is_test:
+            continue
+        for other in sites:
+            if other is not site:
+                for finding in _shared(fingerprints[site.site], fingerprints[other.site], other):
+                    yield site.site, finding
+
+
+def _shared(own: _Fingerprints, others: _Fingerprints, other: SiteFacts) -> Iterator[Finding]:
+    for what in ("image", "group"):
+        names: list[str] = []
+        places: dict[str, int] = {}
+        for here, there in product(SECTIONS, SECTIONS):
+            # What a site tests on may be in the common test set, too.
+            if other.is_test and here == TESTING:
+                continue
+            common = own[what, here].keys() & others[what, there].keys()
+            if common:
+                places[f"{here} here, {there} there"] = len(common)
+                names += [name for value, of_value in own[what, here].items() if value in common for name in of_value]
+        if names:
+            yield _shared_finding(what, list(dict.fromkeys(names)), places, other)
+
+
+def _shared_finding(what: str, names: Sequence[str], places: Mapping[str, int], other: SiteFacts) -> Finding:
+    where = "; ".join(f"{plural(count, what)} ({place})" for place, count in places.items())
+    same = "exactly the same pixels" if what == "image" else "the same source and group"
+    kind = "test-leakage" if other.is_test else f"shared-{what}s"
+    mend = (
+        "Take them out of the test set or of the site, else the scores are too good."
+        if other.is_test
+        else "Agree with the other site who keeps them; shared cases count twice."
+    )
+    if what == "group":
+        mend += " If the names are the same by chance, give the cases of each site their 'source'."
+    return Finding(
+        Severity.WARNING,
+        kind if what == "image" or not other.is_test else "test-group-leakage",
+        tuple(names),
+        f"found {same} at {other.site}: {where}.",
+        mend,
+    )
+
+
+def _fingerprints(site: SiteFacts, salt: bytes) -> _Fingerprints:
+    found: _Fingerprints = {}
+    for section in SECTIONS:
+        cases = site.section(section)
+        found["image", section] = image_fingerprints(cases, salt)
+        found["group", section] = group_fingerprints(cases, salt, need_source=False)
+    return found
+
+
+def _properties(site: SiteFacts) -> dict[str, str]:
+    description = site.description
+    return {
+        "task": "classification" if site.is_classification else "segmentation",
+        "classes": ", ".join(description.classes),
+        "channels": str(description.in_channels),
+        "spatial axes": str(description.spatial_dims),
+    }
+
+
+def _usual(properties: Sequence[dict[str, str]], task: str) -> dict[str, str]:
+    """The task of the federation, and of the other properties the value that most sites have, the first of equals."""
+    usual = {name: Counter(values[name] for values in properties).most_common(1)[0][0] for name in properties[0]}
+    return usual | {"task": task}

@@ -1,0 +1,56 @@
+"""Files that cannot be used, and sites that cannot train because of it."""
+
+from collections.abc import Iterator
+
+from ...custom.data.datalist import TESTING, TRAINING, VALIDATION
+from .facts import SiteFacts
+from .finding import Finding, Severity, plural, site_finding
+
+
+def check_files(site: SiteFacts) -> Iterator[Finding]:
+    """Find items and files that cannot be used; such cases are left out of training."""
+    for section, items in site.refused.items():
+        for item in items:
+            yield Finding(
+                Severity.ERROR,
+                "refused-item",
+                (item.name,),
+                f"list {section!r}: {item.reason}",
+                "Correct the item in the datalist; files must lie in the datalist's folder.",
+            )
+    for case in site.cases:
+        for problem in case.problems:
+            yield Finding(
+                Severity.ERROR if problem.excludes else Severity.WARNING,
+                problem.kind if problem.excludes else f"clean-{problem.kind}",
+                (problem.file,),
+                problem.found,
+                problem.mend
+                if problem.excludes
+                else f"{problem.mend} Until then the clean labels of this list are not used at all.",
+            )
+
+
+def check_trainable(site: SiteFacts) -> Iterator[Finding]:
+    """Find lists that a run needs and that have no usable case, or nothing annotated to learn from."""
+    needed = TESTING if site.is_test else TRAINING
+    for section in (TRAINING, VALIDATION, TESTING):
+        listed = len(site.section(section)) + len(site.refused.get(section, []))
+        usable = sum(case.is_usable for case in site.section(section))
+        if not usable and (listed or section == needed):
+            found = f"found {plural(usable, 'usable case')} of {listed} in the list {section!r}; expected at least one."
+            mend = "Mend the errors below." if listed else f"Add cases to the list {section!r} of the datalist."
+            yield site_finding(Severity.ERROR, "no-usable-case", found, mend, blocks_training=section == needed)
+    annotated = site.annotations(needed)
+    if site.is_classification or not annotated:
+        return
+    if not any(facts.areas and facts.share_kept for _, facts in annotated):
+        yield site_finding(
+            Severity.WARNING if site.is_test else Severity.ERROR,
+            "nothing-annotated",
+            f"found no foreground in any of {plural(len(annotated), 'usable case')} of the list {needed!r}, as it is "
+            "loaded; a segmentation cannot be learnt from that.",
+            "Check that the masks were exported with their objects, that 'labels' in data.yaml names their values, and "
+            "for volumes that 'size' and 'crop' do not cut them off.",
+            blocks_training=not site.is_test,
+        )

@@ -1,0 +1,47 @@
+"""The files that a check writes: contact sheets, the report as JSON, fingerprints."""
+
+import json
+from pathlib import Path
+
+from .contact_sheet import draw_contact_sheet
+from .fingerprints import salt_key, write_fingerprints
+from .report import CheckReport, report_as_json
+
+FINGERPRINT_FILE = "fingerprints.json"
+
+
+def write_outputs(
+    report: CheckReport, out: Path, *, pictures: bool, json_file: Path | None, salt: str | None
+) -> list[tuple[str, Path]]:
+    """Write what was asked for, in place of what an earlier check wrote.
+
+    Args:
+        report: of the check.
+        out: folder of the contact sheets and the fingerprints; made if need be.
+        pictures: whether to draw contact sheets.
+        json_file: where the report goes as JSON.
+        salt: of the fingerprints; None writes none.
+
+    Returns:
+        What was written, and where.
+
+    Raises:
+        DataError: if the salt is too short to be a secret.
+    """
+    written = []
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(report_as_json(report), indent=1) + "\n", encoding="utf-8")
+        written.append(("All findings", json_file))
+    if salt is not None:
+        salt_key(salt)
+        out.mkdir(parents=True, exist_ok=True)
+        sites = [site.facts for site in report.sites if site.facts is not None]
+        write_fingerprints(out / FINGERPRINT_FILE, sites, salt)
+        written.append(("Fingerprints, which name no file", out / FINGERPRINT_FILE))
+    if pictures:
+        out.mkdir(parents=True, exist_ok=True)
+        sheets = [draw_contact_sheet(site, out / f"{site.site}.png") for site in report.sites]
+        if any(sheets):
+            written.append(("Contact sheets, which show patients' images", out))
+    return written

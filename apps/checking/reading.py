@@ -1,0 +1,240 @@
+"""Reading a site's cases through the readers of training: what cannot be used here is what training leaves out."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...custom.data.datalist import Case, read_datalist
+from ...custom.data.description import (
+    AnyDescription,
+    ClassificationDescription,
+    ImageDescription,
+    SliceDescription,
+    VolumeDescription,
+    read_site_description,
+)
+from ...transforms.errors import DataError
+from ...transforms.image_files import check_same_size, map_mask, read_image, read_mask
+from ...transforms.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
+from .crop import share_kept
+from .facts import AnnotationFacts, CaseFacts, ImageFacts, Problem, SiteFacts
+
+Result = TypeVar("Result")
+
+_MAX_THREADS = 4
+# Percentiles of more values than this are those of a regular sample.
+_MAX_SAMPLE = 2**14
+
+MISSING, IMAGE, MASK, GEOMETRY, VALUES, CLASS = (
+    "missing-file",
+    "unreadable-image",
+    "unreadable-mask",
+    "geometry",
+    "label-values",
+    "class-index",
+)
+# What to do where the reader's own text gives no advice.
+_MENDING = {
+    MISSING: "Put the file there, or take the case out of the datalist.",
+    IMAGE: "Copy or export the image again, or take the case out of the datalist.",
+    MASK: "Export the mask again, or take the case out of the datalist.",
+    GEOMETRY: "Export the mask again from its image; check that it belongs to this image.",
+    VALUES: "Correct 'labels' in data.yaml, or the mask.",
+    CLASS: "Correct the label in the datalist, or 'classes' in data.yaml.",
+}
+
+
+def read_site(folder: Path, site: str, *, is_test: bool = False) -> SiteFacts:
+    """Read all cases of a site once, a few at a time; no file that is wrong stops it.
+
+    Raises:
+        DataError: if the description or the datalist cannot be used.
+    """
+    description = read_site_description(folder)
+    datalist = read_datalist(folder / description.datalist)
+    reader = CaseReader(folder, description)
+    listed = [(section, case) for section, cases in datalist.cases.items() for case in cases]
+    with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+        cases = tuple(pool.map(lambda entry: reader(*entry), listed))
+    return SiteFacts(site, folder, is_test, description, cases, datalist.refused)
+
+
+class CaseReader:
+    """Reads cases and keeps what a check needs of them.
+
+    Args:
+        folder: the site's folder, to which names are relative.
+        description: the site's description.
+    """
+
+    def __init__(self, folder: Path, description: AnyDescription) -> None:
+        self._folder = folder
+        self._description = description
+
+    def __call__(self, section: str, case: Case) -> CaseFacts:
+        """Read a case; what is wrong with it becomes its problems."""
+        problems: list[Problem] = []
+        if isinstance(self._description, ClassificationDescription):
+            image, annotation = self._classified(case, problems)
+        elif isinstance(self._description, ImageDescription):
+            image, annotation = self._picture(case, self._description, problems)
+        else:
+            image, annotation = self._volume(case, self._description, problems)
+        label = self._name(case.label) if isinstance(case.label, Path) else None
+        return CaseFacts(section, case, self._name(case.image), label, image, annotation, tuple(problems))
+
+    def _classified(self, case: Case, problems: list[Problem]) -> tuple[ImageFacts | None, AnnotationFacts | None]:
+        assert isinstance(self._description, ClassificationDescription)
+        pixels = self._pixels(case.image, self._description.channels, problems)
+        allowed = range(len(self._description.classes))
+        for value, is_clean in ((case.label, False), (case.clean_label, True)):
+            if value is not None and (not isinstance(value, int) or value not in allowed):
+                which = "clean class" if is_clean else "class"
+                found = f"found the {which} {str(value)!r}; expected a whole number from 0 to {allowed[-1]}."
+                problems.append(Problem(CLASS, self._name(case.image), found, _MENDING[CLASS], not is_clean))
+        annotation = None
+        if isinstance(case.label, int) and case.label in allowed:
+            annotation = AnnotationFacts({case.label: 1}, str(case.label))
+        return None if pixels is None else _picture_facts(pixels, case.image), annotation
+
+    def _picture(
+        self, case: Case, description: ImageDescription, problems: list[Problem]
+    ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
+        pixels = self._pixels(case.image, description.channels, problems)
+
+        def read(file: Path, attempt: "_Attempt") -> NDArray[np.uint8] | None:
+            values = attempt(MASK, lambda: read_mask(file))
+            if values is None:
+                return None
+            if pixels is not None:
+                attempt(GEOMETRY, lambda: check_same_size(file, values.shape, pixels.shape[1:]))
+            return attempt(VALUES, lambda: map_mask(values, description.labels, file))
+
+        classes = self._masks(case, read, problems)
+        image = None if pixels is None else _picture_facts(pixels, case.image)
+        return image, None if classes is None else _annotation_facts(classes)
+
+    def _volume(
+        self, case: Case, description: SliceDescription | VolumeDescription, problems: list[Problem]
+    ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
+        volume = _Attempt(case.image, self._name(case.image), problems)(IMAGE, lambda: read_volume(case.image))
+
+        def read(file: Path, attempt: "_Attempt") -> NDArray[np.uint8] | None:
+            mask = attempt(MASK, lambda: read_label_volume(file))
+            if mask is None:
+                return None
+            if volume is not None:
+                attempt(GEOMETRY, lambda: check_same_geometry(file, mask, volume))
+            return attempt(VALUES, lambda: map_mask(mask.voxels, description.labels, file))
+
+        classes = self._masks(case, read, problems)
+        annotation = None
+        if classes is not None:
+            fits = volume is not None and volume.voxels.shape == classes.shape
+            kept = share_kept(classes, volume, description) if fits and volume is not None else 1.0
+            annotation = _annotation_facts(classes, kept)
+        return None if volume is None else _volume_facts(volume, case.image), annotation
+
+    def _pixels(self, file: Path, channels: int, problems: list[Problem]) -> NDArray[np.float32] | None:
+        return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_image(file, channels))
+
+    def _masks(
+        self,
+        case: Case,
+        read: Callable[[Path, "_Attempt"], NDArray[np.uint8] | None],
+        problems: list[Problem],
+    ) -> NDArray[np.uint8] | None:
+        """Read the label and, only to see whether it can be used, the clean label; return the label's classes."""
+        classes = None
+        for value, is_clean in ((case.label, False), (case.clean_label, True)):
+            if isinstance(value, Path):
+                result = read(value, _Attempt(value, self._name(value), problems, excludes=not is_clean))
+                classes = classes if is_clean else result
+            elif value is not None:
+                key = "clean_label" if is_clean else "label"
+                found = f"found {key!r} = {value} in the datalist; expected the path of a mask."
+                mend = "Name the mask in the datalist; for whole images with a class set pipeline: classification."
+                problems.append(Problem(MASK, self._name(case.image), found, mend, not is_clean))
+        return classes
+
+    def _name(self, file: Path) -> str:
+        return Path(os.path.relpath(file, self._folder)).as_posix()
+
+
+class _Attempt:
+    """Does what may go wrong with a file; an error becomes a problem."""
+
+    def __init__(self, file: Path, name: str, problems: list[Problem], *, excludes: bool = True) -> None:
+        self._file = file
+        self._name = name
+        self._problems = problems
+        self._excludes = excludes
+
+    def __call__(self, kind: str, action: Callable[[], Result]) -> Result | None:
+        try:
+            return action()
+        except (DataError, OSError) as error:
+            text = str(error).removeprefix(f"{self._file}: ")
+        kind = MISSING if "found no such file" in text else kind
+        # The readers say what was found and expected first, what to do after it.
+        found, _, advice = text.partition(". ")
+        self._problems.append(
+            Problem(kind, self._name, found.rstrip(".") + ".", advice or _MENDING[kind], self._excludes)
+        )
+        return None
+
+
+def _picture_facts(pixels: NDArray[np.float32], file: Path) -> ImageFacts:
+    from PIL import Image
+
+    with Image.open(file) as picture:
+        mode = picture.mode
+    return _image_facts(pixels, None, None, mode)
+
+
+def _volume_facts(volume: Volume, file: Path) -> ImageFacts:
+    import nibabel
+    from nibabel.nifti1 import Nifti1Image
+
+    header = nibabel.load(file)
+    assert isinstance(header, Nifti1Image)
+    orientation = "".join(str(code) for code in nibabel.aff2axcodes(volume.affine))
+    return _image_facts(volume.voxels, volume.spacing, orientation, str(header.get_data_dtype().newbyteorder("=")))
+
+
+def _image_facts(
+    intensities: NDArray[np.float32], spacing: tuple[float, ...] | None, orientation: str | None, voxel_type: str
+) -> ImageFacts:
+    sample = intensities.reshape(-1)[:: 1 + intensities.size // _MAX_SAMPLE]
+    low, middle, high = (float(value) for value in np.percentile(sample, (1, 50, 99)))
+    return ImageFacts(
+        shape=intensities.shape,
+        spacing=spacing,
+        orientation=orientation,
+        voxel_type=voxel_type,
+        minimum=float(intensities.min()),
+        maximum=float(intensities.max()),
+        mean=float(intensities.mean(dtype=np.float64)),
+        deviation=float(intensities.std(dtype=np.float64)),
+        percentiles=(low, middle, high),
+        digest=_digest(intensities.astype("<f4", copy=False)),
+    )
+
+
+def _annotation_facts(classes: NDArray[np.uint8], kept: float = 1.0) -> AnnotationFacts:
+    counts = np.bincount(classes.reshape(-1), minlength=1)
+    areas = {label: int(count) for label, count in enumerate(counts) if label and count}
+    return AnnotationFacts(areas, _digest(classes), kept)
+
+
+def _digest(array: NDArray[Any]) -> str:
+    """SHA-256 of an array's shape and values in C order."""
+    content = hashlib.sha256(repr(array.shape).encode())
+    content.update(np.ascontiguousarray(array).data)
+    return content.hexdigest()

@@ -1,0 +1,243 @@
+"""Which case goes to which site, which to the test set: groups stay together, sources where it is asked for."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from ...custom.data.datalist import TESTING, TRAINING, VALIDATION
+from ...custom.data.embedded import phantom_site_names
+from ...custom.seeding import derive_seed
+from ...transforms.errors import DataError
+from .site_names import site_names
+from .source import SourceCase
+
+_FORMS = "8, by-source, 2-per-source or 50-by-source"
+_TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class SiteChoice:
+    """How a data set is split into sites.
+
+    Attributes:
+        count: number of sites; in all, or of every source.
+        by_source: a site has cases of one source only.
+        per_source: the number is that of every source.
+    """
+
+    count: int | None
+    by_source: bool = False
+    per_source: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> "SiteChoice":
+        """Read ``8`` (sites of equal size), ``by-source`` (one of every source), ``2-per-source`` or ``50-by-source``.
+
+        Raises:
+            DataError: if the text has another form or a number is below 1.
+        """
+        found = re.fullmatch(r"(\d+)|by-source|(\d+)-per-source|(\d+)-by-source", text.strip())
+        if found is None or any(number == 0 for number in map(int, filter(None, found.groups()))):
+            raise DataError(f"--sites: found {text!r}, expected {_FORMS}.")
+        plain, per_source, by_source = (None if number is None else int(number) for number in found.groups())
+        if plain is not None:
+            return cls(plain)
+        return cls(per_source or by_source, by_source=True, per_source=per_source is not None)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Positions of cases.
+
+    Attributes:
+        sites: site → section → positions.
+        test: positions of the common test set.
+    """
+
+    sites: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    test: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Cases that stay together, those of one volume or patient, and the part of the data set that they belong to."""
+
+    positions: tuple[int, ...]
+    section: str
+
+    @property
+    def size(self) -> int:
+        return len(self.positions)
+
+
+def make_plan(
+    cases: Sequence[SourceCase], choice: SiteChoice, *, test_share: float | None, validation_share: float, seed: int
+) -> Plan:
+    """Deal cases out at random; cases of a group never part.
+
+    Without a test share, cases that their publishers put into a test part are the test set. With one, or where there is
+    no such part, the test set takes its share of the cases at random, of every source where sites have one source each.
+    Cases that their publishers put into a validation part are never trained on or tested with; a site that has some
+    draws no others. A group that its publishers have parted goes into their test part, else into their validation part.
+
+    The sites of a source get equal numbers of cases, ±1 where every case is its own group.
+
+    Args:
+        cases: the usable cases.
+        choice: how many sites, and of what.
+        test_share: share of the cases for the common test set, as near as whole groups come to it; None takes the
+            publishers', else a fifth.
+        validation_share: share of each site's cases that becomes its validation list, likewise.
+        seed: seed of the split.
+
+    Raises:
+        DataError: if a share is out of range, a source is not known where it decides, or there are too few cases.
+    """
+    for name, value in (("test", test_share), ("validation", validation_share)):
+        if value is not None and not 0 <= value < 1:
+            raise DataError(f"Import: found {name}={value}, expected a share from 0 to below 1.")
+    published = test_share is None and any(case.section == TESTING for case in cases)
+    share = 0.0 if published else (_TEST_SHARE if test_share is None else test_share)
+    groups = _groups(cases, [VALIDATION, TESTING] if published else [VALIDATION])
+    test = [group for group in groups if group.section == TESTING]
+    pools = _pools(cases, choice, [group for group in groups if group.section != TESTING])
+    for source, pool in pools.items():
+        shuffled = _shuffled(pool, derive_seed(seed, "import", *([source] if source else [])))
+        drawn = _take(_of_section(shuffled, TRAINING), round(share * _size(pool)))
+        test += drawn
+        pools[source] = _without(shuffled, drawn)
+    counts = _site_counts(choice, pools, f"found {len(cases)} usable cases, {_size(test)} of them for the test set")
+    names = site_names(counts) if choice.by_source else {"": phantom_site_names(counts[""])}
+    sites = {
+        name: _with_validation(own, validation_share, derive_seed(seed, "import", "validation", name))
+        for source, pool in pools.items()
+        for name, own in zip(names[source], _deal(pool, counts[source]), strict=True)
+    }
+    return Plan(sites, _positions(test))
+
+
+def _groups(cases: Sequence[SourceCase], kept: Sequence[str]) -> list[_Group]:
+    """The groups of the cases, each in the last of the kept sections that one of its cases is in, else for training."""
+    members: dict[tuple[str | None, str | int], list[int]] = {}
+    for index, case in enumerate(cases):
+        # A case without a group is its own; patients of two sources can have one number.
+        members.setdefault((case.source, case.group or index), []).append(index)
+    groups = []
+    for positions in members.values():
+        sections = {cases[index].section for index in positions}
+        found = [section for section in kept if section in sections]
+        groups.append(_Group(tuple(positions), found[-1] if found else TRAINING))
+    return groups
+
+
+def _pools(cases: Sequence[SourceCase], choice: SiteChoice, groups: Sequence[_Group]) -> dict[str, list[_Group]]:
+    """Groups by source, or all under an empty name where sources do not matter."""
+    if not choice.by_source:
+        return {"": list(groups)}
+    unknown = [cases[index].image.name for index in _positions(groups) if not cases[index].source]
+    if unknown:
+        raise DataError(
+            f"--sites: found {len(unknown)} cases without a source, {unknown[0]} for one; expected the key 'source' in "
+            "every item of the datalist, or a number of sites."
+        )
+    pools: dict[str, list[_Group]] = {}
+    for group in groups:
+        pools.setdefault(str(cases[group.positions[0]].source), []).append(group)
+    return dict(sorted(pools.items()))
+
+
+def _site_counts(choice: SiteChoice, pools: Mapping[str, Sequence[_Group]], found: str) -> dict[str, int]:
+    """Number of sites of every source; each of them needs a group to train on."""
+    most = {source: len(_of_section(pool, TRAINING)) for source, pool in pools.items()}
+    if not any(most.values()):
+        raise DataError(f"Import: {found}; expected some to train on.")
+    if not choice.by_source or choice.count is None or choice.per_source:
+        counts = dict.fromkeys(pools, choice.count or 1)
+    elif choice.count < len(pools):
+        raise DataError(f"--sites: found {choice.count} sites for {len(pools)} sources; expected at least one each.")
+    elif choice.count > sum(most.values()):
+        raise _too_few(found, choice.count, "", [group for pool in pools.values() for group in pool])
+    else:
+        counts = _proportional(choice.count, {source: _size(pool) for source, pool in pools.items()}, most)
+    for source, count in counts.items():
+        if most[source] < count:
+            raise _too_few(found, count, f" of {source}" if source else "", pools[source])
+    return counts
+
+
+def _too_few(found: str, count: int, where: str, groups: Sequence[_Group]) -> DataError:
+    left = _of_section(groups, TRAINING)
+    kind = "cases" if len(left) == _size(left) else "groups (volumes or patients)"
+    return DataError(
+        f"Import: {found}; expected at least one for each of {count} sites{where}, where {len(left)} {kind} are left "
+        "to train on."
+    )
+
+
+def _proportional(total: int, sizes: Mapping[str, int], most: Mapping[str, int]) -> dict[str, int]:
+    """Number of sites of every source such that the largest sites are as small as can be."""
+    counts = dict.fromkeys(sizes, 1)
+    for _ in range(total - len(sizes)):
+        # The next site goes to the source whose sites are the largest.
+        able = [source for source in sizes if counts[source] < most[source]]
+        if able:
+            counts[max(able, key=lambda source: sizes[source] / counts[source])] += 1
+    return counts
+
+
+def _deal(shuffled: Sequence[_Group], count: int) -> list[list[_Group]]:
+    """Split into sites of nearly equal size; those to train on come first, for every site needs some."""
+    sites: list[list[_Group]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for group in sorted(shuffled, key=lambda group: (group.section != TRAINING, -group.size)):
+        smallest = sizes.index(min(sizes))
+        sites[smallest].append(group)
+        sizes[smallest] += group.size
+    return sites
+
+
+def _with_validation(own: Sequence[_Group], share: float, seed: int) -> dict[str, list[int]]:
+    """A site's sections; it keeps at least one group to train on."""
+    training, validation = _of_section(own, TRAINING), _of_section(own, VALIDATION)
+    if not validation:
+        validation = _take(_shuffled(training, seed)[:-1], round(share * _size(training)))
+        training = _without(training, validation)
+    sections = {TRAINING: _positions(training), VALIDATION: _positions(validation)}
+    return {section: positions for section, positions in sections.items() if positions}
+
+
+def _take(groups: Sequence[_Group], count: int) -> list[_Group]:
+    """The first groups that bring the number of cases nearer to the count; at least one where there is a count."""
+    taken: list[_Group] = []
+    missing = count
+    for group in groups:
+        if abs(missing - group.size) < missing:
+            taken.append(group)
+            missing -= group.size
+    if not taken and count and groups:
+        return [min(groups, key=lambda group: group.size)]
+    return taken
+
+
+def _shuffled(groups: Sequence[_Group], seed: int) -> list[_Group]:
+    return [groups[place] for place in np.random.default_rng(seed).permutation(len(groups))]
+
+
+def _of_section(groups: Iterable[_Group], section: str) -> list[_Group]:
+    return [group for group in groups if group.section == section]
+
+
+def _without(groups: Iterable[_Group], taken: Iterable[_Group]) -> list[_Group]:
+    left_out = set(taken)
+    return [group for group in groups if group not in left_out]
+
+
+def _positions(groups: Iterable[_Group]) -> list[int]:
+    return list(chain.from_iterable(group.positions for group in groups))
+
+
+def _size(groups: Iterable[_Group]) -> int:
+    return sum(group.size for group in groups)

@@ -1,0 +1,246 @@
+"""A data set where it lies becomes a federation: checked, converted where need be, split into sites, copied."""
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...custom.data.datalist import TESTING, Case, write_datalist
+from ...custom.data.description import SiteDescription, check_site_description, write_site_description
+from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
+from ...custom.data.folders import new_folder
+from ...custom.data.manifest import Manifest, write_manifest
+from ...custom.data.masks import plain_name
+from ...custom.data.yaml_file import validated
+from ...transforms.errors import DataError
+from .checked import CheckedCase, checked_case
+from .label_values import label_map, with_known_values
+from .plan import Plan, SiteChoice, make_plan
+from .source import SourceCase, SourceDataset
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What did not come along.
+
+    Attributes:
+        skipped: files left out on finding the data set, one text each.
+        excluded: why a case could not be used, one text each.
+        labels: value in the mask files → class, as given or as found; empty for classification.
+    """
+
+    skipped: tuple[str, ...]
+    excluded: tuple[str, ...]
+    labels: dict[int, int]
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the federation's descriptions say, beside what the data set says of itself.
+
+    Attributes:
+        pipeline: for volumes ``volume_slices`` or ``volume``; None takes what fits the data set, whole volumes.
+        keys: further keys of ``data.yaml``, such as ``size``, ``channels`` or ``spacing``.
+        labels: value in a mask → class, beside 0 → 0; None takes the data set's, or what two-valued masks say.
+        classes: names of the classes; None takes the data set's.
+    """
+
+    pipeline: str | None = None
+    keys: Mapping[str, Any] | None = None
+    labels: Mapping[int, int] | None = None
+    classes: Sequence[str] | None = None
+
+
+def write_imported_federation(
+    datasets: Sequence[SourceDataset],
+    out: Path,
+    choice: SiteChoice,
+    options: ImportOptions = ImportOptions(),
+    *,
+    test_share: float | None = None,
+    validation_share: float = 0.0,
+    seed: int = 0,
+) -> ImportReport:
+    """Write data sets of one kind as a new federation.
+
+    Files are copied as they are, but volumes that are no NIfTI become NIfTI, and masks of several files one PNG.
+    Sizes and label values are only described in each site's ``data.yaml``. A case of the test set gets its clean label
+    where it is known.
+
+    Args:
+        datasets: what was found.
+        out: the federation's folder, absent or empty; it appears when everything is written.
+        choice: how the cases are split into sites.
+        options: how the sites' data are described.
+        test_share: see :func:`~fedannot.apps.importing.plan.make_plan`.
+        validation_share: likewise.
+        seed: seed of the split.
+
+    Raises:
+        DataError: if the data sets differ in kind, there are too few usable cases, the label values do not explain
+            themselves, or an argument is out of range.
+    """
+    dataset = _together(datasets)
+    # Wrong options are told before many files are read.
+    _description(dataset, options, {0: 0} | dict(options.labels or dataset.labels or {1: 1}))
+    with new_folder(out) as folder:
+        staging = folder / ".converted"
+        checked, excluded = _check(dataset, staging)
+        mapping = label_map(dataset, checked, options.labels)
+        description = _description(dataset, options, mapping)
+        if mapping:
+            checked = with_known_values(checked, mapping, excluded)
+        try:
+            plan = make_plan(
+                [case.source for case in checked],
+                choice,
+                test_share=test_share,
+                validation_share=validation_share,
+                seed=seed,
+            )
+        except DataError as error:
+            raise DataError(f"{error}{f' First case left out: {excluded[0]}' if excluded else ''}") from error
+        _write(folder, description, checked, plan, seed)
+        made = f"import of {dataset.name}, split at random, seed {seed}"
+        values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
+        write_federation(folder, validated(values, FederationDescription, "Import"))
+        shutil.rmtree(staging, ignore_errors=True)
+    return ImportReport(dataset.skipped, tuple(excluded), mapping)
+
+
+def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
+    """Several data sets of one kind as one."""
+    first, *others = datasets
+    for other in others:
+        kinds = [(part.task, part.volumes, part.classes, part.labels, part.channels) for part in (first, other)]
+        if kinds[0] != kinds[1]:
+            raise DataError(
+                f"Import: found {first.name} and {other.name}, which differ in task, kind, classes, label values or "
+                "channels; expected data sets that can be trained on together."
+            )
+    return replace(
+        first,
+        name=", ".join(part.name for part in datasets),
+        cases=tuple(
+            case if len(datasets) == 1 else replace(case, source=case.source or part.name)
+            for part in datasets
+            for case in part.cases
+        ),
+        skipped=tuple(text for part in datasets for text in part.skipped),
+    )
+
+
+def _check(dataset: SourceDataset, staging: Path) -> tuple[list[CheckedCase], list[str]]:
+    """The cases that can be read and fit each other; and why the others cannot."""
+    names = _names(dataset.cases)
+    checked: list[CheckedCase] = []
+    excluded: list[str] = []
+    for case, name in zip(dataset.cases, names, strict=True):
+        try:
+            checked.append(checked_case(replace(case, name=name), dataset, staging))
+        except DataError as error:
+            excluded.append(str(error))
+    if not checked:
+        first = f" First reason: {excluded[0]}" if excluded else ""
+        raise DataError(f"Import of {dataset.name}: found no usable case among {len(dataset.cases)}.{first}")
+    return checked, excluded
+
+
+def _names(cases: Sequence[SourceCase]) -> list[str]:
+    """A name of its own for every case: that of its image, with its folder's where several have one."""
+    names = [case.name or _stem(case.image) for case in cases]
+    # Upper and lower case are the same on some disks.
+    count = Counter(name.casefold() for name in names)
+    taken: set[str] = set()
+    unique = []
+    for case, name in zip(cases, names, strict=True):
+        longer = name if count[name.casefold()] == 1 else f"{case.image.parent.name}_{name}"
+        own, attempt = longer, 1
+        while own.casefold() in taken:
+            attempt += 1
+            own = f"{longer}_{attempt}"
+        taken.add(own.casefold())
+        unique.append(own)
+    return unique
+
+
+def _stem(file: Path) -> str:
+    return file.name if file.is_dir() else plain_name(file)
+
+
+def _description(dataset: SourceDataset, options: ImportOptions, labels: Mapping[int, int]) -> SiteDescription:
+    values: dict[str, Any] = {"classes": tuple(options.classes or dataset.classes)}
+    if dataset.task == "classification":
+        values |= {"pipeline": "classification", "channels": dataset.channels, "size": (256, 256)}
+    elif dataset.volumes:
+        values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
+    else:
+        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels, "size": (256, 256)}
+    if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):
+        raise DataError(
+            f"--classes: found {len(values['classes'])} names; expected one for each of the {len(dataset.classes)} "
+            f"classes, {', '.join(dataset.classes)}."
+        )
+    if options.pipeline is not None and values["pipeline"] != options.pipeline:
+        raise DataError(
+            f"--pipeline: found {options.pipeline!r}, but {dataset.name} holds "
+            f"{'classes' if dataset.task == 'classification' else 'pictures'}; expected {values['pipeline']!r}."
+        )
+    values |= options.keys or {}
+    if values["pipeline"] == "volume_slices" and "size" not in values:
+        raise DataError(
+            "--size: found none; slices need ROWS,COLUMNS, to which those of all volumes are cropped or padded."
+        )
+    extents = 3 if values["pipeline"] == "volume" else 2
+    if len(values.get("size", range(extents))) != extents:
+        raise DataError(
+            f"--size: found {','.join(map(str, values['size']))}; expected "
+            f"{'three extents' if extents == 3 else 'ROWS,COLUMNS'} for the pipeline {values['pipeline']!r}."
+        )
+    return check_site_description(values, source="Import")
+
+
+def _write(folder: Path, description: SiteDescription, cases: Sequence[CheckedCase], plan: Plan, seed: int) -> None:
+    for site, sections in plan.sites.items():
+        copied = {
+            section: [_copied(cases[index], folder / site) for index in positions]
+            for section, positions in sections.items()
+        }
+        _describe(folder / site, description, copied, seed)
+    if plan.test:
+        clean = [_copied(_clean(cases[index]), folder / TEST_FOLDER) for index in plan.test]
+        _describe(folder / TEST_FOLDER, description, {TESTING: clean}, seed)
+
+
+def _clean(case: CheckedCase) -> CheckedCase:
+    """The case with its clean label as the label, where it is known."""
+    return case if case.clean_label is None else replace(case, label=case.clean_label, clean_label=None)
+
+
+def _describe(folder: Path, description: SiteDescription, sections: Mapping[str, Sequence[Case]], seed: int) -> None:
+    write_datalist(folder / description.datalist, sections)
+    write_site_description(folder, description)
+    write_manifest(folder, Manifest(made="import", seed=seed))
+
+
+def _copied(case: CheckedCase, folder: Path) -> Case:
+    def copy(file: Path | int, kind: str) -> Path | int:
+        if isinstance(file, int):
+            return file
+        return _copy(file, folder / kind, case.name)
+
+    return Case(
+        image=_copy(case.image, folder / "images", case.name),
+        label=copy(case.label, "labels"),
+        clean_label=None if case.clean_label is None else copy(case.clean_label, "clean_labels"),
+        group=case.source.group,
+        source=case.source.source,
+    )
+
+
+def _copy(file: Path, folder: Path, name: str) -> Path:
+    suffix = ".nii.gz" if file.name.lower().endswith(".nii.gz") else file.suffix
+    folder.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copyfile(file, folder / f"{name}{suffix}"))

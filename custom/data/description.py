@@ -1,0 +1,215 @@
+"""What describes a site's data, `data.yaml`: the pipeline that reads them and what their annotations mean."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ...transforms.errors import DataError
+from .yaml_file import YamlContent, read_values, validated, write_values
+
+DESCRIPTION_FILE = "data.yaml"
+DATALIST_FILE = "datalist.json"
+
+Positive = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class SiteDescription(YamlContent):
+    """The content of ``data.yaml``: which pipeline reads a site's images, and what its annotations mean.
+
+    Every pipeline has keys of its own; this is what they share.
+
+    Args:
+        pipeline: ``image2d``, ``volume_slices``, ``volume`` or ``classification``.
+        classes: names of the classes; for segmentation of the foreground classes 1, 2, ….
+        datalist: the MONAI datalist, relative to ``data.yaml``; its paths are relative to itself.
+    """
+
+    pipeline: str
+    classes: Annotated[tuple[str, ...], Field(min_length=1)]
+    datalist: str = DATALIST_FILE
+
+    @model_validator(mode="after")
+    def _classes_differ(self) -> Self:
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError(f"key 'classes' is {list(self.classes)}, expected names that differ")
+        return self
+
+    @property
+    def spatial_dims(self) -> Literal[2, 3]:
+        """Number of spatial axes of a sample."""
+        return 2
+
+    @property
+    def in_channels(self) -> int:
+        """Number of channels of a sample."""
+        return 1
+
+
+class SegmentationDescription(SiteDescription):
+    """What the pipelines with masks share.
+
+    Args:
+        labels: value in a mask file → class, 0 for background.
+    """
+
+    labels: dict[int, Annotated[int, Field(ge=0, le=255)]]
+
+    @model_validator(mode="after")
+    def _labels_fit_classes(self) -> Self:
+        wanted, found = set(range(len(self.classes) + 1)), set(self.labels.values())
+        if found != wanted:
+            raise ValueError(
+                f"key 'labels' leads to the classes {sorted(found)}, expected 0 (background) and one for each of "
+                f"'classes' {list(self.classes)}: {sorted(wanted)}"
+            )
+        return self
+
+
+class ImageDescription(SegmentationDescription):
+    """``image2d``: pictures with masks of the same size.
+
+    Args:
+        channels: 1 for grey, 3 for RGB; images are converted.
+        size: rows and columns that every image is resized to.
+    """
+
+    pipeline: Literal["image2d"] = "image2d"
+    channels: Literal[1, 3]
+    size: tuple[Positive, Positive]
+
+    @property
+    def in_channels(self) -> int:
+        """Number of channels of a sample."""
+        return self.channels
+
+
+class _VolumeDescription(SegmentationDescription):
+    """What the pipelines of NIfTI volumes share.
+
+    Args:
+        orientation: directions in which the axes grow after loading: a letter of R/L, A/P and S/I for each.
+        spacing: size of a voxel in millimetres that volumes are resampled to, in the order of the axes after
+            orientation; None keeps each volume's own.
+        crop: where ``size`` is taken from: the centre of the volume, or the centre of the box around everything
+            brighter than 0.
+        intensity: ``zscore`` of the volume, or ``window``: intensities from its lower to its upper end become 0 to 1.
+        window: lower and upper end of the window, in Hounsfield units for CT.
+    """
+
+    orientation: Annotated[str, Field(pattern="^[RLAPSI]{3}$")] = "RAS"
+    spacing: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    crop: Literal["centre", "foreground"] = "centre"
+    intensity: Literal["zscore", "window"] = "zscore"
+    window: tuple[Finite, Finite] | None = None
+
+    @model_validator(mode="after")
+    def _directions_differ(self) -> Self:
+        if any(len(set(pair) & set(self.orientation)) != 1 for pair in ("RL", "AP", "SI")):
+            raise ValueError(f"key 'orientation' is {self.orientation!r}, expected one letter of R/L, A/P and S/I each")
+        return self
+
+    @model_validator(mode="after")
+    def _window_where_needed(self) -> Self:
+        if (self.intensity == "window") != (self.window is not None):
+            raise ValueError("key 'window' goes with intensity: window, for example window: [-1000, 400]")
+        if self.window is not None and self.window[0] >= self.window[1]:
+            raise ValueError(f"key 'window' is {list(self.window)}, expected the lower end first")
+        return self
+
+
+class SliceDescription(_VolumeDescription):
+    """``volume_slices``: NIfTI volumes, cut into slices that are trained on one by one.
+
+    Args:
+        slice_axis: axis of the oriented volume across which it is cut.
+        size: rows and columns that slices are cropped or padded to.
+    """
+
+    pipeline: Literal["volume_slices"] = "volume_slices"
+    slice_axis: Annotated[int, Field(ge=0, le=2)] = 2
+    size: tuple[Positive, Positive]
+
+
+class VolumeDescription(_VolumeDescription):
+    """``volume``: whole NIfTI volumes.
+
+    Args:
+        size: extents that volumes are cropped or padded to; None keeps each volume's own.
+    """
+
+    pipeline: Literal["volume"] = "volume"
+    size: tuple[Positive, Positive, Positive] | None = None
+
+    @property
+    def spatial_dims(self) -> Literal[2, 3]:
+        """Number of spatial axes of a sample."""
+        return 3
+
+
+class ClassificationDescription(SiteDescription):
+    """``classification``: pictures with one class each, whose index is the case's ``label``.
+
+    Args:
+        channels: 1 for grey, 3 for RGB; images are converted.
+        size: rows and columns that every image is resized to.
+    """
+
+    pipeline: Literal["classification"] = "classification"
+    channels: Literal[1, 3]
+    size: tuple[Positive, Positive]
+    classes: Annotated[tuple[str, ...], Field(min_length=2)]
+
+    @property
+    def in_channels(self) -> int:
+        """Number of channels of a sample."""
+        return self.channels
+
+
+AnyDescription = ImageDescription | SliceDescription | VolumeDescription | ClassificationDescription
+PIPELINES: dict[str, type[AnyDescription]] = {
+    "image2d": ImageDescription,
+    "volume_slices": SliceDescription,
+    "volume": VolumeDescription,
+    "classification": ClassificationDescription,
+}
+
+
+def read_site_description(folder: Path) -> AnyDescription:
+    """Read a site's ``data.yaml``; without a key ``pipeline`` it describes 2D images.
+
+    Raises:
+        DataError: if the file is missing or has a wrong key or value.
+    """
+    file = folder / DESCRIPTION_FILE
+    values = read_values(file, ImageDescription)
+    return check_site_description(values, source=str(file))
+
+
+def check_site_description(values: Mapping[str, Any], *, source: str) -> AnyDescription:
+    """Make a site's description from the values of ``data.yaml``.
+
+    Args:
+        values: keys and values.
+        source: the file, or other place, to name in an error.
+
+    Raises:
+        DataError: if the pipeline is unknown, a key is wrong or missing, or a value not allowed.
+    """
+    pipeline = values.get("pipeline", "image2d")
+    kind = PIPELINES.get(pipeline) if isinstance(pipeline, str) else None
+    if kind is None:
+        raise DataError(f"{source}: key 'pipeline' is {pipeline!r}; allowed: {', '.join(PIPELINES)}.")
+    return validated(values, kind, source)
+
+
+def write_site_description(folder: Path, description: SiteDescription) -> None:
+    """Write a site's ``data.yaml``."""
+    values = description.model_dump(mode="json", exclude_none=True)
+    # JSON has text keys only; the label values are numbers.
+    if isinstance(description, SegmentationDescription):
+        values["labels"] = dict(description.labels)
+    write_values(folder / DESCRIPTION_FILE, values)

@@ -1,0 +1,118 @@
+"""From the files of a case to tensors, by the pipeline that a site's description names."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .datalist import Case
+from .description import (
+    ClassificationDescription,
+    ImageDescription,
+    SiteDescription,
+    SliceDescription,
+    VolumeDescription,
+)
+from .tensor_store import PreparedCase
+
+# Counts up when a change of a pipeline makes prepared tensors wrong.
+PREPARATION_VERSION = 2
+
+IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
+KINDS = {IMAGE: torch.float32, LABEL: torch.uint8, CLEAN_LABEL: torch.uint8}
+
+Preparation = Callable[[Case], PreparedCase]
+
+
+def build_preparation(description: SiteDescription) -> Preparation:
+    """Build what turns a case into its samples.
+
+    The result has the tensors ``image`` ``(S, C, H, W[, D])`` float32, ``label`` and, where the case has one,
+    ``clean_label`` ``(S, H, W[, D])`` uint8 (``(S,)`` for classification). S is the number of slices, else 1.
+
+    Raises:
+        TypeError: if there is no pipeline for the description.
+    """
+    match description:
+        case ImageDescription():
+            return _image_preparation(description)
+        case SliceDescription() | VolumeDescription():
+            return _volume_preparation(description)
+        case ClassificationDescription():
+            return _classification_preparation(description)
+    raise TypeError(f"Expected the description of a pipeline, but got {type(description).__name__}.")
+
+
+def _image_preparation(description: ImageDescription) -> Preparation:
+    from ...transforms.image_pipeline import build_image_pipeline, decode_case
+
+    pipeline = build_image_pipeline(channels=description.channels, size=description.size, labels=description.labels)
+
+    def prepare(case: Case) -> PreparedCase:
+        decoded = decode_case(pipeline, _mask_files(case))
+        return PreparedCase({kind: decoded[kind][None] for kind in KINDS if kind in decoded})
+
+    return prepare
+
+
+def _volume_preparation(description: SliceDescription | VolumeDescription) -> Preparation:
+    pipeline = build_volume_pipeline(description)
+
+    def prepare(case: Case) -> PreparedCase:
+        samples = pipeline(_mask_files(case))
+        tensors = {IMAGE: samples.image, LABEL: samples.label, CLEAN_LABEL: samples.clean_label}
+        known = {kind: tensor for kind, tensor in tensors.items() if tensor is not None}
+        return PreparedCase(known, samples.spacing, samples.slice_spacing)
+
+    return prepare
+
+
+def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> Any:
+    """Build the pipeline of volumes; see :class:`fedannot.transforms.volume_pipeline.VolumePipeline`."""
+    from ...transforms.volume_pipeline import VolumePipeline
+
+    return VolumePipeline(
+        labels=description.labels,
+        orientation=description.orientation,
+        spacing=description.spacing,
+        crop=description.crop,
+        window=description.window,
+        size=description.size,
+        slice_axis=description.slice_axis if isinstance(description, SliceDescription) else None,
+    )
+
+
+def _classification_preparation(description: ClassificationDescription) -> Preparation:
+    from ...transforms.errors import DataError
+    from ...transforms.image_pipeline import build_picture_pipeline, decode_case
+
+    pipeline = build_picture_pipeline(channels=description.channels, size=description.size)
+
+    def class_index(case: Case, value: Path | int) -> torch.Tensor:
+        if not isinstance(value, int) or not 0 <= value < len(description.classes):
+            last = len(description.classes) - 1
+            raise DataError(
+                f"{case.image}: found the class {str(value)!r}; expected a whole number from 0 to {last}, the position "
+                "in 'classes' of data.yaml."
+            )
+        return torch.tensor([value], dtype=torch.uint8)
+
+    def prepare(case: Case) -> PreparedCase:
+        tensors = {LABEL: class_index(case, case.label)}
+        if case.clean_label is not None:
+            tensors[CLEAN_LABEL] = class_index(case, case.clean_label)
+        return PreparedCase({IMAGE: decode_case(pipeline, {IMAGE: case.image})[IMAGE][None]} | tensors)
+
+    return prepare
+
+
+def _mask_files(case: Case) -> dict[str, Path]:
+    """The files of a case with masks, by kind."""
+    from ...transforms.errors import DataError
+
+    files = {IMAGE: case.image, LABEL: case.label, CLEAN_LABEL: case.clean_label}
+    for kind, file in files.items():
+        if isinstance(file, int):
+            raise DataError(f"{case.image}: found {kind!r} = {file}; expected the path of a mask.")
+    return {kind: file for kind, file in files.items() if isinstance(file, Path)}

@@ -1,0 +1,61 @@
+"""YAML files whose content is a pydantic model; errors name the file, the key, what was found and what is allowed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...transforms.errors import DataError, describe_validation_error
+
+
+class YamlContent(BaseModel):
+    """The content of a YAML file; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Content = TypeVar("Content", bound=YamlContent)
+
+
+def read_values(file: Path, kind: type[YamlContent]) -> dict[str, Any]:
+    """Read a YAML file's keys and values, not yet checked.
+
+    Args:
+        file: the file.
+        kind: the model whose keys an error names.
+
+    Raises:
+        DataError: if the file is missing or holds anything but keys with values.
+    """
+    expected = f"the keys {', '.join(kind.model_fields)}"
+    if not file.is_file():
+        raise DataError(f"{file}: found no such file; expected one with {expected}.")
+    try:
+        values: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}); expected a file with {expected}.") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise DataError(f"{file}: is not YAML ({' '.join(str(error).split())}).") from error
+    if not isinstance(values, dict):
+        found = "nothing" if values is None else repr(values)
+        raise DataError(f"{file}: found {found}; expected {expected}.")
+    return values
+
+
+def validated(values: Mapping[str, Any], kind: type[Content], source: str) -> Content:
+    """Check values against a model.
+
+    Raises:
+        DataError: with a line for every wrong key.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=source, model=kind)) from error
+
+
+def write_values(file: Path, values: Mapping[str, Any]) -> None:
+    """Write keys and values in their order."""
+    file.write_text(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True), encoding="utf-8")

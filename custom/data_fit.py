@@ -1,0 +1,69 @@
+"""Do a site's data fit the job's network? Asked before anything is decoded."""
+
+from pathlib import Path
+
+from ..transforms.errors import DataError
+from .data.description import (
+    DESCRIPTION_FILE,
+    PIPELINES,
+    SegmentationDescription,
+    SiteDescription,
+    read_site_description,
+)
+from .settings import FedAvgSettings
+
+# What a patch may be where the settings name none; a person will want another.
+_EXAMPLE_PATCH = "[96,96,64]"
+
+
+def check_data_fit(folder: Path, settings: FedAvgSettings, *, site: str) -> None:
+    """Check that a network for segmentation, as the job's settings describe it, can take the data of a folder.
+
+    Args:
+        folder: the folder with ``data.yaml``.
+        settings: the job's settings.
+        site: the site's name, for messages.
+
+    Raises:
+        DataError: if the data are not for segmentation, or differ from the network in spatial dimensions, channels or
+            classes; it says which settings would fit.
+    """
+    try:
+        description = read_site_description(folder)
+    except DataError as error:
+        raise DataError(f"Site {site}: {error}") from error
+    file = folder / DESCRIPTION_FILE
+    if not isinstance(description, SegmentationDescription):
+        fitting = [name for name, kind in PIPELINES.items() if issubclass(kind, SegmentationDescription)]
+        raise DataError(
+            f"Site {site}: {file} has the pipeline {description.pipeline!r}, but the job {settings.method!r} trains a "
+            f"network for segmentation; expected one of {', '.join(fitting)}, whose cases have masks."
+        )
+    network = settings.network
+    wanted = _network_settings(description)
+    changes = {key: value for key, value in wanted.items() if getattr(network, key) != value}
+    if not changes:
+        return
+    raise DataError(
+        f"Site {site}: {file} describes {wanted['in_channels']} channels and {wanted['num_classes']} foreground "
+        f"classes in {wanted['spatial_dims']} spatial dimensions, but the job's network expects {network.in_channels} "
+        f"and {network.num_classes} in {network.spatial_dims}. If the description is right, run the job with "
+        f"{_options(changes)}."
+    )
+
+
+def _network_settings(description: SiteDescription) -> dict[str, int]:
+    return {
+        "in_channels": description.in_channels,
+        "num_classes": len(description.classes),
+        "spatial_dims": description.spatial_dims,
+    }
+
+
+def _options(changes: dict[str, int]) -> str:
+    options = [f"--set network.{key}={value}" for key, value in changes.items()]
+    if changes.get("spatial_dims") == 3:
+        options.append(f"--set training.patch={_EXAMPLE_PATCH} (or another patch)")
+    if changes.get("spatial_dims") == 2:
+        options.append("and without training.patch")
+    return " ".join(options)

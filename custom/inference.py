@@ -1,0 +1,118 @@
+"""What a model says about a site's cases, in evaluation mode and with bounded memory."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from .data.site_data import LoadedCase
+from .settings import FedAvgSettings
+
+_OVERLAP = 0.5
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How a model is run over cases.
+
+    Attributes:
+        batch_size: samples, or positions of the window, that run through the network together.
+        window: extents of the window that slides over whole volumes, which are taken one at a time; None runs samples
+            as they are.
+    """
+
+    batch_size: int
+    window: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, settings: FedAvgSettings) -> "Inference":
+        """Return what follows from a job's settings: the window is the patch of the training."""
+        return cls(settings.training.batch_size, settings.training.patch)
+
+    @torch.inference_mode()
+    def logits(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
+        """Return the network's output for images ``(B, channels, H, W[, D])``: ``(B, C + 1, H, W[, D])``.
+
+        A window overlaps the next by half and counts more in its middle; the border of a volume that is smaller than
+        the window goes on. The result is on the network's device.
+        """
+        images = images.to(next(network.parameters()).device)
+        if self.window is None:
+            logits: torch.Tensor = network(images)
+            return logits
+        from monai.inferers.utils import sliding_window_inference
+
+        together: torch.Tensor = sliding_window_inference(
+            images,
+            self.window,
+            self.batch_size,
+            network,
+            overlap=_OVERLAP,
+            mode="gaussian",
+            padding_mode="replicate",
+        )
+        return together
+
+    def batches(self, cases: Sequence[LoadedCase]) -> Iterator["SampleBatch"]:
+        """Yield the samples of all cases in their order; only the batch at hand is in memory."""
+        size = self.batch_size if self.window is None else 1
+        samples: list[tuple[LoadedCase, int]] = []
+        for case in cases:
+            for index in range(len(case.image)):
+                samples.append((case, index))
+                if len(samples) == size:
+                    yield SampleBatch.of(samples)
+                    samples = []
+        if samples:
+            yield SampleBatch.of(samples)
+
+    def predictions(self, network: nn.Module, cases: Sequence[LoadedCase]) -> Iterator[torch.Tensor]:
+        """Yield the predicted classes of one case after the other, uint8 ``(S, H, W[, D])`` in main memory."""
+        samples: list[torch.Tensor] = []
+        waiting = iter(cases)
+        case = next(waiting, None)
+        for batch in self.batches(cases):
+            with evaluating(network):
+                samples += self.logits(network, batch.images).argmax(dim=1).to("cpu", torch.uint8)
+            while case is not None and len(samples) >= len(case.image):
+                yield torch.stack(samples[: len(case.image)])
+                del samples[: len(case.image)]
+                case = next(waiting, None)
+
+
+@dataclass(frozen=True)
+class SampleBatch:
+    """Samples that run through a network together.
+
+    Attributes:
+        cases: the case of each sample.
+        images: ``(B, channels, H, W[, D])``.
+        labels: ``(B, H, W[, D])``.
+    """
+
+    cases: tuple[LoadedCase, ...]
+    images: torch.Tensor
+    labels: torch.Tensor
+
+    @classmethod
+    def of(cls, samples: Sequence[tuple[LoadedCase, int]]) -> "SampleBatch":
+        """Take together samples of one size, given as case and index."""
+        return cls(
+            tuple(case for case, _ in samples),
+            torch.stack([case.image[index] for case, index in samples]),
+            torch.stack([case.label[index] for case, index in samples]),
+        )
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Put a network into evaluation mode, and every module back into its own afterwards."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,205 @@
+import json
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedannot.apps.importing.find import find_datasets
+from fedannot.apps.importing.folders import read_folders
+from fedannot.apps.importing.plan import SiteChoice
+from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.transforms.errors import DataError
+
+
+@pytest.fixture
+def folders(tmp_path):
+    images, labels = tmp_path / "images", tmp_path / "masks"
+    images.mkdir()
+    labels.mkdir()
+    for index in range(10):
+        generator = np.random.default_rng(index)
+        pixels = generator.integers(0, 255, (12, 9, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(images / f"case_{index}.jpg")
+        mask = np.zeros((12, 9), np.uint8)
+        mask[2 : 4 + index % 3, 3:7] = 255
+        Image.fromarray(mask).save(labels / f"case_{index}.png")
+    return images, labels
+
+
+def names(folder, section):
+    return [item["image"] for item in json.loads((folder / "datalist.json").read_text()).get(section, [])]
+
+
+def import_folders(folders, out, sites, *, keys=None, include=(), test_share=None, validation_share=0.0, seed=0):
+    datasets = find_datasets(
+        images=folders[0],
+        labels=folders[1],
+        label_suffix="",
+        datalist=None,
+        key=None,
+        named=(),
+        include=include,
+        group=None,
+        seed=seed,
+    )
+    return write_imported_federation(
+        datasets,
+        out,
+        SiteChoice(sites),
+        ImportOptions(keys=keys),
+        test_share=test_share,
+        validation_share=validation_share,
+        seed=seed,
+    )
+
+
+def test_every_pair_comes_once_and_sites_are_of_equal_size(folders, tmp_path):
+    out = tmp_path / "federation"
+    report = import_folders(folders, out, 3, keys={"size": (6, 5), "channels": 3}, seed=1)
+    assert report.labels == {0: 0, 255: 1}
+    assert report.skipped == report.excluded == ()
+    parts = [names(out / site, "training") for site in read_federation(out).sites] + [names(out / "test", "testing")]
+    assert sorted(len(part) for part in parts[:3]) == [2, 3, 3]
+    assert len(parts[3]) == 2
+    assert sorted(name for part in parts for name in part) == [f"images/case_{index}.jpg" for index in range(10)]
+    data = load_site_data(out / "site-1", tmp_path / "cache", site="site-1")
+    assert data.images.shape == (3, 3, 6, 5)
+
+
+def test_files_are_copied_as_they_are_and_the_seed_decides(folders, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        import_folders(folders, tmp_path / name, 2, seed=seed)
+    copied = tmp_path / "a" / "site-1" / names(tmp_path / "a" / "site-1", "training")[0]
+    assert copied.read_bytes() == (folders[0] / copied.name).read_bytes()
+    assert not copied.is_symlink()
+    first, again, other = (names(tmp_path / name / "site-1", "training") for name in "abc")
+    assert first == again != other
+
+
+def test_validation_comes_from_each_site(folders, tmp_path):
+    import_folders(folders, tmp_path / "out", 2, test_share=0, validation_share=0.4)
+    for site in ("site-1", "site-2"):
+        assert len(names(tmp_path / "out" / site, "training")) == 3
+        assert len(names(tmp_path / "out" / site, "validation")) == 2
+    assert not (tmp_path / "out" / "test").exists()
+
+
+def test_unusable_and_unpaired_files_are_named(folders, tmp_path):
+    images, labels = folders
+    (images / "case_0.jpg").write_bytes(b"damaged")
+    Image.fromarray(np.zeros((9, 12), np.uint8)).save(labels / "case_1.png")
+    (images / "case_2.jpg").unlink()
+    (labels / "case_3.png").unlink()
+    report = import_folders(folders, tmp_path / "out", 2, test_share=0)
+    assert report.skipped == ("images/case_3.jpg: no mask", "masks/case_2.png: no image")
+    assert len(report.excluded) == 2
+    assert "case_0.jpg: cannot be read" in report.excluded[0]
+    assert "9 × 12" in report.excluded[1]
+    assert "12 × 9" in report.excluded[1]
+    assert len(names(tmp_path / "out" / "site-1", "training")) == 3
+
+
+def test_masks_of_images_that_were_not_asked_for_are_not_missed(folders):
+    dataset = read_folders(*folders, include=["case_[0-3].jpg"])
+    assert [case.image.name for case in dataset.cases] == [f"case_{index}.jpg" for index in range(4)]
+    assert dataset.skipped == ()
+
+
+@pytest.mark.parametrize(
+    ("sites", "options", "message"),
+    [
+        (9, {}, "found 10 usable cases, 2 of them for the test set; expected .* each of 9 sites"),
+        (2, {"test_share": 1.0}, r"found test=1\.0, expected a share"),
+        (2, {"include": ["nothing*"]}, r"Found no pair: no images in .*images that fit nothing\*, case_0\.png, .*, …"),
+        (2, {"keys": {"channels": 2}}, "Import: key 'channels' is 2"),
+        (2, {"keys": {"spacing": (1, 1, 1)}}, "Import: .*'spacing'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_leaves_nothing(folders, tmp_path, sites, options, message):
+    with pytest.raises(DataError, match=message):
+        import_folders(folders, tmp_path / "out", sites, **options)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["images", "masks"]
+
+
+def save(*files):
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        Image.fromarray(np.zeros((4, 4), np.uint8)).save(file)
+
+
+def test_masks_may_have_a_suffix(tmp_path):
+    save(tmp_path / "images" / "ISIC_1.jpg", tmp_path / "images" / "ISIC_1_superpixels.png")
+    save(tmp_path / "masks" / "ISIC_1_segmentation.png", tmp_path / "masks" / "ISIC_1.png")
+    dataset = read_folders(tmp_path / "images", tmp_path / "masks", label_suffix="_segmentation")
+    assert [(case.image.name, case.label.name) for case in dataset.cases] == [("ISIC_1.jpg", "ISIC_1_segmentation.png")]
+    assert dataset.skipped == ("images/ISIC_1_superpixels.png: no mask", "masks/ISIC_1.png: no image")
+
+
+def test_images_and_masks_may_lie_in_one_folder_if_masks_have_a_suffix(tmp_path, monkeypatch):
+    save(*[tmp_path / "all" / name for name in ("a.png", "a_mask.png", "b.png", "c_mask.png")])
+    monkeypatch.chdir(tmp_path / "all")
+    (tmp_path / "other").symlink_to(tmp_path / "all")
+    for folder in (tmp_path / "all", tmp_path / "other"):
+        dataset = read_folders(tmp_path.cwd(), folder, label_suffix="_mask")
+        assert [(case.name, case.label.name) for case in dataset.cases] == [("a", "a_mask.png")]
+        assert dataset.skipped == ("all/b.png: no mask", "all/c_mask.png: no image")
+        with pytest.raises(DataError, match="given for images and for masks; expected two folders, or a suffix"):
+            read_folders(tmp_path.cwd(), folder)
+
+
+def test_pictures_volumes_and_dicom_folders_are_found_and_others_are_not(tmp_path):
+    for kind in ("images", "masks"):
+        folder = tmp_path / kind
+        (folder / "series").mkdir(parents=True)
+        (folder / "series" / "1.dcm").write_bytes(bytes(128) + b"DICM")
+        (folder / "nested").mkdir()
+        for name in ("b.nii.gz", "c.1.NII", "d.nrrd", "e.mha", "f.mhd", "f.raw", "notes.txt", ".hidden.nii"):
+            (folder / name).write_bytes(b"")
+    dataset = read_folders(tmp_path / "images", tmp_path / "masks")
+    assert [case.name for case in dataset.cases] == ["b", "c.1", "d", "e", "f", "series"]
+    assert dataset.volumes
+    assert dataset.skipped == ()
+
+
+def test_image_and_mask_may_have_different_suffixes(tmp_path):
+    for name in ("images/a.nrrd", "masks/a.nii.gz"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"")
+    (case,) = read_folders(tmp_path / "images", tmp_path / "masks").cases
+    assert (case.image.name, case.label.name) == ("a.nrrd", "a.nii.gz")
+
+
+def test_two_files_of_one_name_are_an_error(folders):
+    save(folders[0] / "case_0.png")
+    with pytest.raises(DataError, match=r"images: found case_0\.jpg and case_0\.png; expected one file of each name"):
+        read_folders(*folders)
+
+
+def test_pictures_and_volumes_are_not_mixed(folders):
+    for folder in folders:
+        nibabel.save(nibabel.Nifti1Image(np.zeros((2, 2, 2), np.uint8), np.eye(4)), folder / "volume.nii")
+    with pytest.raises(DataError, match=r"found pictures and volumes; expected one kind\. Choose with --include"):
+        read_folders(*folders)
+    assert read_folders(*folders, include=["*.nii"]).volumes
+
+
+def test_a_missing_folder_is_named(folders, tmp_path):
+    with pytest.raises(DataError, match="nowhere: found no such folder"):
+        read_folders(folders[0], tmp_path / "nowhere")
+
+
+def test_real_ultrasound_lesions(real_data, tmp_path):
+    source = real_data / "busi-breast-us" / "seg"
+    out = tmp_path / "busi"
+    report = import_folders(
+        (source / "images", source / "labels"), out, 6, keys={"size": (64, 64)}, include=("benign_*", "malignant_*")
+    )
+    assert report.excluded == report.skipped == ()
+    sites = read_federation(out).sites
+    data = [load_site_data(out / site, tmp_path / "cache", site=site) for site in sites]
+    data.append(load_site_data(out / "test", tmp_path / "cache", section="testing", site="test"))
+    assert sum(part.num_samples for part in data) == 98
+    assert all(part.excluded == () and part.labels.flatten(1).any(1).all() for part in data)

@@ -1,0 +1,243 @@
+import gzip
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+import SimpleITK
+from scans import OBLIQUE, ORIGIN, SPACING, VOXELS, file_number, itk_volume, write_series
+
+from fedannot.apps.importing.checked import checked_case
+from fedannot.apps.importing.source import SourceCase, SourceDataset
+from fedannot.apps.importing.volumes import as_nifti, is_dicom_series
+from fedannot.transforms.errors import DataError
+
+
+def expected_affine(directions=OBLIQUE, step=None):
+    """Voxel (i, j, k) lies at origin + i·column 1 + …, and of left-back-top the first two become right-front."""
+    columns = [directions[:, axis] * SPACING[axis] for axis in range(3)]
+    if step is not None:
+        columns[2] = np.array(step)
+    affine = np.eye(4)
+    for axis, column in enumerate((*columns, ORIGIN)):
+        affine[:3, axis] = (-column[0], -column[1], column[2])
+    return affine
+
+
+@pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
+def test_nifti_stays_the_file_it_is(tmp_path, name):
+    nibabel.save(nibabel.Nifti1Image(VOXELS, np.eye(4)), tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    assert as_nifti(tmp_path / name, tmp_path / "out.nii.gz") == tmp_path / name
+    assert (tmp_path / name).read_bytes() == before
+    assert not (tmp_path / "out.nii.gz").exists()
+
+
+@pytest.mark.parametrize("directions", [np.eye(3), OBLIQUE, OBLIQUE @ np.diag([1, -1, -1])])
+@pytest.mark.parametrize("name", ["a.nrrd", "a.nhdr", "a.mha", "a.mhd"])
+def test_other_formats_become_nifti_with_the_same_voxels_at_the_same_places(tmp_path, name, directions):
+    SimpleITK.WriteImage(itk_volume(directions=directions), str(tmp_path / name))
+    volume = nibabel.load(as_nifti(tmp_path / name, tmp_path / "new" / "out.nii.gz"))
+    assert np.array_equal(volume.dataobj, VOXELS.transpose(2, 1, 0))
+    np.testing.assert_allclose(volume.affine, expected_affine(directions), atol=1e-5)
+    assert volume.header.get_xyzt_units()[0] == "mm"
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint16, np.int32, np.int64, np.float32, np.float64])
+def test_values_keep_their_type(tmp_path, kind):
+    SimpleITK.WriteImage(itk_volume(VOXELS.astype(kind)), str(tmp_path / "a.nrrd"))
+    volume = nibabel.load(as_nifti(tmp_path / "a.nrrd", tmp_path / "out.nii.gz"))
+    assert volume.get_data_dtype() == kind
+    assert np.array_equal(volume.dataobj, VOXELS.transpose(2, 1, 0))
+
+
+def test_a_dicom_series_becomes_nifti(tmp_path):
+    folder = write_series(tmp_path / "series")
+    assert is_dicom_series(folder)
+    volume = nibabel.load(as_nifti(folder, tmp_path / "out.nii.gz"))
+    assert np.array_equal(volume.dataobj, VOXELS.transpose(2, 1, 0))
+    np.testing.assert_allclose(volume.affine, expected_affine(), atol=1e-5)
+
+
+def test_the_slices_of_a_tilted_gantry_stay_where_they_are(tmp_path):
+    directions = np.eye(3)
+    folder = write_series(tmp_path / "tilted", shear=(0, 0.8, 0), directions=directions)
+    volume = nibabel.load(as_nifti(folder, tmp_path / "out.nii.gz"))
+    np.testing.assert_allclose(volume.affine, expected_affine(directions, step=(0, 0.8, SPACING[2])), atol=1e-5)
+
+
+def test_sheared_axes_of_nrrd_stay_where_they_are(tmp_path):
+    header = (
+        "NRRD0005\ntype: uchar\ndimension: 3\nspace: left-posterior-superior\nsizes: 3 4 5\nkinds: domain domain domain"
+        "\nspace directions: (1,0,0) (0.3,1,0) (0,0,2)\nspace origin: (1,2,3)\nencoding: raw\n\n"
+    )
+    (tmp_path / "a.nrrd").write_bytes(header.encode() + bytes(range(60)))
+    affine = nibabel.load(as_nifti(tmp_path / "a.nrrd", tmp_path / "out.nii.gz")).affine
+    expected = [[-1, -0.3, 0, -1], [0, -1, 0, -2], [0, 0, 2, 3], [0, 0, 0, 1]]
+    np.testing.assert_allclose(affine, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("missing", [1, 3])
+def test_a_series_with_a_missing_slice_is_refused(tmp_path, missing):
+    folder = write_series(tmp_path / "series", left_out=[missing])
+    message = rf"series: found 5 mm between the slices {missing} and {missing + 1}, elsewhere 2\.5 mm"
+    with pytest.raises(DataError, match=message):
+        as_nifti(folder, tmp_path / "out.nii.gz")
+    assert not (tmp_path / "out.nii.gz").exists()
+
+
+def test_two_series_in_a_folder_are_refused(tmp_path):
+    folder = write_series(tmp_path / "series")
+    write_series(folder, uid="1.2.3.5", prefix="b")
+    with pytest.raises(DataError, match="series: found 2 DICOM series; expected one in each folder"):
+        as_nifti(folder, tmp_path / "out.nii.gz")
+
+
+def write_vector(folder):
+    image = SimpleITK.GetImageFromArray(np.zeros((3, 4, 5, 2), np.float32), isVector=True)
+    SimpleITK.WriteImage(image, str(folder / "vector.mha"))
+    return folder / "vector.mha"
+
+
+def write_picture(folder):
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(np.zeros((3, 4), np.uint8)), str(folder / "flat.mha"))
+    return folder / "flat.mha"
+
+
+def write_time_series(folder):
+    image = SimpleITK.GetImageFromArray(np.zeros((2, 3, 4, 5), np.uint8), isVector=False)
+    SimpleITK.WriteImage(image, str(folder / "time.nrrd"))
+    return folder / "time.nrrd"
+
+
+def write_huge_header(folder):
+    header = "NRRD0004\ntype: short\ndimension: 3\nsizes: 100000 100000 100000\nencoding: raw\nendian: little\n\n"
+    (folder / "huge.nrrd").write_bytes(header.encode() + bytes(100))
+    return folder / "huge.nrrd"
+
+
+def write_cut_off(folder):
+    SimpleITK.WriteImage(itk_volume(), str(folder / "cut.mha"))
+    (folder / "cut.mha").write_bytes((folder / "cut.mha").read_bytes()[:-40])
+    return folder / "cut.mha"
+
+
+def write_damaged(folder):
+    (folder / "damaged.nrrd").write_bytes(b"no header")
+    return folder / "damaged.nrrd"
+
+
+def write_without_raw(folder):
+    SimpleITK.WriteImage(itk_volume(), str(folder / "alone.mhd"))
+    (folder / "alone.raw").unlink()
+    return folder / "alone.mhd"
+
+
+def write_cut_off_slice(folder):
+    series = write_series(folder / "cut-slice")
+    middle = series / f"{file_number(3)}.dcm"
+    middle.write_bytes(middle.read_bytes()[:200])
+    return series
+
+
+def write_pictures(folder):
+    (folder / "pictures").mkdir()
+    (folder / "pictures" / "a.png").write_bytes(b"no DICOM")
+    return folder / "pictures"
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (write_vector, r"vector\.mha: found 3 axes with 2 values per voxel; expected three axes and one value"),
+        (write_picture, r"flat\.mha: found 2 axes with 1 values per voxel"),
+        (write_time_series, r"time\.nrrd: found 4 axes with 1 values per voxel"),
+        (write_huge_header, rf"huge\.nrrd: found {10**15} voxels; expected at most {2**30}"),
+        (write_cut_off, r"cut\.mha: cannot be read as a volume \("),
+        (write_damaged, r"damaged\.nrrd: cannot be read as a volume \("),
+        (write_without_raw, r"alone\.mhd: cannot be read as a volume \("),
+        (write_cut_off_slice, "cut-slice: found 5 mm between the slices 3 and 4"),
+        (write_pictures, "pictures: found 0 DICOM series"),
+        (lambda folder: folder / "nowhere.nrrd", r"nowhere\.nrrd: found no such file; expected a volume"),
+    ],
+)
+def test_what_is_no_volume_is_named(tmp_path, write, message):
+    source = write(tmp_path)
+    with pytest.raises(DataError, match=message) as caught:
+        as_nifti(source, tmp_path / "out.nii.gz")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out.nii.gz").exists()
+
+
+def test_only_folders_that_begin_with_dicom_are_series(tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    assert not is_dicom_series(folder)
+    (folder / "short").write_bytes(b"DICM")
+    assert not is_dicom_series(folder)
+    assert not is_dicom_series(folder / "short")
+    (folder / ".hidden").write_bytes(b"x")
+    (folder / "a").write_bytes(bytes(128) + b"DICM")
+    assert is_dicom_series(folder)
+
+
+@pytest.fixture
+def check(tmp_path):
+    def check_(image, label):
+        dataset = SourceDataset("any", "segmentation", volumes=True, cases=())
+        return checked_case(SourceCase(image, label, name="case"), dataset, tmp_path / "staging")
+
+    return check_
+
+
+def write_mask(file: Path, *, shift=0.0, directions=OBLIQUE, voxels=None):
+    image = itk_volume((VOXELS % 3).astype(np.uint8) if voxels is None else voxels, directions)
+    image.SetOrigin([place + shift for place in ORIGIN])
+    SimpleITK.WriteImage(image, str(file))
+    return file
+
+
+@pytest.mark.parametrize("name", ["mask.nii.gz", "mask.mha", "mask.nrrd"])
+def test_a_mask_may_have_another_format_than_its_image(tmp_path, check, name):
+    case = check(write_series(tmp_path / "series"), write_mask(tmp_path / name))
+    assert case.values == (0, 1, 2)
+    image, label = nibabel.load(case.image), nibabel.load(case.label)
+    np.testing.assert_allclose(image.affine, label.affine, atol=1e-3)
+    assert np.array_equal(label.dataobj, VOXELS.transpose(2, 1, 0) % 3)
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        ({"shift": 1.0}, r"mask\.nrrd: found a mask that lies up to 1\.7 mm off its image"),
+        ({"directions": np.eye(3)}, r"mask\.nrrd: found a mask that lies up to .* mm off"),
+        ({"voxels": VOXELS[:5]}, r"mask\.nrrd: found a mask of 3 × 4 × 5 voxels, .* 3 × 4 × 6"),
+        ({"voxels": VOXELS / np.float32(7)}, r"mask\.nrrd: found a mask with fractions"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_named_as_the_person_knows_it(tmp_path, check, mask, message):
+    image = write_series(tmp_path / "series")
+    with pytest.raises(DataError, match=message) as caught:
+        check(image, write_mask(tmp_path / "mask.nrrd", **mask))
+    assert "staging" not in str(caught.value)
+
+
+def test_an_image_with_holes_is_named_as_the_person_knows_it(tmp_path, check):
+    voxels = VOXELS.astype(np.float32)
+    voxels[0, 0, 0] = np.nan
+    SimpleITK.WriteImage(itk_volume(voxels), str(tmp_path / "holes.mha"))
+    with pytest.raises(DataError, match=r"holes\.mha: found 1 intensities that are not finite") as caught:
+        check(tmp_path / "holes.mha", write_mask(tmp_path / "mask.nrrd"))
+    assert "staging" not in str(caught.value)
+
+
+def test_several_masks_of_a_volume_are_refused(tmp_path, check):
+    image = write_mask(tmp_path / "image.mha")
+    with pytest.raises(DataError, match=r"image\.mha: found 2 masks of a volume; expected one"):
+        check(image, (image, image))
+
+
+def test_a_damaged_nifti_is_named(tmp_path, check):
+    (tmp_path / "a.nii.gz").write_bytes(gzip.compress(b"no header"))
+    with pytest.raises(DataError, match=r"a\.nii\.gz: cannot be read as a NIfTI volume"):
+        check(tmp_path / "a.nii.gz", tmp_path / "a.nii.gz")

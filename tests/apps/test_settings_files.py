@@ -1,0 +1,332 @@
+"""Named sets of settings beside the jobs: the papers' values, what is wrong in a file, and which data it is for."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from fedannot.apps.cli import app
+from fedannot.apps.compare import compare_jobs
+from fedannot.apps.job import SETTINGS_FOLDER, Job, JobError
+from fedannot.apps.settings_files import Requirements, SettingsFile
+from fedannot.apps.simulate import simulate
+from fedannot.custom.settings import SettingsError
+from fedannot.transforms.errors import DataError
+
+JOBS = Path(__file__).parents[2] / "jobs"
+
+# FedA³I, Sec. 4.1 and 4.2: what both data sets share.
+SITES = 50
+SHARED = {
+    "rounds": 100,
+    "network.features": [16, 32, 64, 128, 256, 16],
+    "training.loss": "ce",
+    "training.learning_rate": 5e-3,
+    "training.batch_size": 8,
+    "training.local_epochs": 5,
+}
+# Channels of the images, warm-up rounds T1 (Sec. 4.2) and noise (Table 1).
+PUBLISHED = {
+    "skin-ns": (3, 10, "M(20,-20,10,0.2)"),
+    "skin-ne": (3, 10, "M(25,-25,10,0.8)"),
+    "breast-ns": (1, 30, "M(25,-15,5,0.2)"),
+    "breast-ne": (1, 30, "M(25,-15,5,0.8)"),
+}
+
+NOISE = "M(20,-20,10,0.2)"
+
+
+@pytest.fixture
+def job(tmp_path):
+    shutil.copytree(JOBS / "fedaaai", tmp_path / "fedaaai")
+    # Not opened: that checks the whole folder, which takes half a second.
+    return Job(tmp_path / "fedaaai")
+
+
+def write_set(job, text, name="mine"):
+    file = job.folder / SETTINGS_FOLDER / f"{name}.conf"
+    file.write_text(text)
+    return file
+
+
+def write_federation(folder, sites=2, noise=NOISE, size=(64, 48), channels=3, odd_site=None, odd=None):
+    """What describes a federation, without its images; one site may differ in some keys."""
+    names = [f"site-{number + 1}" for number in range(sites)]
+    values = {"name": "test", "sites": names} | ({} if noise is None else {"noise": noise})
+    folder.mkdir(parents=True)
+    (folder / "federation.yaml").write_text(yaml.safe_dump(values))
+    for name in names:
+        (folder / name).mkdir()
+        description = {"channels": channels, "size": list(size), "labels": {0: 0, 255: 1}, "classes": ["lesion"]}
+        description |= odd if name == odd_site else {}
+        (folder / name / "data.yaml").write_text(yaml.safe_dump(description))
+    return folder
+
+
+def comments(file):
+    """The comments of a file as one text, as a shell joins lines."""
+    lines = [line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#")]
+    return " ".join(lines).replace("\\ ", "")
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_papers_settings_of_fedaaai(name):
+    channels, warmup_rounds, noise = PUBLISHED[name]
+    read = SettingsFile.read(Job(JOBS / "fedaaai"), name)
+    assert read.values == SHARED | {
+        "network.in_channels": channels,
+        "warmup_rounds": warmup_rounds,
+        "balance": 0.5,
+    }
+    assert read.requires == Requirements(sites=SITES, size=(256, 256), channels=channels, noise=noise)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_reference_trains_with_the_same_settings_on_the_same_data(name):
+    channels, _, noise = PUBLISHED[name]
+    read = SettingsFile.read(Job(JOBS / "fedavg"), name)
+    assert read.values == SHARED | {"network.in_channels": channels}
+    assert read.requires == Requirements(sites=SITES, size=(256, 256), channels=channels, noise=noise)
+
+
+@pytest.mark.parametrize("folder", sorted(JOBS.glob("*/settings")), ids=lambda folder: folder.parent.name)
+def test_every_shipped_file_can_be_read(folder):
+    job = Job(folder.parent)
+    names = sorted(file.stem for file in folder.iterdir())
+    assert names == sorted(PUBLISHED)
+    for name in names:
+        read = SettingsFile.read(job, name)
+        settings = job.settings_with(read.values)
+        assert settings.method == job.settings().method
+
+
+@pytest.mark.parametrize("file", sorted(JOBS.glob("*/settings/*.conf")), ids=lambda file: file.parts[-3] + file.stem)
+def test_comments_of_a_shipped_file_name_the_commands_that_make_its_data(file):
+    channels, _, noise = PUBLISHED[file.stem]
+    data_set = file.stem.partition("-")[0]
+    sources = {"skin": ("isic2017",), "breast": ("busi", "busis", "udiat")}[data_set]
+    text = comments(file)
+    (command,) = re.findall(rf"fedannot data import .*? --out runs/{data_set} ", text)
+    assert re.findall(r"--dataset (\w+)=", command) == list(sources)
+    assert "--size 256,256" in command
+    assert ("--channels 3" in command) == (channels == 3)
+    assert ("--sites 50-by-source" in command) == (data_set == "breast")
+    assert f'fedannot data noise runs/{data_set} --model "{noise}" --out runs/{file.stem} ' in text
+    assert f"--settings {file.stem} --data runs/{file.stem} " in text
+    assert "--set training.loss=ce_dice" in text
+
+
+def test_a_path_of_a_file_works_as_well(job, tmp_path):
+    file = tmp_path / "elsewhere.conf"
+    file.write_text("settings { training.batch_size = 3, network { features = [4, 4, 8, 8, 8, 4] } }")
+    read = SettingsFile.read(job, str(file))
+    assert read.values == {"training.batch_size": 3, "network.features": [4, 4, 8, 8, 8, 4]}
+    assert read.requires == Requirements()
+    assert read.file == file
+
+
+def test_a_path_without_a_file_is_named(job, tmp_path):
+    with pytest.raises(JobError) as caught:
+        SettingsFile.read(job, str(tmp_path / "skin-ns.conf"))
+    assert str(caught.value) == f"Expected a file with settings, but {tmp_path / 'skin-ns.conf'} does not exist."
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_and_all_names(job):
+    with pytest.raises(JobError) as caught:
+        SettingsFile.read(job, "brest-ns")
+    assert str(caught.value) == (
+        f"{job.folder / 'settings'}: no settings 'brest-ns'; did you mean 'breast-ns'? "
+        "Available: breast-ne, breast-ns, skin-ne, skin-ns; the path of a file ends in .conf."
+    )
+
+
+def test_a_job_without_named_settings_says_so(job):
+    shutil.rmtree(job.folder / SETTINGS_FOLDER)
+    with pytest.raises(JobError, match=r"no settings 'skin-ns'\. Available: none; "):
+        SettingsFile.read(job, "skin-ns")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "settings { training.batchsize = 8 }",
+            "no setting 'training.batchsize'; did you mean 'training.batch_size'? Known: ",
+        ),
+        ("settings { warmup = 8 }", "no setting 'warmup'; did you mean 'warmup_rounds'? Known: "),
+        ("settings { training = 3 }", "no setting 'training'"),
+        ("settings { rounds = many }", "key 'rounds' is 'many': "),
+        ("settings { network.in_channels = 2 }", "key 'network.in_channels' is 2: "),
+        (
+            "settings { warmup_rounds = 9, rounds = 9 }",
+            "warmup_rounds must be below rounds, but got warmup_rounds=9, rounds=9.",
+        ),
+        ("rounds = 3", "missing key 'settings'."),
+        ("settings = 3", "key 'settings' is 3: "),
+        ("", "missing key 'settings'."),
+        ("settings {}, require = 5", "unknown key 'require' = 5; did you mean 'requires'? Allowed keys: "),
+        ("settings {}, requires { site = 5 }", "unknown key 'requires.site' = 5; did you mean 'sites'?"),
+        ("settings {}, requires { sites = 0 }", "key 'requires.sites' is 0: "),
+        ("settings {}, requires { channels = 2 }", "key 'requires.channels' is 2: "),
+        ("settings {}, requires { size = [256] }", "key 'requires.size.1'"),
+        ('settings {}, requires { noise = "M(20)" }', "key 'requires.noise' is 'M(20)': "),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_with_it(job, text, message):
+    file = write_set(job, text)
+    with pytest.raises(SettingsError) as caught:
+        SettingsFile.read(job, "mine")
+    assert all(line.startswith(f"{file}: ") for line in str(caught.value).splitlines())
+    assert message in str(caught.value)
+
+
+def test_a_setting_of_another_method_is_unknown(tmp_path):
+    with pytest.raises(SettingsError, match=r"fedaaai/settings/skin-ns\.conf: no setting 'warmup_rounds'"):
+        SettingsFile.read(Job(JOBS / "fedavg"), str(JOBS / "fedaaai" / "settings" / "skin-ns.conf"))
+
+
+def test_a_file_that_is_not_hocon_is_named(job):
+    file = write_set(job, "settings { rounds = ")
+    with pytest.raises(JobError) as caught:
+        SettingsFile.read(job, "mine")
+    assert str(caught.value).startswith(f"{file} is not HOCON with keys and values: ")
+
+
+def read_with(job, requires):
+    file = write_set(job, f"settings {{}}\nrequires {{ {requires} }}")
+    return file, SettingsFile.read(job, "mine")
+
+
+ALL = f'sites = 2, size = [64, 48], channels = 3, noise = "{NOISE}"'
+
+
+@pytest.mark.parametrize("noise", [NOISE, "M( 20, −20, 10.0, 0.20 )"])
+def test_the_right_data_are_accepted(job, tmp_path, noise):
+    _, read = read_with(job, ALL)
+    read.check_data(write_federation(tmp_path / "data", noise=noise))
+
+
+@pytest.mark.parametrize(
+    ("requires", "made", "found", "wanted", "option"),
+    [
+        ("sites = 50", {}, "federation.yaml: found sites 2,", "50", "--sites 50"),
+        ("sites = 1", {}, "federation.yaml: found sites 2,", "1", "--sites 1"),
+        ("size = [256, 128]", {}, "site-1/data.yaml: found size 64×48,", "256×128", "--size 256,128"),
+        ("channels = 1", {}, "site-1/data.yaml: found channels 3,", "1", "--channels 1"),
+        (
+            "channels = 3",
+            {"odd_site": "site-2", "odd": {"channels": 1}},
+            "site-2/data.yaml: found channels 1,",
+            "3",
+            "--channels 3",
+        ),
+    ],
+)
+def test_data_of_another_form_are_named_with_the_import_that_mends_them(
+    job, tmp_path, requires, made, found, wanted, option
+):
+    file, read = read_with(job, requires)
+    data = write_federation(tmp_path / "data", **made)
+    with pytest.raises(DataError) as caught:
+        read.check_data(data)
+    assert str(caught.value) == (
+        f"{data}/{found} but {file} requires {wanted}. Import the data with {option}: fedannot data import … {option} "
+        "--out …; the comments in the file show the whole command."
+    )
+
+
+def test_data_without_noise_are_named_with_the_command_that_adds_it(job, tmp_path):
+    file, read = read_with(job, ALL)
+    data = write_federation(tmp_path / "data", noise=None)
+    with pytest.raises(DataError) as caught:
+        read.check_data(data)
+    assert str(caught.value) == (
+        f"{data}/federation.yaml: found no noise, but {file} requires {NOISE}. This makes it: "
+        f'fedannot data noise {data} --model "{NOISE}" --out {data}-noisy'
+    )
+
+
+@pytest.mark.parametrize("noise", ["M(25,-25,10,0.8)", f"{NOISE}; {NOISE}", "drawn by hand"])
+def test_data_with_other_noise_cannot_be_mended_by_more_of_it(job, tmp_path, noise):
+    file, read = read_with(job, ALL)
+    data = write_federation(tmp_path / "data", noise=noise)
+    with pytest.raises(DataError) as caught:
+        read.check_data(data)
+    assert str(caught.value) == (
+        f"{data}/federation.yaml: found noise {noise!r}, but {file} requires {NOISE}. Noise adds up, so make it from "
+        f'the federation without noise: fedannot data noise CLEAN --model "{NOISE}" --out NOISY'
+    )
+
+
+def test_everything_that_differs_is_named_at_once(job, tmp_path):
+    _, read = read_with(job, 'sites = 3, size = [64, 64], channels = 1, noise = "M(1,-1,1,0.5)"')
+    with pytest.raises(DataError) as caught:
+        read.check_data(write_federation(tmp_path / "data"))
+    starts = ["found sites 2", "found size 64×48", "found channels 3", "found noise"]
+    assert [start in line for start, line in zip(starts, str(caught.value).splitlines(), strict=True)] == [True] * 4
+
+
+def test_settings_for_certain_data_are_not_for_the_phantom(job):
+    file, read = read_with(job, ALL)
+    with pytest.raises(DataError) as caught:
+        read.check_data(None)
+    assert str(caught.value) == (
+        f"{file}: requires a federation (sites 2, size 64×48, channels 3, noise {NOISE}); give its folder with --data. "
+        "The comments in the file say how to make it."
+    )
+
+
+@pytest.mark.parametrize("requires", ["", "# nothing\n"])
+def test_settings_for_any_data_suit_the_phantom(job, requires):
+    read_with(job, requires)[1].check_data(None)
+
+
+def test_simulate_compares_the_data_before_anything_is_written(job, tmp_path):
+    data = write_federation(tmp_path / "data")
+    with pytest.raises(DataError, match=r"found sites 2, but .*skin-ns\.conf requires 50"):
+        simulate(job.folder, tmp_path / "out", data=data, settings="skin-ns")
+    assert not (tmp_path / "out").exists()
+
+
+def test_simulate_does_not_put_the_phantom_in_the_place_of_certain_data(job, tmp_path):
+    with pytest.raises(DataError, match=r"skin-ns\.conf: requires a federation \(sites 50, "):
+        simulate(job.folder, tmp_path / "out", settings="skin-ns")
+    assert not (tmp_path / "out").exists()
+
+
+def test_compare_checks_the_data_of_every_seed_before_anything_is_written(job, tmp_path):
+    for seed, noise in ((0, NOISE), (1, None)):
+        write_federation(tmp_path / f"data{seed}", noise=noise)
+    shutil.copytree(JOBS / "fedavg", tmp_path / "fedavg")
+    jobs = [job, Job(tmp_path / "fedavg")]
+    for each in jobs:
+        write_set(each, f'settings {{}}\nrequires {{ noise = "{NOISE}" }}')
+    with pytest.raises(DataError, match=r"data1/federation\.yaml: found no noise"):
+        compare_jobs(
+            [each.folder for each in jobs],
+            tmp_path / "out",
+            data=str(tmp_path / "data{seed}"),
+            seeds=[0, 1],
+            settings="mine",
+            overrides={},
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_compare_wants_the_name_beside_every_job(job, tmp_path):
+    write_set(job, "settings { rounds = 9 }")
+    with pytest.raises(JobError, match=r"fedavg/settings: no settings 'mine'"):
+        compare_jobs(
+            [job.folder, JOBS / "fedavg"], tmp_path / "out", data=None, seeds=[0], settings="mine", overrides={}
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_reports_an_unknown_name(tmp_path):
+    arguments = ["simulate", str(JOBS / "fedaaai"), "--settings", "skin", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "Available: breast-ne, breast-ns, skin-ne, skin-ns" in result.output

@@ -1,0 +1,104 @@
+"""Federations of real images for the comparisons; they need the environment variable FEDANNOT_REAL_DATA."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from fedannot.apps.importing.datalists import read_source_datalist
+from fedannot.apps.importing.plan import SiteChoice
+from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.custom.seeding import derive_seed
+
+CELL_SOURCES = ("bubil_d1", "bubil_d2", "bubil_d3", "bubil_d4", "bubil_d5")
+NUM_CROWD_SETS = 7
+NUM_TEST_VOLUMES = 10
+
+
+def real_data() -> Path:
+    """Return the folder of the packs of real images."""
+    if "FEDANNOT_REAL_DATA" not in os.environ:
+        raise SystemExit("The rows with real images need the environment variable FEDANNOT_REAL_DATA.")
+    return Path(os.environ["FEDANNOT_REAL_DATA"])
+
+
+def write_breast_lesions(folder: Path, seed: int) -> None:
+    """98 breast ultrasound images with a lesion at 64 × 64: a fifth for the test, six sites, drawn for each seed."""
+    dataset = read_source_datalist(real_data() / "busi-breast-us" / "datalist.json", key="segmentation")
+    with_lesion = tuple(case for case in dataset.cases if not case.image.name.startswith("normal"))
+    options = ImportOptions(keys={"size": (64, 64), "channels": 1})
+    write_imported_federation([replace(dataset, cases=with_lesion)], folder, SiteChoice(6), options, seed=seed)
+
+
+def write_hippocampi(
+    folder: Path, seed: int, *, options: ImportOptions, num_sites: int = 10, volumes_per_site: int = 3
+) -> None:
+    """Hippocampus MRI: sites of a few volumes each and ten volumes for the test, drawn for each seed."""
+    dataset = read_source_datalist(real_data() / "hippocampus-msd" / "datalist.json")
+    count = num_sites * volumes_per_site + NUM_TEST_VOLUMES
+    chosen = np.random.default_rng(derive_seed(seed, "volumes")).choice(len(dataset.cases), count, replace=False)
+    subset = replace(dataset, cases=tuple(dataset.cases[index] for index in sorted(chosen)))
+    share = NUM_TEST_VOLUMES / count
+    write_imported_federation([subset], folder, SiteChoice(num_sites), options, test_share=share, seed=seed)
+
+
+def write_majority_cells(folder: Path, seed: int) -> None:
+    """Cells of five sources, a site each, with the experts' majority as masks; a fifth of every source for the test."""
+    dataset = read_source_datalist(real_data() / "bubil-cells" / "datalist.json")
+    dataset = replace(dataset, cases=tuple(case for case in dataset.cases if case.source in CELL_SOURCES))
+    options = ImportOptions(keys={"size": (64, 64), "channels": 1})
+    write_imported_federation([dataset], folder, SiteChoice.parse("by-source"), options, seed=seed)
+
+
+def write_cells(folder: Path, seed: int) -> None:
+    """The same cells; a site has the masks of one crowd set, drawn for each seed, the majority's as clean labels."""
+    with tempfile.TemporaryDirectory() as temporary:
+        clean = Path(temporary) / "clean"
+        write_majority_cells(clean, seed)
+        _use_crowd_masks(clean, seed)
+        shutil.move(clean, folder)
+
+
+def _use_crowd_masks(federation: Path, seed: int) -> None:
+    """Give every site the masks of one crowd set as labels and keep the majority's as the clean labels."""
+    annotators = _annotator_files(real_data() / "bubil-cells")
+    sites = sorted(folder for folder in federation.iterdir() if folder.is_dir() and folder.name != "test")
+    crowd_sets = np.random.default_rng(derive_seed(seed, "crowd sets")).permutation(NUM_CROWD_SETS) + 1
+    for site, crowd in zip(sites, crowd_sets, strict=False):
+        (site / "labels").rename(site / "clean_labels")
+        (site / "labels").mkdir()
+        content = json.loads((site / "datalist.json").read_text())
+        for item in content["training"]:
+            name = Path(item["image"]).stem
+            mask = _mask_of(annotators[name], f"crowd:{crowd}")
+            Image.fromarray(mask * 255).save(site / "labels" / f"{name}.png")
+            item["clean_label"] = item["label"].replace("labels/", "clean_labels/")
+            item["label"] = f"labels/{name}.png"
+        (site / "datalist.json").write_text(json.dumps(content))
+
+
+def _annotator_files(pack: Path) -> dict[str, Path]:
+    items: Sequence[Mapping[str, Any]] = json.loads((pack / "datalist.json").read_text())["items"]
+    return {Path(item["image"]).stem: pack / item["annotators"] for item in items}
+
+
+def _mask_of(file: Path, annotator: str) -> np.ndarray:
+    with np.load(file) as content:
+        return content["masks"][list(content["names"]).index(annotator)].astype(np.uint8)
+
+
+def hippocampus_dataset_options(*, sliced: bool, together: bool) -> ImportOptions:
+    """How hippocampi are described: slices of 48 × 64 or whole volumes at 1.5 mm; the two parts as one class or two."""
+    return ImportOptions(
+        pipeline="volume_slices" if sliced else "volume",
+        keys={"size": (48, 64)} if sliced else {"spacing": (1.5, 1.5, 1.5)},
+        labels={1: 1, 2: 1} if together else {1: 1, 2: 2},
+        classes=("hippocampus",) if together else ("anterior", "posterior"),
+    )

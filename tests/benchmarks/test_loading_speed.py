@@ -1,0 +1,145 @@
+"""Loading a site's volumes: first and later passes beside MONAI's datasets, and the memory that a large site takes.
+
+    pytest -m benchmark -s tests/benchmarks/test_loading_speed.py
+
+The first needs FEDANNOT_REAL_DATA (the hippocampus volumes); the second makes its volumes.
+"""
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+from monai.data import CacheDataset, PersistentDataset
+from nibabel.nifti1 import Nifti1Image
+
+from fedannot.custom.data.datalist import Case, cases_of, read_datalist, read_json, write_datalist
+from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
+from fedannot.custom.data.preparation import build_volume_pipeline
+from fedannot.custom.data.site_data import load_site_data
+
+pytestmark = pytest.mark.benchmark
+
+CLASSES = {"labels": {0: 0, 1: 1, 2: 2}, "classes": ("anterior", "posterior")}
+PASSES = 5
+NUM_LARGE_SITE = 2000
+
+
+@pytest.fixture
+def site(real_data, tmp_path):
+    """A site with all hippocampus volumes."""
+    source = real_data / "hippocampus-msd"
+    cases, _ = cases_of(read_json(source / "datalist.json", "a datalist")["items"], source / "datalist.json", "items")
+    folder = tmp_path / "site"
+    for kind in ("images", "labels"):
+        shutil.copytree(source / kind, folder / kind)
+    moved = [Case(folder / "images" / case.image.name, folder / "labels" / case.label.name) for case in cases]
+    write_datalist(folder / "datalist.json", {"training": moved})
+    return folder
+
+
+def touched(images: Iterable[torch.Tensor]) -> float:
+    """Read every value once."""
+    return sum(float(image.sum()) for image in images)
+
+
+def timed(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+@pytest.mark.parametrize(
+    "description",
+    [SliceDescription(size=(48, 64), **CLASSES), VolumeDescription(**CLASSES)],
+    ids=["slices", "whole"],
+)
+def test_passes_beside_monai(site, tmp_path, description):
+    write_site_description(site, description)
+    items = [
+        {"image": case.image, "label": case.label} for case in read_datalist(site / "datalist.json").section("training")
+    ]
+    pipeline = build_volume_pipeline(description)
+
+    def tensors(item: dict[str, Path]) -> dict[str, torch.Tensor]:
+        samples = pipeline(item)
+        return {"image": samples.image, "label": samples.label}
+
+    folders = iter(range(100))
+
+    def ours(cache: Path) -> float:
+        return touched(case.image for case in load_site_data(site, cache, site="a").cases)
+
+    def persistent(cache: Path) -> float:
+        dataset = PersistentDataset(items, tensors, cache_dir=cache)
+        return touched(dataset[index]["image"] for index in range(len(items)))
+
+    def fresh(load: Callable[[Path], float]) -> float:
+        return timed(lambda: load(tmp_path / f"cache{next(folders)}"))
+
+    def cached() -> tuple[float, float]:
+        held: list[CacheDataset] = []
+        first = timed(lambda: held.append(CacheDataset(items, tensors, num_workers=2, progress=False)))
+        first += timed(lambda: touched(held[0][index]["image"] for index in range(len(items))))
+        later = timed(lambda: touched(held[0][index]["image"] for index in range(len(items))))
+        return first, later
+
+    ours(tmp_path / "ours")
+    persistent(tmp_path / "persistent")
+    rows = {
+        "fedannot": (fresh(ours), [timed(lambda: ours(tmp_path / "ours")) for _ in range(PASSES)]),
+        "PersistentDataset": (
+            fresh(persistent),
+            [timed(lambda: persistent(tmp_path / "persistent")) for _ in range(PASSES)],
+        ),
+    }
+    first, later = cached()
+    rows["CacheDataset, in memory"] = (first, [later])
+    print(f"\n{description.pipeline}, {len(items)} volumes, cases per second")
+    for name, (start, passes) in rows.items():
+        print(f"{name:25} first {len(items) / start:7.0f}   later {len(items) / statistics.median(passes):9.0f}")
+
+
+LOADING = """
+import resource, sys, time
+from pathlib import Path
+from fedannot.custom.data.site_data import load_site_data
+import fedannot.transforms.volume_pipeline
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+before = resident()
+started = time.perf_counter()
+data = load_site_data(Path(sys.argv[1]), Path(sys.argv[2]), site="a")
+seconds = time.perf_counter() - started
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+prepared = sum(case.image.numel() * 4 + case.label.numel() for case in data.cases) / 2**20
+print(f"{len(data.cases)} volumes, {prepared:.0f} MB prepared, {len(data.cases) / seconds:.0f} per second; "
+      f"memory before {before:.0f} MB, highest {peak:.0f} MB")
+"""
+
+
+def test_memory_of_a_large_site(tmp_path):
+    site = tmp_path / "site"
+    (site / "images").mkdir(parents=True)
+    (site / "labels").mkdir()
+    generator = np.random.default_rng(0)
+    base = generator.integers(0, 255, (64, 64, 64), dtype=np.uint8)
+    mask = np.zeros_like(base)
+    mask[20:40, 20:40, 20:40] = 1
+    cases = [Case(site / f"images/{i:04d}.nii", site / f"labels/{i:04d}.nii") for i in range(NUM_LARGE_SITE)]
+    for index, case in enumerate(cases):
+        nibabel.save(Nifti1Image(np.roll(base, index), np.eye(4)), case.image)
+        nibabel.save(Nifti1Image(mask, np.eye(4)), case.label)
+    write_datalist(site / "datalist.json", {"training": cases})
+    write_site_description(site, VolumeDescription(labels={0: 0, 1: 1}, classes=("lesion",)))
+    for name in ("first", "later"):
+        command = [sys.executable, "-c", LOADING, str(site), str(tmp_path / "cache")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=580, check=True)
+        print(f"\n{name} load: {done.stdout.strip()}")

@@ -1,0 +1,192 @@
+import json
+import os
+
+import pytest
+
+from fedannot.custom.data.datalist import Case, Datalist, cases_of, read_datalist, read_json, write_datalist
+from fedannot.transforms.errors import DataError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "outside.png").touch()
+    return tmp_path / "site"
+
+
+def written(folder, content):
+    file = folder / "datalist.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+def refusal(folder, item):
+    """The name and reason with which one item beside a good one is refused."""
+    good = {"image": "a.png", "label": "b.png"}
+    datalist = read_datalist(written(folder, {"training": [good, item]}))
+    assert datalist.section("training") == [Case(folder / "a.png", folder / "b.png")]
+    (refused,) = datalist.refused["training"]
+    return refused
+
+
+def test_cases_come_with_paths_in_the_folder_and_all_that_is_known(folder):
+    item = {"image": "i/a.png", "label": "b.png", "clean_label": "c.png", "group": 7, "source": "x", "fold": 3}
+    datalist = read_datalist(written(folder, {"training": [item], "testing": [], "numTraining": 1}))
+    case = Case(folder / "i/a.png", folder / "b.png", folder / "c.png", group="7", source="x")
+    assert datalist == Datalist({"training": [case], "testing": []}, {"training": [], "testing": []})
+    assert case.files == (folder / "i/a.png", folder / "b.png", folder / "c.png")
+    assert datalist.section("validation") == []
+
+
+def test_numbers_as_labels_are_classes(folder):
+    items = [{"image": "a.png", "label": 0, "clean_label": 3}, {"image": "a.png", "label": "3"}]
+    first, second = read_datalist(written(folder, {"training": items})).section("training")
+    assert (first.label, first.clean_label, first.files) == (0, 3, (folder / "a.png",))
+    assert second.label == folder / "3"
+
+
+def test_a_group_stands_for_the_patient_and_else_the_image_with_its_folder(folder):
+    items = [
+        {"image": "a/1.png", "label": 0, "group": "p"},
+        {"image": "b/1.png", "label": 0, "group": "p"},
+        {"image": "c/1.png", "label": 0},
+        {"image": "d/1.png", "label": 0},
+    ]
+    units = [case.unit for case in read_datalist(written(folder, {"training": items})).section("training")]
+    assert units[0] == units[1] == "p"
+    assert len(set(units)) == 3
+
+
+@pytest.mark.parametrize("key", ["image", "label", "clean_label"])
+@pytest.mark.parametrize(
+    "path", ["../outside.png", "i/../../outside.png", "/etc/hostname", "link", "link/x.png", "file_link.png", ".."]
+)
+def test_a_path_that_leads_out_of_the_folder_is_refused(folder, key, path):
+    (folder / "link").symlink_to(folder.parent)
+    (folder / "file_link.png").symlink_to(folder.parent / "outside.png")
+    item = {"image": "good.png", "label": "good.png", "clean_label": "good.png"} | {key: path}
+    refused = refusal(folder, item)
+    assert refused.name == (path if key == "image" else "good.png")
+    assert refused.reason.startswith(f"{folder}/datalist.json: training[1] has {key!r} = {path!r}, which leads out of")
+    assert "it is not read" in refused.reason
+
+
+def test_links_and_dots_that_stay_inside_are_used(folder):
+    (folder / "i").mkdir()
+    (folder / "i" / "a.png").touch()
+    (folder / "link.png").symlink_to("i/a.png")
+    (folder.parent / "site_link").symlink_to(folder)
+    items = [{"image": "link.png", "label": "i/../i/a.png"}]
+    written(folder, {"training": items})
+    for place in (folder, folder.parent / "site_link"):
+        datalist = read_datalist(place / "datalist.json")
+        assert datalist.section("training") == [Case(place / "link.png", place / "i/../i/a.png")]
+
+
+@pytest.mark.parametrize("key", ["image", "label", "clean_label"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("", "''; expected a path relative to"),
+        ("a\0b", r"'a\x00b'; expected a path"),
+        ("\ud800", r"'\ud800'; expected a path"),
+        ("n" * 300, f"'{'n' * 199}… (302 characters), which is no usable path (File name too long)"),
+        ("loop", "which is no usable path"),
+        (1.5, "1.5; expected a path"),
+        (float("nan"), "nan; expected a path"),
+        (True, "True; expected a path"),
+        (["a.png"], "['a.png']; expected a path"),
+        ({"path": "a.png"}, "{'path': 'a.png'}; expected a path"),
+        (["x"] * 10**5, "… (500000 characters); expected a path"),
+    ],
+)
+def test_values_that_are_no_path_are_refused_with_key_and_value(folder, key, value, message):
+    (folder / "loop").symlink_to("loop")
+    refused = refusal(folder, {"image": "good.png", "label": "good.png", key: value})
+    assert refused.reason.startswith(f"{folder}/datalist.json: training[1] has {key!r} = ")
+    assert message in refused.reason
+    assert len(refused.reason) < 1000
+    assert refused.name.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({}, "has no 'image'; expected a path"),
+        ({"image": "a.png"}, "has no 'label'; expected a path .* or, for classification, a class index"),
+        ({"image": None, "label": "a.png"}, "has 'image' = None; expected a path"),
+        ({"image": 3, "label": "a.png"}, "has 'image' = 3; expected a path relative to [^,]*$"),
+        ({"image": "a.png", "label": None}, "has 'label' = None; expected a path"),
+        ({"image": "a.png", "label": "b.png", "group": ["p"]}, r"has 'group' = \['p'\]; expected a text or a number"),
+        ({"image": "a.png", "label": "b.png", "source": {}}, r"has 'source' = {}; expected a text or a number"),
+        ("a.png", "is 'a.png'; expected the keys image, label, clean_label, group, source"),
+        (None, "is None; expected the keys"),
+        ([], r"is \[\]; expected the keys"),
+        (5, "is 5; expected the keys"),
+    ],
+)
+def test_items_of_odd_shape_are_refused_by_their_place(folder, item, message):
+    refused = refusal(folder, item)
+    named = isinstance(item, dict) and item.get("image") == "a.png"
+    assert refused.name == ("a.png" if named else "datalist.json: training[1]")
+    with pytest.raises(DataError, match=rf"datalist\.json: training\[1\] {message}"):
+        raise DataError(refused.reason)
+
+
+@pytest.mark.parametrize("value", [None, 3, "\ud800", "", "n" * 300, "a\0b"])
+def test_an_item_whose_image_cannot_be_shown_is_named_by_its_place(folder, value):
+    assert refusal(folder, {"image": value, "label": "b.png"}).name == "datalist.json: training[1]"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[" * 10**5, "is not JSON"),
+        ('{"training": [{"image": "a", "label": ' + "9" * 5000 + "}]}", "is not JSON"),
+        ("\ufeff{}", "is not JSON"),
+        ("{}", "found no keys; expected at least one of the lists training, validation, testing"),
+        ('{"train": []}', "found 'train'; expected at least one of the lists"),
+        ("[]", "found list; expected at least one"),
+        ("null", "found NoneType; expected at least one"),
+        ('{"training": {"image": "a"}}', r"key 'training' is \{'image': 'a'\}; expected a list of cases"),
+        ('{"training": null}', "key 'training' is None; expected a list of cases"),
+    ],
+)
+def test_datalists_that_cannot_be_used_are_named_with_what_was_found(folder, content, message):
+    file = written(folder, content)
+    with pytest.raises(DataError, match=rf"^{file}: {message}"):
+        read_datalist(file)
+
+
+def test_what_is_no_datalist_file_is_not_opened(folder):
+    os.mkfifo(folder / "pipe.json")
+    (folder / "folder.json").mkdir()
+    for name in ("none.json", "pipe.json", "folder.json"):
+        with pytest.raises(DataError, match=rf"{name}: found no such file; expected a datalist"):
+            read_datalist(folder / name)
+    (folder / "latin.json").write_bytes(b'{"training": ["\xe4"]}')
+    with pytest.raises(DataError, match=r"latin\.json: is not JSON"):
+        read_json(folder / "latin.json", "anything")
+
+
+def test_a_datalist_reads_back_as_written(folder):
+    cases = {
+        "training": [
+            Case(folder / "i" / "a.png", folder / "b.png", folder / "c.png", "p", "s"),
+            Case(folder / "ä.png", 2),
+        ],
+        "validation": [],
+    }
+    write_datalist(folder / "datalist.json", cases)
+    assert read_datalist(folder / "datalist.json").cases == cases
+    assert json.loads((folder / "datalist.json").read_text())["training"][1] == {"image": "ä.png", "label": 2}
+    with pytest.raises(ValueError, match=r"outside\.png"):
+        write_datalist(folder / "datalist.json", {"training": [Case(folder.parent / "outside.png", 0)]})
+
+
+def test_a_list_s_items_are_cases_by_themselves(folder):
+    cases, refused = cases_of([{"image": "a", "label": 1}, 4], folder / "x.json", "fold 2")
+    assert [case.label for case in cases] == [1]
+    assert [item.name for item in refused] == ["x.json: fold 2[1]"]

@@ -1,0 +1,80 @@
+"""Runs with a named set of settings: what it changes, what changes it further, and what is recorded."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedannot.apps.cli import app
+from fedannot.custom.data.embedded import write_phantom_federation
+
+NOISE = "M(25,-25,10,0.34)"
+TINY = f"""
+settings {{
+  rounds = 2
+  seed = 5
+  training {{ batch_size = 2, learning_rate = 0.004 }}
+}}
+requires {{ sites = 3, noise = "{NOISE}" }}
+"""
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    write_phantom_federation(folder, num_sites=3, images_per_site=4, test_images=4, noise=NOISE, exact=True)
+    return folder
+
+
+def add_settings(job: Path, text: str) -> None:
+    (job / "settings").mkdir()
+    (job / "settings" / "tiny.conf").write_text(text)
+
+
+def test_settings_stand_between_the_job_and_the_command_line(
+    small_job: Callable[..., Path], federation: Path, tmp_path: Path
+) -> None:
+    job, out = small_job("fedaaai", seed=3, training__batch_size=4, embedded__seed=9), tmp_path / "out"
+    add_settings(job, TINY)
+    arguments = ["simulate", str(job), "--settings", "tiny", "--data", str(federation), "--out", str(out)]
+    result = CliRunner().invoke(app, [*arguments, "--set", "training.learning_rate=0.003", "--seed", "7"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads((out / "summary.json").read_text())
+    assert len(summary["rounds"]) == 2
+    assert set(summary["sites"]) == {"site-1", "site-2", "site-3"}
+    settings = summary["settings"]
+    assert settings["embedded"]["seed"] == 9, "the job's"
+    assert settings["training"]["batch_size"] == 2, "the set's, over the job's"
+    assert settings["training"]["learning_rate"] == 0.003, "--set, over the set's"
+    assert settings["seed"] == 7, "--seed, over the set's"
+    assert not (out / "job" / "settings").exists()
+
+
+def test_settings_for_any_data_run_on_the_phantom(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    job, out = small_job("fedavg"), tmp_path / "out"
+    add_settings(job, "settings { rounds = 1, embedded { sites = 2, images_per_site = 5 } }")
+    result = CliRunner().invoke(app, ["simulate", str(job), "--settings", "tiny", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    summary = json.loads((out / "summary.json").read_text())
+    assert {site: report["num_samples"] for site, report in summary["sites"].items()} == {"site-1": 5, "site-2": 5}
+
+
+def test_every_run_of_a_comparison_takes_the_settings(
+    small_job: Callable[..., Path], federation: Path, tmp_path: Path
+) -> None:
+    jobs, out = [small_job("fedavg"), small_job("fedaaai")], tmp_path / "out"
+    for job in jobs:
+        add_settings(job, TINY)
+    arguments = ["compare", *map(str, jobs), "--data", str(federation), "--seeds", "1", "--out", str(out)]
+    result = CliRunner().invoke(app, [*arguments, "--settings", "tiny", "--set", "training.learning_rate=0.003"])
+    assert result.exit_code == 0, result.output
+    for job in jobs:
+        settings = json.loads((out / "runs" / f"{job.name}-seed0" / "summary.json").read_text())["settings"]
+        assert settings["rounds"] == 2
+        assert settings["training"] | {"batch_size": 2, "learning_rate": 0.003} == settings["training"]
+        assert settings["seed"] == 0
+    again = CliRunner().invoke(app, [*arguments, "--set", "training.learning_rate=0.003"])
+    assert again.exit_code == 1
+    assert "holds another comparison" in again.output
