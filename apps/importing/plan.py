@@ -190,6 +190,8 @@ def _proportional(total: int, sizes: Mapping[str, int], most: Mapping[str, int])
 
 def _deal(shuffled: Sequence[_Group], count: int) -> list[list[_Group]]:
     """Split into sites of nearly equal size; those to train on come first, for every site needs some."""
+    if all(group.size == 1 and group.section == TRAINING for group in shuffled):
+        return [[shuffled[place] for place in part] for part in np.array_split(np.arange(len(shuffled)), count)]
     sites: list[list[_Group]] = [[] for _ in range(count)]
     sizes = [0] * count
     for group in sorted(shuffled, key=lambda group: (group.section != TRAINING, -group.size)):

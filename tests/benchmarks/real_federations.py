@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from fedannot.apps.importing.datalists import read_source_datalist
+from fedannot.apps.importing.folders import read_folders
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
 from fedannot.custom.seeding import derive_seed
@@ -31,10 +32,9 @@ def real_data() -> Path:
 
 def write_breast_lesions(folder: Path, seed: int) -> None:
     """98 breast ultrasound images with a lesion at 64 × 64: a fifth for the test, six sites, drawn for each seed."""
-    dataset = read_source_datalist(real_data() / "busi-breast-us" / "datalist.json", key="segmentation")
-    with_lesion = tuple(case for case in dataset.cases if not case.image.name.startswith("normal"))
-    options = ImportOptions(keys={"size": (64, 64), "channels": 1})
-    write_imported_federation([replace(dataset, cases=with_lesion)], folder, SiteChoice(6), options, seed=seed)
+    pack = real_data() / "busi-breast-us" / "seg"
+    dataset = read_folders(pack / "images", pack / "labels", include=["benign_*", "malignant_*"])
+    write_imported_federation([dataset], folder, SiteChoice(6), ImportOptions(keys={"size": (64, 64)}), seed=seed)
 
 
 def write_hippocampi(
