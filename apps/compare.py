@@ -155,7 +155,7 @@ def _check_same_request(out: Path, request: Mapping[str, Any]) -> None:
     """Refuse to mix runs of another comparison into this one; seeds may be added."""
     file = out / _REQUEST_FILE
     if file.is_file():
-        if (earlier := json.loads(file.read_text())) != request:
+        if (earlier := json.loads(file.read_text(encoding="utf-8"))) != request:
             raise JobError(
                 f"{out} holds another comparison ({earlier}); choose another output folder than for {request}."
             )
@@ -189,12 +189,12 @@ def _run(
         command += ["--set", f"{key}={json.dumps(value)}"]
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.parent / f"{folder.name}.log"
-    with log.open("w") as stream:
+    with log.open("w", encoding="utf-8") as stream:
         finished = subprocess.run(
             command, stdout=stream, stderr=subprocess.STDOUT, timeout=_RUN_TIMEOUT_SECONDS, check=False
         )
     if finished.returncode:
-        last = (log.read_text().strip().splitlines() or ["no output"])[-1]
+        last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
         return f"{job.folder.name}, seed {seed}: {last} (log: {log})"
     return None
 
@@ -205,7 +205,7 @@ def _summarize(jobs: Sequence[Job], seeds: Sequence[int], data: str | None, out:
     for job in jobs:
         for seed in seeds:
             folder = _run_folder(out, job, seed)
-            summary = json.loads((folder / SUMMARY_FILE).read_text())
+            summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
             federation = _federation(data, seed) or folder / "data"
             runs.append(_describe_run(job.folder.name, seed, summary, federation))
             if summary["last_rounds"]["dice"] is None:
@@ -255,7 +255,7 @@ def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool 
     drawn: dict[str, str] = {}
     for site in groups:
         manifest = federation / site / "manifest.json"
-        noise = json.loads(manifest.read_text()).get("noise") if manifest.is_file() else None
+        noise = json.loads(manifest.read_text(encoding="utf-8")).get("noise") if manifest.is_file() else None
         if noise:
             drawn[site] = "larger" if noise["mean"] > 0 else "smaller"
     if not drawn or not any(groups.values()):

@@ -129,7 +129,7 @@ class Job:
         copied = Job(folder)
         if overrides:
             lines = [f"settings.{key} = {_as_json(value)}" for key, value in overrides.items()]
-            with copied.settings_file.open("a") as file:
+            with copied.settings_file.open("a", encoding="utf-8") as file:
                 file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
         return copied
 
@@ -142,7 +142,7 @@ class Job:
 
     def _meta(self) -> dict[str, Any]:
         try:
-            meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_text())
+            meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:
             raise JobError(f"{self.folder / 'meta.json'} is not JSON: {error}.") from error
         if not isinstance(meta, dict) or not isinstance(meta.get("deploy_map", {}), dict):

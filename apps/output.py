@@ -54,7 +54,7 @@ def read_summary(out: Path) -> dict[str, Any]:
     file = out / SUMMARY_FILE
     if not file.is_file():
         raise OutputError(f"Expected the output of a run in {out}, but there is no {SUMMARY_FILE}.")
-    summary: dict[str, Any] = json.loads(file.read_text())
+    summary: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return summary
 
 

@@ -44,7 +44,7 @@ def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = N
         data: the federation's folder, for overlays, which show cases; None leaves them out.
         against: summary of another run on the same data, for the curve of Dice.
     """
-    summary = json.loads((out / SUMMARY_FILE).read_text())
+    summary = json.loads((out / SUMMARY_FILE).read_text(encoding="utf-8"))
     folder = out / PICTURE_FOLDER
     folder.mkdir(exist_ok=True)
     files = []

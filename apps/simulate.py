@@ -77,7 +77,7 @@ def simulate(
     summary = collect_output(run_folder, out)
     summary["wall_seconds"] = round(time.monotonic() - started, 2)
     summary["peak_memory_mb"] = round(_peak_memory_mb(), 1)
-    (out / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n")
+    (out / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
 
 

@@ -80,7 +80,7 @@ class RunState:
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
     """Append one record to a JSON-lines file."""
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
 
 
@@ -92,5 +92,5 @@ def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one step."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text)
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

@@ -21,7 +21,7 @@ JOBS = sorted(path.parent for path in ROOT.glob("jobs/*/meta.json"))
 
 @functools.cache
 def syntax_tree(path):
-    return ast.parse(path.read_text())
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imported_modules(path):
@@ -77,7 +77,7 @@ def test_nvflare_is_imported_at_the_edge_only(path):
 
 
 def test_every_package_folder_is_installed():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     folders = {path.parent for path in MODULES}
     assert set(settings["packages"]) == {f"fedannot.{'.'.join(path.relative_to(ROOT).parts)}" for path in folders}
     assert settings["package-dir"] == {f"fedannot.{package}": package for package in LEVELS}
@@ -92,7 +92,7 @@ def test_packages_are_marked_as_typed(package):
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_jobs_carry_the_folder_that_lets_nvflare_build_installed_classes(job):
-    (app,) = json.loads((job / "meta.json").read_text())["deploy_map"]
+    (app,) = json.loads((job / "meta.json").read_text(encoding="utf-8"))["deploy_map"]
     assert (job / app / "custom" / "README.txt").is_file()
 
 

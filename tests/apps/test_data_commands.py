@@ -25,7 +25,7 @@ def test_phantom_then_noise(tmp_path):
     assert "site-2" in result.output
     result = run("noise", tmp_path / "clean", "--model", "M(25,-25,5,1)", "--exact", "--out", tmp_path / "noisy")
     assert result.exit_code == 0, result.output
-    noise = json.loads((tmp_path / "noisy" / "site-1" / "manifest.json").read_text())["noise"]
+    noise = json.loads((tmp_path / "noisy" / "site-1" / "manifest.json").read_text(encoding="utf-8"))["noise"]
     assert noise["mean"] > 0
     assert f"{noise['mean']:+.1f}" in result.output
     assert f"{100 * noise['dice']:.1f}" in result.output
@@ -35,7 +35,10 @@ def test_phantom_with_noise_is_what_its_options_say(tmp_path):
     options = ("--noise", "M(20,-10,4,0.5)", "--exact", "--stratified", 0.5, "--seed", 5)
     result = run("phantom", "--sites", 2, "--images", 1, "--test-images", 1, *options, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    noises = [json.loads((tmp_path / "out" / f"site-{i}" / "manifest.json").read_text())["noise"] for i in (1, 2)]
+    noises = [
+        json.loads((tmp_path / "out" / f"site-{i}" / "manifest.json").read_text(encoding="utf-8"))["noise"]
+        for i in (1, 2)
+    ]
     # One site of each direction: strengths of a site alone are the middle of [0.5, 1].
     assert sorted(noise["mean"] for noise in noises) == pytest.approx([-7.5, 15.0])
 
@@ -219,7 +222,7 @@ def test_real_packs_come_in_with_one_command(real_data, tmp_path, pack, options,
     found = all_cases(tmp_path / "out")
     assert {place: len(cases) for place, cases in found.items()} == sites | {"test": num_test}
     # Every case of the pack, counted by centre and, for classification, class.
-    content = json.loads(source.read_text())
+    content = json.loads(source.read_text(encoding="utf-8"))
     items = content[options[1]] if options[0] == "--key" else content["items"]
     expected = Counter((item["source"], item["label"] if isinstance(item["label"], int) else None) for item in items)
     copied = [case for cases in found.values() for case in cases]

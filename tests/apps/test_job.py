@@ -45,7 +45,7 @@ def value_at(settings, key):
 
 def test_job_says_what_its_folder_holds(job):
     assert job.name == "fedaaai"
-    (members,) = json.loads((job.folder / "meta.json").read_text())["deploy_map"].values()
+    (members,) = json.loads((job.folder / "meta.json").read_text(encoding="utf-8"))["deploy_map"].values()
     assert members == ["server", *job.sites]
     assert job.sites == tuple(f"site-{number}" for number in range(1, job.settings().embedded.sites + 1))
     assert job.app == job.folder / "app"
@@ -233,7 +233,7 @@ def test_settings_that_are_not_hocon_are_named(job, text):
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_configuration_that_is_not_hocon_is_named(job, side):
     file = job.app / "config" / f"config_fed_{side}.conf"
-    file.write_text(file.read_text() + "\ncomponents = [ {\n")
+    file.write_text(file.read_text(encoding="utf-8") + "\ncomponents = [ {\n")
     with pytest.raises(JobError) as caught:
         Job.open(job.folder)
     assert str(caught.value).startswith(f"{file} is not HOCON with keys and values: ")
@@ -251,7 +251,7 @@ def test_file_without_a_block_of_settings_is_named(job, text, found):
 
 
 def replace_in(file, old, new):
-    text = file.read_text()
+    text = file.read_text(encoding="utf-8")
     assert text.count(old) == 1
     file.write_text(text.replace(old, new))
 

@@ -189,7 +189,7 @@ def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monk
     write_phantom_federation(folder, num_sites=1, images_per_site=1, test_images=2)
     # Without clean labels the site's own contour is the red one of the annotation.
     datalist = folder / "site-1" / "datalist.json"
-    content = json.loads(datalist.read_text())
+    content = json.loads(datalist.read_text(encoding="utf-8"))
     del content["training"][0]["clean_label"]
     datalist.write_text(json.dumps(content))
     nothing = torch.zeros(2, 64, 64, dtype=torch.uint8)

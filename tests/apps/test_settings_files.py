@@ -68,7 +68,9 @@ def write_federation(folder, sites=2, noise=NOISE, size=(64, 48), channels=3, od
 
 def comments(file):
     """The comments of a file as one text, as a shell joins lines."""
-    lines = [line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#")]
+    lines = [
+        line.removeprefix("#").strip() for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("#")
+    ]
     return " ".join(lines).replace("\\ ", "")
 
 

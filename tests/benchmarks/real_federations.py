@@ -74,7 +74,7 @@ def _use_crowd_masks(federation: Path, seed: int) -> None:
     for site, crowd in zip(sites, crowd_sets, strict=False):
         (site / "labels").rename(site / "clean_labels")
         (site / "labels").mkdir()
-        content = json.loads((site / "datalist.json").read_text())
+        content = json.loads((site / "datalist.json").read_text(encoding="utf-8"))
         for item in content["training"]:
             name = Path(item["image"]).stem
             mask = _mask_of(annotators[name], f"crowd:{crowd}")
@@ -85,7 +85,7 @@ def _use_crowd_masks(federation: Path, seed: int) -> None:
 
 
 def _annotator_files(pack: Path) -> dict[str, Path]:
-    items: Sequence[Mapping[str, Any]] = json.loads((pack / "datalist.json").read_text())["items"]
+    items: Sequence[Mapping[str, Any]] = json.loads((pack / "datalist.json").read_text(encoding="utf-8"))["items"]
     return {Path(item["image"]).stem: pack / item["annotators"] for item in items}
 
 

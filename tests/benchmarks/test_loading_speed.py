@@ -113,7 +113,7 @@ from pathlib import Path
 from fedannot.custom.data.site_data import load_site_data
 import fedannot.transforms.volume_pipeline
 def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * resource.getpagesize() / 2**20
 before = resident()
 started = time.perf_counter()
 data = load_site_data(Path(sys.argv[1]), Path(sys.argv[2]), site="a")

@@ -149,7 +149,7 @@ def test_the_generator_decides_the_patches():
 
 def anonymous_megabytes():
     """Memory that is no part of a file."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
 
 

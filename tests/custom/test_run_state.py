@@ -132,13 +132,13 @@ def test_records_are_lines_of_json(tmp_path):
     records = [{"round": 1, "dice": 0.5}, {"round": 2, "dice": None}]
     for record in records:
         append_record(file, record)
-    assert [json.loads(line) for line in file.read_text().splitlines()] == records
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
     write_records(file, records[:1])
-    assert [json.loads(line) for line in file.read_text().splitlines()] == records[:1]
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records[:1]
     append_record(file, records[1])
-    assert [json.loads(line) for line in file.read_text().splitlines()] == records
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
     write_records(file, [])
-    assert file.read_text() == ""
+    assert file.read_text(encoding="utf-8") == ""
 
 
 def test_text_is_written_in_one_step(tmp_path, monkeypatch):
@@ -147,4 +147,4 @@ def test_text_is_written_in_one_step(tmp_path, monkeypatch):
     monkeypatch.setattr(run_state.Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("crash")))
     with pytest.raises(OSError, match="crash"):
         write_text(file, "second")
-    assert file.read_text() == "first"
+    assert file.read_text(encoding="utf-8") == "first"

@@ -232,7 +232,7 @@ def test_job_settings_hold_and_reach_both_sides(job, monkeypatch):
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_job_names_as_many_sites_as_the_embedded_federation_has(job):
-    meta = json.loads((job / "meta.json").read_text())
+    meta = json.loads((job / "meta.json").read_text(encoding="utf-8"))
     (members,) = meta["deploy_map"].values()
     sites = [member for member in members if member != "server"]
     assert meta["name"] == job.name

@@ -41,7 +41,7 @@ def faulty_job(small_job: Callable[..., Path]) -> Callable[..., Path]:
     def make(faults: dict[str, str], name: str = "fedavg", **changes: Any) -> Path:
         folder = small_job(name, **changes)
         config = folder / "app" / "config" / "config_fed_client.conf"
-        text = config.read_text()
+        text = config.read_text(encoding="utf-8")
         path, arguments = "fedannot.custom.flare.executor.SegmentationExecutor", "args { settings = ${?settings} }"
         assert path in text
         assert arguments in text

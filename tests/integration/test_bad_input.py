@@ -51,7 +51,7 @@ def test_a_wrong_key_in_data_yaml_names_file_key_and_what_is_allowed(
     federation: Path, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
     file = federation / "site-1" / "data.yaml"
-    file.write_text(file.read_text().replace("channels:", "chanels:"))
+    file.write_text(file.read_text(encoding="utf-8").replace("channels:", "chanels:"))
     with pytest.raises(DataError, match=r"site-1/data\.yaml: unknown key 'chanels' = 1; did you mean 'channels'\?"):
         simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
 
@@ -61,7 +61,7 @@ def test_a_wrong_key_in_settings_conf_names_file_key_and_what_is_allowed(
 ) -> None:
     job = small_job("fedaaai")
     settings = job / "app" / "config" / "settings.conf"
-    settings.write_text(settings.read_text() + "\nsettings.warmup_round = 3\n")
+    settings.write_text(settings.read_text(encoding="utf-8") + "\nsettings.warmup_round = 3\n")
     with pytest.raises(
         SettingsError, match=r"settings\.conf: unknown key 'warmup_round' = 3; did you mean 'warmup_rounds'"
     ):
@@ -76,7 +76,7 @@ def test_a_wrong_value_in_settings_conf(small_job: Callable[..., Path], tmp_path
 def test_a_wrong_key_of_a_component_names_it(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job = small_job("fedavg")
     config = job / "app" / "config" / "config_fed_server.conf"
-    config.write_text(config.read_text().replace("args { settings", "args { setings"))
+    config.write_text(config.read_text(encoding="utf-8").replace("args { settings", "args { setings"))
     with pytest.raises(
         JobError, match=r"server\.conf: .*FedAvgController has no argument 'setings'; did you mean 'settings'"
     ):
@@ -88,7 +88,9 @@ def test_data_of_another_kind_than_the_network(
 ) -> None:
     """One site's description has two classes where the others have one."""
     file = federation / "site-3" / "data.yaml"
-    file.write_text(file.read_text().replace("- lesion\n", "- lesion\n- cyst\n").replace("255: 1", "255: 1\n  2: 2"))
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("- lesion\n", "- lesion\n- cyst\n").replace("255: 1", "255: 1\n  2: 2")
+    )
     summary = simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
     assert set(summary["sites"]) == {"site-1", "site-2"}
     assert any("2 foreground classes" in message and "expects 1 and 1" in message for message in caplog.messages)
@@ -106,11 +108,13 @@ def test_sites_validate_where_the_server_has_no_test_set(
     shutil.rmtree(federation / "test")
     for site, count in (("site-1", 4), ("site-2", 2)):
         file = federation / site / "datalist.json"
-        content = json.loads(file.read_text())
+        content = json.loads(file.read_text(encoding="utf-8"))
         content["validation"] = content["training"][:count]
         file.write_text(json.dumps(content))
     summary = simulate(small_job("fedavg", rounds=2), tmp_path / "out", data=federation)
-    metrics = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    metrics = [
+        json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert metrics[0]["dice"] is None, "sites validate every few rounds and after the last"
     assert metrics[1]["evaluated_on"] == "sites"
     assert metrics[1]["num_cases"] == 4

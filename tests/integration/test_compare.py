@@ -27,7 +27,7 @@ def test_compare_runs_pairs_and_keeps_what_is_done(small_job: Callable[..., Path
     arguments = ["compare", *map(str, jobs), "--data", str(tmp_path / "data{seed}"), "--out", str(out)]
     first = CliRunner().invoke(app, [*arguments, "--seeds", "2", "--set", "balance=0.4"])
     assert first.exit_code == 0, first.output
-    comparison = json.loads((out / "comparison.json").read_text())
+    comparison = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     runs = {(run["method"], run["seed"]): run for run in comparison["runs"]}
     assert set(runs) == {("fedavg", 0), ("fedavg", 1), ("feda3i", 0), ("feda3i", 1)}
     (paired,) = comparison["paired"]
@@ -41,7 +41,9 @@ def test_compare_runs_pairs_and_keeps_what_is_done(small_job: Callable[..., Path
         assert one["peak_memory_mb"] > 100
     assert runs["feda3i", 0]["groups_as_drawn"] in (True, False)
     assert runs["fedavg", 0]["groups_as_drawn"] is None
-    settings = json.loads((out / "runs" / f"{jobs[1].name}-seed0" / "summary.json").read_text())["settings"]
+    settings = json.loads((out / "runs" / f"{jobs[1].name}-seed0" / "summary.json").read_text(encoding="utf-8"))[
+        "settings"
+    ]
     assert settings["balance"] == 0.4
     assert (out / "comparison.png").read_bytes()[:4] == b"\x89PNG"
 

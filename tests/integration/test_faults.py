@@ -42,7 +42,7 @@ def test_a_refused_site_leaves_the_others_average(
     """The model of a run in which one site always fails is the model of the run without that site."""
     simulate(faulty_job({"site-4": "nan"}, rounds=2), tmp_path / "with")
     federation = tmp_path / "with" / "data" / "federation.yaml"
-    federation.write_text(federation.read_text().replace("- site-4\n", ""))
+    federation.write_text(federation.read_text(encoding="utf-8").replace("- site-4\n", ""))
     without = small_job("fedavg", rounds=2, embedded__sites=4)
     simulate(without, tmp_path / "without", data=tmp_path / "with" / "data")
     assert_same_model(tmp_path / "with", tmp_path / "without")

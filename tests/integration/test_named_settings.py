@@ -41,7 +41,7 @@ def test_settings_stand_between_the_job_and_the_command_line(
     arguments = ["simulate", str(job), "--settings", "tiny", "--data", str(federation), "--out", str(out)]
     result = CliRunner().invoke(app, [*arguments, "--set", "training.learning_rate=0.003", "--seed", "7"])
     assert result.exit_code == 0, result.output
-    summary = json.loads((out / "summary.json").read_text())
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert len(summary["rounds"]) == 2
     assert set(summary["sites"]) == {"site-1", "site-2", "site-3"}
     settings = summary["settings"]
@@ -57,7 +57,7 @@ def test_settings_for_any_data_run_on_the_phantom(small_job: Callable[..., Path]
     add_settings(job, "settings { rounds = 1, embedded { sites = 2, images_per_site = 5 } }")
     result = CliRunner().invoke(app, ["simulate", str(job), "--settings", "tiny", "--out", str(out)])
     assert result.exit_code == 0, result.output
-    summary = json.loads((out / "summary.json").read_text())
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert {site: report["num_samples"] for site, report in summary["sites"].items()} == {"site-1": 5, "site-2": 5}
 
 
@@ -71,7 +71,9 @@ def test_every_run_of_a_comparison_takes_the_settings(
     result = CliRunner().invoke(app, [*arguments, "--settings", "tiny", "--set", "training.learning_rate=0.003"])
     assert result.exit_code == 0, result.output
     for job in jobs:
-        settings = json.loads((out / "runs" / f"{job.name}-seed0" / "summary.json").read_text())["settings"]
+        settings = json.loads((out / "runs" / f"{job.name}-seed0" / "summary.json").read_text(encoding="utf-8"))[
+            "settings"
+        ]
         assert settings["rounds"] == 2
         assert settings["training"] | {"batch_size": 2, "learning_rate": 0.003} == settings["training"]
         assert settings["seed"] == 0

@@ -40,14 +40,14 @@ def kill_after_round(number: int, job: Path, out: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + KILL_TIMEOUT_SECONDS
-        while not (metrics.is_file() and len(metrics.read_text().splitlines()) >= number):
+        while not (metrics.is_file() and len(metrics.read_text(encoding="utf-8").splitlines()) >= number):
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline, "the run was too slow"
             time.sleep(0.005)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=KILL_TIMEOUT_SECONDS)
-    finished = [json.loads(line)["round"] for line in metrics.read_text().splitlines()]
+    finished = [json.loads(line)["round"] for line in metrics.read_text(encoding="utf-8").splitlines()]
     assert finished[-1] < 6, "the run was over before it was killed"
 
 
@@ -74,7 +74,7 @@ def test_a_used_output_folder_is_not_overwritten(small_job: Callable[..., Path],
     (tmp_path / "out" / "thesis.txt").write_text("precious")
     with pytest.raises(JobError, match=r"empty or absent output folder"):
         simulate(small_job("fedavg"), tmp_path / "out")
-    assert (tmp_path / "out" / "thesis.txt").read_text() == "precious"
+    assert (tmp_path / "out" / "thesis.txt").read_text(encoding="utf-8") == "precious"
 
 
 def test_nothing_to_resume(small_job: Callable[..., Path], tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def run_simulator(job: Path, workspace: Path, data: Path | None, threads: int) -
             timeout=SIMULATOR_TIMEOUT_SECONDS,
             check=False,
         )
-    text = (workspace.parent / "simulator.log").read_text()
+    text = (workspace.parent / "simulator.log").read_text(encoding="utf-8")
     assert finished.returncode == 0, text[-4000:]
     return find_run_folder(workspace)
 

@@ -91,7 +91,7 @@ def test_feda3i_learns_two_classes_from_volumes(
     assert [report["num_samples"] for report in summary["sites"].values()] == [samples] * 3
     assert all(np.isfinite(report["train_loss"]) for report in summary["sites"].values())
 
-    for record in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()):
+    for record in map(json.loads, (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()):
         assert record["num_cases"] == len(SIZES), "a volume is one case, whole or cut into slices"
         assert len(record["dice_per_class"]) == 2
         assert np.isfinite(record["dice_per_class"]).all()

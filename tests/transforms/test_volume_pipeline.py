@@ -367,7 +367,7 @@ def test_labels_of_another_shape_are_refused_with_both(tmp_path):
 )
 def test_real_volumes_come_back_voxel_for_voxel(real_data, options, step):
     folder = real_data / "hippocampus-msd"
-    items = json.loads((folder / "datalist.json").read_text())
+    items = json.loads((folder / "datalist.json").read_text(encoding="utf-8"))
     cases = [item for section in items.values() if isinstance(section, list) for item in section]
     pipeline = VolumePipeline(labels=LABELS, **options)
     assert len(cases) == 260

@@ -67,7 +67,7 @@ def test_of_many_files_five_are_shown_and_the_others_counted(tmp_path):
     assert "labels/case_4.png" in result.output
     assert "labels/case_5.png" not in result.output
     assert "and 2 more" in result.output
-    (site,) = json.loads((tmp_path / "report.json").read_text())["sites"]
+    (site,) = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["sites"]
     assert [finding["files"] for finding in site["findings"]] == [[f"labels/case_{index}.png"] for index in range(7)]
 
 
@@ -94,7 +94,7 @@ def test_the_json_has_its_keys_whatever_was_found(tmp_path):
     (tmp_path / "data" / "good" / "labels" / "case_1.png").unlink()
     result = check(tmp_path / "data", "--json", tmp_path / "new" / "report.json")
     assert result.exit_code == 1
-    report = json.loads((tmp_path / "new" / "report.json").read_text())
+    report = json.loads((tmp_path / "new" / "report.json").read_text(encoding="utf-8"))
     sites = report.pop("sites")
     assert report == {"content": "fedannot check", "version": 1, "name": "trial", "can_train": False}
     keys = ["site", "role", "can_train", "pipeline", "lists", "classes", "images", "counts", "findings"]

@@ -20,7 +20,11 @@ def copied_site(real_data, tmp_path):
     """Copies some cases of a pack into a site and checks it."""
 
     def copy(pack, key, description, chosen):
-        items = [item for item in json.loads((real_data / pack / "datalist.json").read_text())[key] if chosen(item)]
+        items = [
+            item
+            for item in json.loads((real_data / pack / "datalist.json").read_text(encoding="utf-8"))[key]
+            if chosen(item)
+        ]
         for item in items:
             for name in (item["image"], item["label"]):
                 if isinstance(name, str):

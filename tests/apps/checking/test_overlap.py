@@ -53,7 +53,7 @@ def test_common_images_and_patients_are_counted_by_list(hospitals):
 
 
 def test_a_file_of_fingerprints_names_nothing_but_the_site(hospitals):
-    text = written(hospitals, "b").read_text()
+    text = written(hospitals, "b").read_text(encoding="utf-8")
     for word in ("their_name", "case_", "png", "p1", "trial", SALT, str(hospitals)):
         assert word not in text
     content = json.loads(text)
@@ -80,7 +80,7 @@ def test_another_salt_gives_other_fingerprints_and_is_refused(hospitals):
 
 def test_sites_of_one_name_are_told_apart_by_their_files(hospitals):
     first, second = written(hospitals, "a"), written(hospitals, "b")
-    second.write_text(second.read_text().replace('"site": "b"', '"site": "a"'))
+    second.write_text(second.read_text(encoding="utf-8").replace('"site": "b"', '"site": "a"'))
     sites, overlaps = find_overlaps([first, second])
     assert sites == [f"a ({first})", f"a ({second})"]
     assert len(overlaps) == 2

@@ -30,7 +30,9 @@ def folders(tmp_path):
 
 
 def names(folder, section):
-    return [item["image"] for item in json.loads((folder / "datalist.json").read_text()).get(section, [])]
+    return [
+        item["image"] for item in json.loads((folder / "datalist.json").read_text(encoding="utf-8")).get(section, [])
+    ]
 
 
 def import_folders(folders, out, sites, *, keys=None, include=(), test_share=None, validation_share=0.0, seed=0):

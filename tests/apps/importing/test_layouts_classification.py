@@ -244,7 +244,7 @@ def test_chaoyang_draw_depends_on_the_seed_and_on_nothing_else(tmp_path):
     assert disputed(tmp_path, seed=2) != first
     # Other images in the list change nothing.
     file = tmp_path / "HSA-NRL" / "chaoyang" / "train_label.json"
-    text(file, json.loads(file.read_text())[3:][::-1])
+    text(file, json.loads(file.read_text(encoding="utf-8"))[3:][::-1])
     assert disputed(tmp_path, seed=1) == first[::-1]
 
 
@@ -258,7 +258,7 @@ def test_chaoyang_lists_what_does_not_fit(tmp_path):
     chaoyang(tmp_path)
     picture(tmp_path / "train" / "extra.JPG")
     (tmp_path / "test" / "600001-IMG000x001-0.JPG").unlink()
-    tests = json.loads((tmp_path / "test.json").read_text())
+    tests = json.loads((tmp_path / "test.json").read_text(encoding="utf-8"))
     tests[3]["label"] = 4
     text(tmp_path / "test.json", [*tests, "text"])
     dataset = found("chaoyang", tmp_path)

@@ -182,7 +182,7 @@ def task(folder):
 
 
 def change(folder, **changes):
-    content = json.loads(task(folder).read_text()) | changes
+    content = json.loads(task(folder).read_text(encoding="utf-8")) | changes
     task(folder).write_text(json.dumps(content))
 
 

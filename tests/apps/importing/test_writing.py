@@ -374,6 +374,6 @@ def test_how_it_was_made_is_written(pair, tmp_path):
     cases = [pair(f"{index}.png") for index in range(4)]
     import_to(tmp_path / "out", segmentation(*cases), test_share=0.25, seed=3)
     for part in ("site-1", "test"):
-        manifest = json.loads((tmp_path / "out" / part / "manifest.json").read_text())
+        manifest = json.loads((tmp_path / "out" / part / "manifest.json").read_text(encoding="utf-8"))
         assert (manifest["made"], manifest["seed"]) == ("import", 3)
     assert read_federation(tmp_path / "out").made == "import of any, split at random, seed 3"

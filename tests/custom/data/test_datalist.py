@@ -16,7 +16,7 @@ def folder(tmp_path):
 
 def written(folder, content):
     file = folder / "datalist.json"
-    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return file
 
 
@@ -181,7 +181,10 @@ def test_a_datalist_reads_back_as_written(folder):
     }
     write_datalist(folder / "datalist.json", cases)
     assert read_datalist(folder / "datalist.json").cases == cases
-    assert json.loads((folder / "datalist.json").read_text())["training"][1] == {"image": "ä.png", "label": 2}
+    assert json.loads((folder / "datalist.json").read_text(encoding="utf-8"))["training"][1] == {
+        "image": "ä.png",
+        "label": 2,
+    }
     with pytest.raises(ValueError, match=r"outside\.png"):
         write_datalist(folder / "datalist.json", {"training": [Case(folder.parent / "outside.png", 0)]})
 

@@ -157,8 +157,8 @@ def test_a_missing_or_foreign_file_is_named(tmp_path):
 
 def test_what_is_written_is_what_a_person_would_write(tmp_path):
     write_site_description(tmp_path, SLICES)
-    values = yaml.safe_load((tmp_path / "data.yaml").read_text())
+    values = yaml.safe_load((tmp_path / "data.yaml").read_text(encoding="utf-8"))
     assert values["labels"] == {0: 0, 4: 1}
     assert values["window"] == [-1000, 400]
     write_site_description(tmp_path, VOLUME)
-    assert "window" not in (tmp_path / "data.yaml").read_text()
+    assert "window" not in (tmp_path / "data.yaml").read_text(encoding="utf-8")

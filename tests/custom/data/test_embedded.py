@@ -83,7 +83,7 @@ def test_without_noise_labels_are_the_clean_ones(tmp_path):
 
 
 def test_test_set_is_clean_and_has_its_own_list(federation):
-    assert list(json.loads((federation / "test" / "datalist.json").read_text())) == ["testing"]
+    assert list(json.loads((federation / "test" / "datalist.json").read_text(encoding="utf-8"))) == ["testing"]
     data = load_site_data(federation / "test", federation.parent / "cache", section="testing", site="test")
     assert data.num_samples == 2
 

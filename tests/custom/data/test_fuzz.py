@@ -345,7 +345,7 @@ def test_whatever_stands_in_a_datalist_the_good_case_is_loaded(pipeline, items):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "site"
         make_site(folder, pipeline, "image", [])
-        (good,) = json.loads((folder / "datalist.json").read_text())["training"]
+        (good,) = json.loads((folder / "datalist.json").read_text(encoding="utf-8"))["training"]
         write_items(folder, [*items, good])
         data = load(folder)
         assert len(data.cases) + len(data.excluded) == len(items) + 1

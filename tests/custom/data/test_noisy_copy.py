@@ -71,7 +71,12 @@ def test_classes_keep_their_file_values_and_sizes(source, tmp_path):
     for kind in ("images", "labels", "clean_labels"):
         for file in (site / kind).iterdir():
             Image.fromarray(mask).save(file)
-    text = (site / "data.yaml").read_text().replace("255: 1", "85: 1\n  170: 2").replace("- lesion", "- lesion\n- cyst")
+    text = (
+        (site / "data.yaml")
+        .read_text(encoding="utf-8")
+        .replace("255: 1", "85: 1\n  170: 2")
+        .replace("- lesion", "- lesion\n- cyst")
+    )
     (site / "data.yaml").write_text(text)
     add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
     noisy = np.asarray(Image.open(tmp_path / "noisy" / "site-1" / "labels" / "lesion_001.png"))
@@ -95,7 +100,7 @@ def test_a_label_that_cannot_be_read_is_listed_and_stops_nothing(source, tmp_pat
 
 def test_files_of_one_name_from_different_folders_are_refused(source, tmp_path):
     file = source / "site-1" / "datalist.json"
-    content = json.loads(file.read_text())
+    content = json.loads(file.read_text(encoding="utf-8"))
     content["training"].append(content["training"][0])
     file.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"Site site-1: found several files named 'lesion_001\.png' among its"):
@@ -204,7 +209,7 @@ def test_sites_without_masks_are_an_error_that_says_so(tmp_path):
 
 def test_items_that_are_no_case_with_a_mask_are_left_out_and_listed(source, tmp_path, caplog):
     file = source / "site-1" / "datalist.json"
-    items = json.loads(file.read_text())["training"]
+    items = json.loads(file.read_text(encoding="utf-8"))["training"]
     (tmp_path / "outside.png").write_bytes((source / "site-1" / items[0]["label"]).read_bytes())
     items[0]["label"] = "../../outside.png"
     items[1]["label"] = 1

@@ -126,7 +126,7 @@ def test_another_content_of_the_same_size_and_time_is_noticed(site, decoded):
 
 def test_another_order_and_fewer_or_more_cases_need_no_decoding_of_the_others(site, decoded):
     file = site / "datalist.json"
-    items = json.loads(file.read_text())["training"]
+    items = json.loads(file.read_text(encoding="utf-8"))["training"]
     file.write_text(json.dumps({"training": items[:2]}))
     load(site)
     assert case_names(decoded) == ["case_2.png", "case_3.png"]
@@ -139,7 +139,7 @@ def test_another_order_and_fewer_or_more_cases_need_no_decoding_of_the_others(si
 
 def test_a_case_that_is_listed_twice_comes_twice(site):
     file = site / "datalist.json"
-    items = json.loads(file.read_text())["training"]
+    items = json.loads(file.read_text(encoding="utf-8"))["training"]
     file.write_text(json.dumps({"training": [items[1], items[0], items[1]]}))
     data = load(site)
     assert [case.name for case in data.cases] == ["case_2.png", "case_3.png", "case_2.png"]
@@ -147,7 +147,7 @@ def test_a_case_that_is_listed_twice_comes_twice(site):
 
 
 def test_sections_and_sites_are_kept_apart(site):
-    content = json.loads((site / "datalist.json").read_text())
+    content = json.loads((site / "datalist.json").read_text(encoding="utf-8"))
     content["validation"] = content["training"][:1]
     (site / "datalist.json").write_text(json.dumps(content))
     assert load(site).num_samples == 4
@@ -350,7 +350,7 @@ def test_a_wrong_key_names_site_file_key_and_the_nearest(site):
 
 
 def test_clean_labels_are_known_for_all_cases_or_not_at_all(site, caplog):
-    content = json.loads((site / "datalist.json").read_text())
+    content = json.loads((site / "datalist.json").read_text(encoding="utf-8"))
     for item in content["training"]:
         item["clean_label"] = item["label"]
     (site / "datalist.json").write_text(json.dumps(content))
@@ -434,7 +434,7 @@ def test_classes_of_pictures_are_labels_and_others_are_named(site):
 
 
 def test_numbers_as_labels_of_masks_are_named(site):
-    items = json.loads((site / "datalist.json").read_text())["training"]
+    items = json.loads((site / "datalist.json").read_text(encoding="utf-8"))["training"]
     items[0]["label"] = 1
     (site / "datalist.json").write_text(json.dumps({"training": items}))
     (excluded,) = load(site).excluded

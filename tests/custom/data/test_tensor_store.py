@@ -175,7 +175,7 @@ def test_a_killed_process_leaves_the_old_state_and_the_next_one_clears_up(tmp_pa
 
 def change_index(change):
     def damage(folder):
-        content = json.loads((folder / "index.json").read_text())
+        content = json.loads((folder / "index.json").read_text(encoding="utf-8"))
         change(content)
         (folder / "index.json").write_text(json.dumps(content))
 
@@ -206,7 +206,7 @@ def remove(kind):
         remove("label"),
         lambda folder: (folder / "index.json").write_bytes(b""),
         lambda folder: (folder / "index.json").write_bytes(b"\xff\x00"),
-        lambda folder: (folder / "index.json").write_text((folder / "index.json").read_text()[:-9]),
+        lambda folder: (folder / "index.json").write_text((folder / "index.json").read_text(encoding="utf-8")[:-9]),
         lambda folder: (folder / "index.json").write_text("[1]"),
         change_index(lambda content: content.pop("generation")),
         change_index(lambda content: content.update(generation="../../x")),
