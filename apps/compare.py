@@ -107,7 +107,7 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
     """Print a row per run and the paired differences to the reference."""
     table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("job", "seed", "Dice %", "last round", "HD95 px", "groups", "as drawn", "seconds", "MB"):
+    for heading in ("job", "seed", "Dice %", "last round", "HD95", "groups", "as drawn", "seconds", "MB"):
         left = heading in ("job", "groups", "as drawn")
         table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for run in comparison["runs"]:

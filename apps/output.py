@@ -61,7 +61,7 @@ def read_summary(out: Path) -> dict[str, Any]:
 def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Console) -> None:
     """Print the scores of two runs on the same data beside each other."""
     table = Table(title="On the same data, mean of the last five rounds")
-    for heading in ("method", "Dice %", "HD95 px"):
+    for heading in ("method", "Dice %", "HD95"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for run in (other, summary):
         last = run["last_rounds"]
@@ -78,7 +78,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     last = summary["last_rounds"]
     console.print(
         f"[bold]{summary['method']}[/bold], seed {summary['seed']}, {summary['rounds_finished']} rounds, "
-        f"{summary['seconds']:.0f} s: Dice {percent(last['dice'])} %, HD95 {number(last['hd95'])} px "
+        f"{summary['seconds']:.0f} s: Dice {percent(last['dice'])} %, HD95 {_distance(summary)} "
         "(mean of the last five rounds)"
     )
     console.print(_site_table(summary))
@@ -89,6 +89,12 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     for refusal in summary["refusals"]:
         text = f"Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}"
         console.print(f"[yellow]{escape(text)}[/yellow]")
+
+
+def _distance(summary: Mapping[str, Any]) -> str:
+    """HD95 with its unit, where one is known: millimetres for volumes, pixels for pictures."""
+    units = {record.get("hd95_unit") for record in summary["rounds"]} - {None}
+    return " ".join([number(summary["last_rounds"]["hd95"]), *sorted(units)])
 
 
 def _site_table(summary: Mapping[str, Any]) -> Table:

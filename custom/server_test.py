@@ -55,6 +55,7 @@ class ServerTest:
             "dice_per_class": list(scores.dice),
             "hd95": scores.mean_hd95 if any(scores.num_cases - count for count in scores.hd95_undefined) else None,
             "hd95_undefined": sum(scores.hd95_undefined),
+            "hd95_unit": "px" if data.cases[0].spacing is None else "mm",
             "num_cases": scores.num_cases,
         }
 

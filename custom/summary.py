@@ -9,7 +9,7 @@ from .run_state import RunState, write_text
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5
 
-_ROUND_KEYS = ("round", "stage", "dice", "dice_per_class", "hd95", "hd95_undefined", "seconds")
+_ROUND_KEYS = ("round", "stage", "dice", "dice_per_class", "hd95", "hd95_undefined", "hd95_unit", "seconds")
 
 
 def write_summary(path: Path, state: RunState, details: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ def summary_of(**changes):
         "seed": 4,
         "rounds_finished": 8,
         "seconds": 61.7,
+        "rounds": [{"hd95_unit": "px"}, {"hd95_unit": None}],
         "last_rounds": {"dice": 0.8125, "hd95": 3.25},
         "sites": {"site-1": REPORT, "site-2": REPORT | {"num_samples": 9, "train_loss": 0.5}},
         "refusals": [],
@@ -117,9 +118,14 @@ def test_summary_says_method_seed_rounds_and_scores():
     assert first.startswith("fedavg, seed 4, 8 rounds, 62 s: Dice 81.2 %, HD95 3.2 px (mean of the last five rounds")
 
 
+@pytest.mark.parametrize(("rounds", "distance"), [([{"hd95_unit": "mm"}], "3.2 mm"), ([{}], "3.2")])
+def test_distances_have_their_unit_where_it_is_known(rounds, distance):
+    assert f"HD95 {distance} (mean" in printed(print_summary, summary_of(rounds=rounds))
+
+
 def test_a_run_without_scores_has_dashes():
-    text = printed(print_summary, summary_of(last_rounds={"dice": None, "hd95": None}))
-    assert "Dice - %, HD95 - px" in text
+    text = printed(print_summary, summary_of(rounds=[{}], last_rounds={"dice": None, "hd95": None}))
+    assert "Dice - %, HD95 - (mean" in text
 
 
 def test_federated_averaging_has_a_row_per_site_and_no_empty_columns():

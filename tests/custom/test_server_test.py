@@ -70,6 +70,7 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
         "dice_per_class": [expected.dice[0]],
         "hd95": expected.hd95[0],
         "hd95_undefined": 0,
+        "hd95_unit": "px",
         "num_cases": 3,
     }
     found, truth = data.images[:, 0].numpy() < -0.75, data.labels.numpy() == 1
@@ -105,6 +106,7 @@ def test_a_model_that_finds_nothing_has_no_distance(with_test_set):
         "dice_per_class": [0.0],
         "hd95": None,
         "hd95_undefined": 3,
+        "hd95_unit": "px",
         "num_cases": 3,
     }
 

@@ -41,6 +41,7 @@ HISTORY = [
         {"site-1": {"num_samples": 6}},
         {"site-3": "late", "site-2": "late"},
         hd95_undefined=7,
+        hd95_unit="mm",
         dice_per_class=[0.2, 0.4],
     ),
     record(4, 0.4, None),
@@ -64,6 +65,7 @@ def test_summary_of_a_short_run_by_hand():
         "dice_per_class": [0.2, 0.4],
         "hd95": 5.0,
         "hd95_undefined": 7,
+        "hd95_unit": "mm",
         "seconds": 1.5,
     }
     assert summary["rounds"][3]["hd95_undefined"] is None  # scored at the sites, or not at all
