@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...custom.data.datalist import TRAINING, Case, RefusedItem
+from ...custom.data.datalist import TRAINING, Case, ExcludedCase
 from ...custom.data.description import AnyDescription, ClassificationDescription
 
 
@@ -127,7 +127,7 @@ class SiteFacts:
     is_test: bool
     description: AnyDescription
     cases: tuple[CaseFacts, ...]
-    refused: Mapping[str, list[RefusedItem]]
+    refused: Mapping[str, list[ExcludedCase]]
 
     @property
     def is_classification(self) -> bool:

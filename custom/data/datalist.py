@@ -47,8 +47,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class RefusedItem:
-    """An item of a datalist that is no case: where it stands, what it names, and what is wrong with it."""
+class ExcludedCase:
+    """A case that cannot be used, by its image or its place in the datalist, and why; stays at the site."""
 
     name: str
     reason: str
@@ -64,7 +64,7 @@ class Datalist:
     """
 
     cases: dict[str, list[Case]]
-    refused: dict[str, list[RefusedItem]]
+    refused: dict[str, list[ExcludedCase]]
 
     def section(self, name: str) -> list[Case]:
         """Return the cases of a list, none if there is no such list."""
@@ -111,7 +111,7 @@ def read_json(file: Path, expected: str) -> Any:
         raise DataError(f"{file}: is not JSON ({error}).") from error
 
 
-def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[RefusedItem]]:
+def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[ExcludedCase]]:
     """Make the items of a list into cases; those that cannot be are returned with the reason.
 
     Raises:
@@ -121,13 +121,13 @@ def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[Ref
         raise DataError(f"{file}: key {section!r} is {_shown(items)}; expected a list of cases.")
     folder = file.parent.resolve()
     cases: list[Case] = []
-    refused: list[RefusedItem] = []
+    refused: list[ExcludedCase] = []
     for index, item in enumerate(items):
         place = f"{section}[{index}]"
         try:
             cases.append(_read_case(item, file, folder, place))
         except DataError as error:
-            refused.append(RefusedItem(_name_of(item) or f"{file.name}: {place}", str(error)))
+            refused.append(ExcludedCase(_name_of(item) or f"{file.name}: {place}", str(error)))
     return cases, refused
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from ...transforms.errors import DataError
-from .datalist import TRAINING, Case, read_datalist
+from .datalist import TRAINING, Case, ExcludedCase, read_datalist
 from .description import SiteDescription, read_site_description
 from .preparation import CLEAN_LABEL, IMAGE, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
 from .tensor_store import PreparedCase, StoredCase, TensorStore, view
@@ -22,14 +22,6 @@ from .tensor_store import PreparedCase, StoredCase, TensorStore, view
 _LOGGER = logging.getLogger(__name__)
 
 _MAX_THREADS = 4
-
-
-@dataclass(frozen=True)
-class ExcludedCase:
-    """A case that cannot be used, and why; stays at the site."""
-
-    file: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -151,7 +143,7 @@ def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, si
     except DataError as error:
         raise DataError(f"Site {site}: {error}") from error
     cases, file = datalist.section(section), folder / description.datalist
-    excluded = [ExcludedCase(item.name, item.reason) for item in datalist.refused.get(section, [])]
+    excluded = list(datalist.refused.get(section, []))
     if not cases and not excluded:
         raise DataError(f"Site {site}: {file} has no case in the list {section!r}; expected at least one.")
     for item in excluded:

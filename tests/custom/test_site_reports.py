@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from fedannot.custom import evaluation
+from fedannot.custom.data.datalist import ExcludedCase
 from fedannot.custom.data.description import ImageDescription
-from fedannot.custom.data.site_data import ExcludedCase, LoadedCase, SiteData
+from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.inference import Inference
 from fedannot.custom.outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE, check_outbound

@@ -60,6 +60,6 @@ def test_the_check_excludes_what_training_excludes(tmp_path, make, usable):
     }
     refused = [item.name for item in report.facts.refused["training"]]
     unusable = [str(case.case.image) for case in report.facts.cases if not case.is_usable]
-    assert refused + unusable == [case.file for case in data.excluded]
+    assert refused + unusable == [case.name for case in data.excluded]
     assert report.lists == {"training": (len(items), len(data.cases))}
     assert len(data.cases) == usable

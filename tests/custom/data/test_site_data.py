@@ -253,7 +253,7 @@ def test_bad_cases_are_left_out_and_listed(site, caplog):
     for data in (load(site), load(site)):
         assert data.num_samples == 1
         assert [int(label.any(1).nonzero()[0]) for label in data.labels] == [0]
-        reasons = {os.path.basename(case.file): case.reason for case in data.excluded}  # noqa: PTH119
+        reasons = {os.path.basename(case.name): case.reason for case in data.excluded}  # noqa: PTH119
         assert list(reasons) == ["case_3.png", "case_2.png", "case_1.png"]
         assert "found no such file" in reasons["case_3.png"]
         assert "5 × 10" in reasons["case_2.png"]
@@ -311,7 +311,7 @@ def test_items_that_lead_out_of_the_folder_are_named_and_never_opened(site, monk
     )
     data = load(site)
     assert [case.name for case in data.cases] == ["case_0.png"]
-    assert [case.file for case in data.excluded] == [items[index]["image"] for index in (0, 1, 3, 4)]
+    assert [case.name for case in data.excluded] == [items[index]["image"] for index in (0, 1, 3, 4)]
     assert all("leads out of" in case.reason for case in data.excluded)
     assert sorted(opened) == [site / "images" / "case_0.png", site / "labels" / "case_0.png"]
 
