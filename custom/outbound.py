@@ -11,8 +11,8 @@ TRAIN = "train"
 ESTIMATE_QUALITY = "estimate_quality"
 VALIDATE = "validate"
 
-# A mean over fewer patients than this is close to a patient's own value and stays at the site. Sites count patients or
-# volumes before they send, never slices; where a field below counts samples, the filter checks that number once more.
+# A mean over fewer patients than this is close to a patient's own value and stays at the site. Patients or volumes are
+# counted, never slices.
 MINIMUM_CASES = 3
 
 
@@ -70,7 +70,14 @@ OUTBOUND_FIELDS = (
         (TRAIN,),
         "number",
         "mean training loss of the round, to watch training",
-        "num_samples",
+        "num_patients",
+        optional=True,
+    ),
+    OutboundField(
+        "num_patients",
+        (TRAIN, VALIDATE),
+        "count",
+        "patients or volumes behind the mean loss or scores, never slices",
         optional=True,
     ),
     OutboundField("inner_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_in (Eq. 3)", "num_estimated"),
@@ -91,7 +98,7 @@ OUTBOUND_FIELDS = (
         "patients or volumes with any annotated object, behind that share",
     ),
     OutboundField(
-        "dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_samples", optional=True
+        "dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_patients", optional=True
     ),
     OutboundField(
         "hd95", (VALIDATE,), "numbers", "mean HD95 on the site's own validation cases", "num_defined", optional=True

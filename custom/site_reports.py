@@ -22,8 +22,9 @@ def training_report(data: SiteData, mean_loss: float, *, embedded: bool) -> dict
         "num_excluded": len(data.excluded),
         "embedded_data": embedded,
     }
-    if len(set(data.units)) >= MINIMUM_CASES:
-        report["train_loss"] = mean_loss
+    num_patients = len(set(data.units))
+    if num_patients >= MINIMUM_CASES:
+        report |= {"train_loss": mean_loss, "num_patients": num_patients}
     return report
 
 
@@ -56,14 +57,16 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: FedAv
     is reported, 0 for a site without any.
     """
     report: dict[str, Any] = {"num_samples": 0 if data is None else len(data.cases)}
-    if data is None or len(set(data.units)) < MINIMUM_CASES:
+    num_patients = 0 if data is None else len(set(data.units))
+    if data is None or num_patients < MINIMUM_CASES:
         return report
     from .evaluation import evaluate
 
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
     defined = [scores.num_cases - count for count in scores.hd95_undefined]
     hd95 = _withhold(scores.hd95, scores.hd95_units)
-    return report | {"dice": list(scores.dice), "hd95": hd95, "num_defined": defined}
+    scored = {"dice": list(scores.dice), "hd95": hd95, "num_defined": defined}
+    return report | scored | {"num_patients": num_patients}
 
 
 def _withhold(values: Any, counts: Sequence[int]) -> list[float]:

@@ -18,7 +18,8 @@ from fedannot.custom.outbound import (
 
 NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
-TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False, "train_loss": 0.25}
+TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
+TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 ESTIMATE_RESULT = {
     "num_samples": 8,
     "num_annotated": 4,
@@ -27,7 +28,7 @@ ESTIMATE_RESULT = {
     "outer_difficulty": [1.5, 2.5],
     "predicted_share": 0.75,
 }
-VALIDATE_RESULT = {"num_samples": 3, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [3, 3]}
+VALIDATE_RESULT = {"num_samples": 3, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [3, 3], "num_patients": 3}
 COMPLETE = {TRAIN: TRAIN_RESULT, ESTIMATE_QUALITY: ESTIMATE_RESULT, VALIDATE: VALIDATE_RESULT}
 
 KIND_NAMES = {
@@ -68,7 +69,7 @@ def test_unlisted_fields_are_named_and_the_allowed_ones_listed():
         check_outbound(VALIDATE, VALIDATE_RESULT | {"file_names": ["a.png"], "dice_per_case": [0.1]})
     assert str(caught.value) == (
         "Task 'validate' may not send ['dice_per_case', 'file_names']; "
-        "allowed: ['dice', 'hd95', 'num_defined', 'num_samples']."
+        "allowed: ['dice', 'hd95', 'num_defined', 'num_patients', 'num_samples']."
     )
 
 
@@ -112,12 +113,12 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
 @pytest.mark.parametrize(
     ("task", "changes", "field", "count"),
     [
-        (TRAIN, {"num_samples": 2}, "train_loss", 2),
+        (TRAIN, {"num_patients": 2}, "train_loss", 2),
         (ESTIMATE_QUALITY, {"num_estimated": [7, 2]}, "inner_difficulty", 2),
         (ESTIMATE_QUALITY, {"num_estimated": [0, 3]}, "inner_difficulty", 0),
         (ESTIMATE_QUALITY, {"num_estimated": [7, 2], "inner_difficulty": [0.5, NAN]}, "outer_difficulty", 2),
         (ESTIMATE_QUALITY, {"num_annotated": 2}, "predicted_share", 2),
-        (VALIDATE, {"num_samples": 2}, "dice", 2),
+        (VALIDATE, {"num_patients": 2}, "dice", 2),
         (VALIDATE, {"num_defined": [1, 3]}, "hd95", 1),
     ],
 )
@@ -132,7 +133,8 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
 @pytest.mark.parametrize(
     ("task", "counter", "field"),
     [
-        (TRAIN, "num_samples", "train_loss"),
+        (TRAIN, "num_patients", "train_loss"),
+        (VALIDATE, "num_patients", "dice"),
         (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
         (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
         (VALIDATE, "num_defined", "hd95"),
@@ -149,7 +151,7 @@ def test_means_without_their_counts_may_not_leave(task, counter, field):
 @pytest.mark.parametrize(
     ("task", "counter"),
     [
-        (TRAIN, "num_samples"),
+        (TRAIN, "num_patients"),
         (ESTIMATE_QUALITY, "num_annotated"),
         (ESTIMATE_QUALITY, "num_estimated"),
         (VALIDATE, "num_defined"),
@@ -204,9 +206,9 @@ def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(tas
 @pytest.mark.parametrize(
     ("task", "held_back"),
     [
-        (TRAIN, {"train_loss"}),
+        (TRAIN, {"train_loss", "num_patients"}),
         (ESTIMATE_QUALITY, {"predicted_share"}),
-        (VALIDATE, {"dice", "hd95", "num_defined"}),
+        (VALIDATE, {"dice", "hd95", "num_defined", "num_patients"}),
     ],
 )
 def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held_back):
@@ -214,7 +216,7 @@ def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held
     assert report_refusal(task, report, 2) is None
 
 
-@pytest.mark.parametrize("missing", ["dice", "hd95", "num_defined"])
+@pytest.mark.parametrize("missing", ["dice", "hd95", "num_defined", "num_patients"])
 def test_what_a_site_may_hold_back_belongs_together(missing):
     report = {name: value for name, value in VALIDATE_RESULT.items() if name != missing}
     assert report_refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"

@@ -69,7 +69,8 @@ def as_slices(data, slices_per_volume):
 def test_training_report_holds_counts_and_the_mean_loss(embedded):
     data = make_data([(1,)] * 3, excluded=["a.png", "b.png"])
     report = training_report(data, 0.5, embedded=embedded)
-    assert report == {"num_samples": 3, "num_excluded": 2, "embedded_data": embedded, "train_loss": 0.5}
+    counts = {"num_samples": 3, "num_excluded": 2, "num_patients": 3}
+    assert report == counts | {"embedded_data": embedded, "train_loss": 0.5}
     check_outbound(TRAIN, report)
 
 
@@ -189,7 +190,8 @@ def test_slices_of_few_volumes_are_not_many_people():
 
 def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
     data, pictures = as_slices(make_data(SIX), 2), make_data(SIX)
-    assert training_report(data, 0.5, embedded=False)["train_loss"] == 0.5
+    trained = training_report(data, 0.5, embedded=False)
+    assert (trained["train_loss"], trained["num_patients"]) == (0.5, 3)
     report = quality_report(Threshold(2), data, settings(2))
     same = quality_report(Threshold(2), pictures, settings(2))
     assert report == same | {"num_annotated": 3, "num_estimated": [3, 3]}

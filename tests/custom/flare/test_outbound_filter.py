@@ -10,7 +10,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.outbound import OutboundError
 
-META = {"num_samples": 8, "num_excluded": 0, "embedded_data": True, "train_loss": 0.5}
+META = {"num_samples": 8, "num_excluded": 0, "embedded_data": True, "train_loss": 0.5, "num_patients": 4}
 ESTIMATE = {
     "num_samples": 8,
     "num_annotated": 8,
@@ -48,7 +48,7 @@ def test_fields_of_the_framework_pass():
     ("task", "data"),
     [
         ("estimate_quality", ESTIMATE),
-        ("validate", {"num_samples": 3, "dice": [0.5], "hd95": [float("nan")], "num_defined": [1]}),
+        ("validate", {"num_samples": 3, "dice": [0.5], "hd95": [float("nan")], "num_defined": [1], "num_patients": 3}),
         ("validate", {"num_samples": 1}),
         ("validate", {"num_samples": 0}),
     ],
@@ -62,7 +62,7 @@ def test_metrics_pass(task, data):
     ("task", "dxo", "message"),
     [
         ("train", model(file_names=["a.png"]), r"Task 'train' may not send \['file_names'\]"),
-        ("train", model(num_samples=2), r"'train_loss' is a mean over 2 cases; at least 3 are needed"),
+        ("train", model(num_patients=2), r"'train_loss' is a mean over 2 cases; at least 3 are needed"),
         (
             "train",
             DXO(DataKind.WEIGHTS, data={"w": [1.0]}, meta=META),
