@@ -4,13 +4,16 @@ import math
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from .errors import reported_errors
 
 data_app = typer.Typer(help="Make federations of a phantom or of your own data, check them, and add annotation noise.")
+
+if TYPE_CHECKING:
+    from .importing.writing import ImportReport
 
 Number = TypeVar("Number", int, float)
 
@@ -189,11 +192,7 @@ def import_(
             validation_share=validation,
             seed=seed,
         )
-        for text in report.skipped + report.excluded:
-            typer.echo(f"Left out: {text}")
-        if report.labels:
-            meaning = ", ".join(f"{value} → class {label}" for value, label in report.labels.items())
-            typer.echo(f"Label values: {meaning}")
+        _print_import(report)
         _print_federation(out)
 
 
@@ -314,6 +313,15 @@ def parse_numbers(
         wanted = kinds if count is None else f"{count} {kinds}"
         raise DataError(f"{option}: found {text!r}, expected {wanted} with commas between them.") from None
     return numbers
+
+
+def _print_import(report: "ImportReport") -> None:
+    """Print what did not come along, and how label values were understood."""
+    for text in report.skipped + report.excluded:
+        typer.echo(f"Left out: {text}")
+    if report.labels:
+        meaning = ", ".join(f"{value} → class {label}" for value, label in report.labels.items())
+        typer.echo(f"Label values: {meaning}")
 
 
 def _print_federation(folder: Path) -> None:
