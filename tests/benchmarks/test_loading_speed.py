@@ -127,7 +127,7 @@ import fedannot.transforms.volume_pipeline
 def memory(kind):
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1024
-before = memory("RssAnon")
+before, packages = memory("RssAnon"), memory("VmRSS")
 started = time.perf_counter()
 data = load_site_data(Path(sys.argv[1]), Path(sys.argv[2]), site="a")
 seconds = time.perf_counter() - started
@@ -136,8 +136,9 @@ prepared = sum(case.image.numel() * 4 + case.label.numel() for case in data.case
 for case in data.cases:
     case.image.sum(), case.label.sum()
 print(f"{len(data.cases)} volumes, {prepared:.0f} MiB prepared, {len(data.cases) / seconds:.0f} per second; "
-      f"resident at most {peak:.0f} MiB while loading; after reading every value the process's own memory has grown "
-      f"from {before:.0f} to {memory('RssAnon'):.0f} MiB, beside {memory('RssFile'):.0f} MiB of mapped files")
+      f"resident at most {peak:.0f} MiB while loading, {packages:.0f} MiB before; "
+      f"after reading every value the process's own memory has grown from {before:.0f} to {memory('RssAnon'):.0f} MiB, "
+      f"beside {memory('RssFile'):.0f} MiB of mapped files")
 """
 
 
