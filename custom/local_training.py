@@ -25,11 +25,6 @@ class TrainingStopped(RuntimeError):
     """Training was given up because the run is being stopped."""
 
 
-def preferred_device() -> torch.device:
-    """Return the GPU where there is one, else the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def build_loss(name: str) -> nn.Module:
     """Build the training loss on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``.
 
@@ -80,7 +75,7 @@ def train_locally(
     """
     device = next(network.parameters()).device
     loss_function = build_loss(settings.loss)
-    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS)
+    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS, fused=True)
     on_gpu = device.type == "cuda"
     precision = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
     scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and precision is torch.float16)

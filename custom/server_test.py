@@ -12,8 +12,8 @@ from .data.federation import TEST_FOLDER
 from .data.location import locate_test_data
 from .data.site_data import SiteData, load_site_data
 from .data_fit import check_data_fit
+from .devices import ready_to_compute
 from .inference import Inference
-from .local_training import preferred_device
 from .settings import FedAvgSettings
 
 
@@ -28,7 +28,7 @@ class ServerTest:
     """
 
     def __init__(self, network: nn.Module, settings: FedAvgSettings, run_folder: Path, config_folder: Path) -> None:
-        self._network = copy.deepcopy(network).to(preferred_device())
+        self._network = ready_to_compute(copy.deepcopy(network))
         self._settings = settings
         self._run_folder = run_folder
         self._config_folder = config_folder

@@ -23,7 +23,8 @@ from ..data.datalist import TRAINING, VALIDATION
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, count_cases, load_site_data
 from ..data_fit import check_data_fit
-from ..local_training import TrainingStopped, preferred_device, train_locally
+from ..devices import ready_to_compute
+from ..local_training import TrainingStopped, train_locally
 from ..networks import build_network
 from ..outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE
 from ..seeding import derive_seed
@@ -119,7 +120,7 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
             network.load_state_dict({name: torch.as_tensor(value) for name, value in params.items()})
         except RuntimeError as error:
             raise ModelDoesNotFitError(f"The received model does not fit the network settings: {error}") from error
-        return network.to(preferred_device())
+        return ready_to_compute(network)
 
     def _locate(self, fl_ctx: FLContext) -> DataLocation:
         if self._location is None:

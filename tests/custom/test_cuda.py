@@ -8,9 +8,10 @@ from fedannot.custom import batches
 from fedannot.custom.aggregation import refusal_reason
 from fedannot.custom.batches import PatchBatches, SampleBatches
 from fedannot.custom.data.site_data import LoadedCase
+from fedannot.custom.devices import preferred_device, ready_to_compute
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.inference import Inference
-from fedannot.custom.local_training import preferred_device, train_locally
+from fedannot.custom.local_training import train_locally
 from fedannot.custom.networks import build_network
 from fedannot.custom.quality.learning_difficulty import site_difficulty
 from fedannot.custom.settings import TrainingSettings
@@ -51,7 +52,7 @@ def predict(network, images, labels):
 def test_a_round_on_the_gpu_in_mixed_precision(loss):
     assert preferred_device().type == "cuda"
     images, labels = make_data()
-    network = build_network(features=FEATURES).to("cuda")
+    network = ready_to_compute(build_network(features=FEATURES))
     before = {name: tensor.cpu().clone() for name, tensor in network.state_dict().items()}
     settings = TrainingSettings(loss=loss, learning_rate=5e-3, batch_size=4, local_epochs=10)
     outcome = train(network, images, labels, settings)

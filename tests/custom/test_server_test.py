@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedannot.custom import server_test
+from fedannot.custom import devices, server_test
 from fedannot.custom.data.embedded import write_phantom_test
 from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.site_data import load_site_data
@@ -38,7 +38,7 @@ class Threshold(nn.Module):
 @pytest.fixture(autouse=True)
 def on_the_cpu_without_named_data(monkeypatch):
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    monkeypatch.setattr(server_test, "preferred_device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(devices, "preferred_device", lambda: torch.device("cpu"))
 
 
 @pytest.fixture
