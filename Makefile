@@ -44,7 +44,7 @@ lint: install-dev
 
 # Long: the comparisons reported in docs/benchmarks (each row once, an interrupted table goes on), and the speed of hot paths.
 bench: install-dev
-	$(BIN)/python tests/benchmarks/compare_feda3i.py
+	$(BIN)/fedannot bench feda3i
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
 clean:

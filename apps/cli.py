@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from .bench_commands import bench_app
 from .data_commands import data_app
 from .errors import reported_errors
 
@@ -15,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")
 
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
@@ -103,13 +105,16 @@ def compare(
     with reported_errors():
         from rich.console import Console
 
-        from .compare import compare_jobs, print_comparison
+        from .compare import Arm
+        from .compare import compare as run
+        from .comparison import print_comparison
         from .job import parse_override
 
         overrides = dict(parse_override(text) for text in set_ or [])
         seed_range = range(first_seed, first_seed + seeds)
-        comparison = compare_jobs(
-            jobs, out, data=data, seeds=seed_range, settings=settings, overrides=overrides, processes=processes
+        arms = [Arm(folder.name, folder) for folder in jobs]
+        comparison = run(
+            arms, out, data=data, seeds=seed_range, settings=settings, overrides=overrides, processes=processes
         )
         print_comparison(comparison, Console())
         typer.echo(f"Comparison, plot and all runs: {out}")

@@ -155,24 +155,24 @@ def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
     """Draw Dice over rounds, a thin line per seed and a thick one for the mean, and the scores paired by seed."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-    jobs = list(dict.fromkeys(run["job"] for run in comparison["runs"]))
-    for index, job in enumerate(jobs):
-        runs = [run for run in comparison["runs"] if run["job"] == job]
+    arms = list(dict.fromkeys(run["arm"] for run in comparison["runs"]))
+    for index, arm in enumerate(arms):
+        runs = [run for run in comparison["runs"] if run["arm"] == arm]
         curves = 100 * np.array([[record["dice"] for record in run["rounds"]] for run in runs], dtype=float)
         rounds = np.array([record["round"] for record in runs[0]["rounds"]])
         scored = ~np.isnan(curves).any(axis=0)
         rounds, curves = rounds[scored], curves[:, scored]
         left.plot(rounds, curves.T, color=f"C{index}", alpha=0.3, linewidth=1)
-        left.plot(rounds, curves.mean(0), color=f"C{index}", linewidth=2.5, label=job)
+        left.plot(rounds, curves.mean(0), color=f"C{index}", linewidth=2.5, label=arm)
     for seed in comparison["seeds"]:
         scores = [
-            100 * next(r["last_rounds"]["dice"] for r in comparison["runs"] if (r["job"], r["seed"]) == (job, seed))
-            for job in jobs
+            100 * next(r["last_rounds"]["dice"] for r in comparison["runs"] if (r["arm"], r["seed"]) == (arm, seed))
+            for arm in arms
         ]
-        right.plot(range(len(jobs)), scores, marker="o", label=f"seed {seed}")
+        right.plot(range(len(arms)), scores, marker="o", label=f"seed {seed}")
     left.set(xlabel="round", ylabel="Dice, %", title="all rounds")
     left.legend()
-    right.set_xticks(range(len(jobs)), jobs)
+    right.set_xticks(range(len(arms)), arms)
     right.set(title="mean of the last five rounds", ylabel="Dice, %")
     right.margins(x=0.3)
     right.legend(fontsize=8)

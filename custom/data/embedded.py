@@ -39,7 +39,7 @@ def write_phantom_federation(
     exact: bool = False,
     stratified: float | None = None,
     seed: int = 0,
-    images_per_site: int = 12,
+    images_per_site: int | Sequence[int] = 12,
     test_images: int = 50,
 ) -> None:
     """Write the whole phantom federation: all sites and a clean test set.
@@ -51,16 +51,18 @@ def write_phantom_federation(
         exact: see :class:`NoiseChoice`.
         stratified: see :class:`NoiseChoice`.
         seed: seed of everything random.
-        images_per_site: training cases of each site.
+        images_per_site: training cases of each site, one number for all or one for each.
         test_images: cases of the test set.
 
     Raises:
         DataError: if the folder holds files, a count is below 1 or the noise cannot be read.
+        ValueError: if there is not a number of images for every site.
     """
-    _check_counts(num_sites=num_sites, images_per_site=images_per_site, test_images=test_images)
+    counts = [images_per_site] * num_sites if isinstance(images_per_site, int) else list(images_per_site)
+    _check_counts(num_sites=num_sites, images_per_site=min(counts, default=1), test_images=test_images)
     names = phantom_site_names(num_sites)
     with new_folder(out) as folder:
-        for index, name in enumerate(names):
+        for index, (name, count) in enumerate(zip(names, counts, strict=True)):
             write_phantom_site(
                 folder / name,
                 index,
@@ -69,7 +71,7 @@ def write_phantom_federation(
                 exact=exact,
                 stratified=stratified,
                 seed=seed,
-                num_images=images_per_site,
+                num_images=count,
             )
         write_phantom_test(folder / TEST_FOLDER, num_images=test_images, seed=seed)
         drawn = f", {'exact count, ' if exact else ''}{'' if stratified is None else f'stratified from {stratified}, '}"

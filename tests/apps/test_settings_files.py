@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from fedannot.apps.cli import app
-from fedannot.apps.compare import compare_jobs
+from fedannot.apps.compare import Arm, compare
 from fedannot.apps.job import SETTINGS_FOLDER, Job, JobError
 from fedannot.apps.settings_files import Requirements, SettingsFile
 from fedannot.apps.simulate import simulate
@@ -307,8 +307,8 @@ def test_compare_checks_the_data_of_every_seed_before_anything_is_written(job, t
     for each in jobs:
         write_set(each, f'settings {{}}\nrequires {{ noise = "{NOISE}" }}')
     with pytest.raises(DataError, match=r"data1/federation\.yaml: found no noise"):
-        compare_jobs(
-            [each.folder for each in jobs],
+        compare(
+            [Arm(each.folder.name, each.folder) for each in jobs],
             tmp_path / "out",
             data=str(tmp_path / "data{seed}"),
             seeds=[0, 1],
@@ -320,10 +320,9 @@ def test_compare_checks_the_data_of_every_seed_before_anything_is_written(job, t
 
 def test_compare_wants_the_name_beside_every_job(job, tmp_path):
     write_set(job, "settings { rounds = 9 }")
+    arms = [Arm("mine", job.folder), Arm("fedavg", JOBS / "fedavg")]
     with pytest.raises(JobError, match=r"fedavg/settings: no settings 'mine'"):
-        compare_jobs(
-            [job.folder, JOBS / "fedavg"], tmp_path / "out", data=None, seeds=[0], settings="mine", overrides={}
-        )
+        compare(arms, tmp_path / "out", data=None, seeds=[0], settings="mine", overrides={})
     assert not (tmp_path / "out").exists()
 
 

@@ -1,6 +1,6 @@
 """Estimated against true annotation quality of the sites of a finished comparison, whose clean labels are known.
 
-    python tests/benchmarks/quality_correlation.py runs/bench/feda3i/cells
+    python tests/benchmarks/quality_correlation.py runs/bench/real/cells
 
 True quality is the mean Dice of a site's masks against its clean ones. What the server knows of a site is its learning
 difficulty: inside (q_in) and outside (q_out) the annotated contours. Their sum says how hard the site's contours are to
@@ -56,12 +56,12 @@ def correlations(estimate: dict[str, Any], quality: dict[str, dict[str, float]])
 def main() -> None:
     """Print the correlations of every seed and their means."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("row", type=Path, help="folder of a row of compare_feda3i.py")
+    parser.add_argument("row", type=Path, help="folder of a row of compare_on_real_images.py")
     row = parser.parse_args().row
     found = {}
-    for run in sorted((row / "runs" / "runs").glob("fedaaai-seed*")):
+    for run in sorted((row / "runs" / "runs").glob("feda3i-seed*")):
         if (run / "summary.json").is_file():
-            seed = run.name.removeprefix("fedaaai-seed")
+            seed = run.name.removeprefix("feda3i-seed")
             summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
             found[seed] = correlations(summary["estimate"], true_quality(row / "data" / f"seed{seed}"))
     print(json.dumps(found, indent=1))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedannot.apps.compare import groups_as_drawn, paired_statistics
+from fedannot.apps.comparison import groups_as_drawn, paired_statistics
 
 
 def test_paired_statistics_by_hand():

@@ -1,0 +1,1 @@
+"""Comparisons whose figures the documentation reports: data, arms and settings of every row, and the tables."""

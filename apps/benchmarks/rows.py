@@ -1,0 +1,146 @@
+"""Rows of a benchmark: data made anew for every seed, what is compared on them, and the table of what came out."""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ...custom.run_state import write_text
+from ..compare import Arm, compare
+from ..comparison import print_comparison
+
+MakeData = Callable[[Path, int], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison of a benchmark.
+
+    Attributes:
+        what: what the data are, for the table.
+        make: writes a federation into a folder that does not exist yet, for a seed.
+        arms: what is compared, the first is the reference; their jobs are names in the folder of jobs.
+        settings: settings of all arms.
+    """
+
+    what: str
+    make: MakeData
+    arms: Sequence[Arm]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class UnknownRowError(ValueError):
+    """A row was asked for that the benchmark does not have."""
+
+
+def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
+    """Return the rows named in a list with commas, in that order; all where there is none.
+
+    Raises:
+        UnknownRowError: if there is no such row.
+    """
+    if names is None:
+        return dict(rows)
+    asked = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in asked if name not in rows]:
+        raise UnknownRowError(f"There are no rows {unknown}; the rows are: {', '.join(rows)}.")
+    return {name: rows[name] for name in asked}
+
+
+def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Console) -> dict[str, Any]:
+    """Make a row's data where they are absent, run what has not been run, and return the row's figures.
+
+    Args:
+        name: the row's name, its folder in the output folder.
+        row: the row.
+        jobs: the folder of jobs.
+        seeds: a seed decides data, noise, start weights and order of samples.
+        out: output folder of the benchmark.
+        console: where the runs are shown.
+
+    Raises:
+        JobError, RunError: as :func:`fedannot.apps.compare.compare`.
+    """
+    folder = out / name
+    for seed in seeds:
+        data = folder / "data" / f"seed{seed}"
+        if not data.exists():
+            data.parent.mkdir(parents=True, exist_ok=True)
+            row.make(data, seed)
+    comparison = compare(
+        [replace(arm, job=jobs / arm.job) for arm in row.arms],
+        folder / "runs",
+        data=str(folder / "data" / "seed{seed}"),
+        seeds=seeds,
+        overrides=row.settings,
+    )
+    console.print(f"[bold]{name}[/bold]: {row.what}")
+    print_comparison(comparison, console)
+    return row_figures(name, row.what, comparison)
+
+
+def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures that are reported of a comparison, in Dice points: those of every arm, paired by seed."""
+    paired = {pair["arm"]: pair for pair in comparison["paired"]}
+    arms = []
+    for arm in dict.fromkeys(run["arm"] for run in comparison["runs"]):
+        runs = [run for run in comparison["runs"] if run["arm"] == arm]
+        pair = paired.get(arm)
+        arms.append(
+            {
+                "arm": arm,
+                "dice": [100 * run["last_rounds"]["dice"] for run in runs],
+                "differences": None if pair is None else [100 * value for value in pair["differences"]],
+                "p_value": None if pair is None else pair["p_value"],
+                "groups": [run["groups"] for run in runs],
+                "groups_as_drawn": [run["groups_as_drawn"] for run in runs],
+                "seconds": [run["seconds"] for run in runs],
+            }
+        )
+    return {"row": name, "what": what, "seeds": comparison["seeds"], "arms": arms}
+
+
+def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """Write the figures of the rows as JSON, and beside them, with the ending ``.md``, as a table."""
+    write_text(file, json.dumps(list(figures), indent=1, ensure_ascii=False) + "\n")
+    write_text(file.with_suffix(".md"), markdown_table(figures))
+
+
+def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rows as a Markdown table: an arm per line, Dice of every seed, and the difference to the reference."""
+    lines = ["| data | arm | Dice %, each seed | mean | difference | groups as drawn |", "|---|---|---|---|---|---|"]
+    for row in figures:
+        for index, arm in enumerate(row["arms"]):
+            dice = " / ".join(f"{value:.1f}" for value in arm["dice"])
+            cells = [
+                row["what"] if index == 0 else "",
+                arm["arm"],
+                dice,
+                f"{statistics.fmean(arm['dice']):.1f}",
+                _difference(arm["differences"]),
+                _groups(arm),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _difference(differences: Sequence[float] | None) -> str:
+    if differences is None:
+        return ""
+    mean = f"{statistics.fmean(differences):+.1f}"
+    return mean if len(differences) == 1 else f"{mean} ± {statistics.stdev(differences):.1f}"
+
+
+def _groups(arm: Mapping[str, Any]) -> str:
+    """How often the groups are those drawn; where the data have no noise or there are no groups, what was found."""
+    known = [agree for agree in arm["groups_as_drawn"] if agree is not None]
+    none = sum(found == "none" for found in arm["groups"])
+    if all(found == "-" for found in arm["groups"]):
+        return ""
+    parts = [f"{sum(known)} of {len(known)}"] if known else []
+    parts += [f"none in {none}"] if none else []
+    return ", ".join(parts)

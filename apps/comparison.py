@@ -1,0 +1,112 @@
+"""What a comparison found: the runs' scores, differences paired by seed, and whether groups are those drawn."""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from .output import number, percent
+
+_NO_SPREAD = 1e-12
+
+
+def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
+    """Return differences other - reference, their mean and standard deviation, and the paired t-test's two-sided
+    p-value.
+
+    With one pair, or equal differences, there is no test and the p-value is None.
+    """
+    from scipy.stats import ttest_rel
+
+    differences = [b - a for a, b in zip(reference, other, strict=True)]
+    deviation = statistics.stdev(differences) if len(differences) > 1 else None
+    # Differences that are equal but for rounding leave nothing to test.
+    p_value = float(ttest_rel(other, reference).pvalue) if deviation is not None and deviation > _NO_SPREAD else None
+    return {
+        "differences": differences,
+        "mean": statistics.fmean(differences),
+        "standard_deviation": deviation,
+        "p_value": p_value,
+    }
+
+
+def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
+    """Print a row per run and the paired differences to the reference."""
+    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("arm", "seed", "Dice %", "last round", "HD95", "groups", "as drawn", "seconds", "MB"):
+        left = heading in ("arm", "groups", "as drawn")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    for run in comparison["runs"]:
+        table.add_row(
+            run["arm"],
+            str(run["seed"]),
+            percent(run["last_rounds"]["dice"]),
+            percent(run["last_round"]["dice"]),
+            number(run["last_rounds"]["hd95"]),
+            run["groups"],
+            {True: "yes", False: "no", None: "-"}[run["groups_as_drawn"]],
+            number(run["seconds"], 0),
+            number(run["peak_memory_mb"], 0),
+        )
+    console.print(table)
+    for pair in comparison["paired"]:
+        spread = "" if pair["standard_deviation"] is None else f" ± {100 * pair['standard_deviation']:.1f}"
+        test = "" if pair["p_value"] is None else f", paired t-test p = {pair['p_value']:.3f}"
+        each = ", ".join(f"{100 * difference:+.1f}" for difference in pair["differences"])
+        console.print(
+            f"{pair['arm']} - {pair['reference']}: {100 * pair['mean']:+.1f}{spread} Dice points (seeds: {each}){test}"
+        )
+
+
+def describe_run(arm: str, seed: int, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
+    """Return what a comparison keeps of one run.
+
+    Args:
+        arm: the arm's name.
+        seed: the run's seed.
+        summary: the run's summary.
+        federation: folder of the run's data, for the noise that was drawn.
+    """
+    estimate = summary.get("estimate")
+    groups = {site: judged["group"] for site, judged in estimate["sites"].items()} if estimate else {}
+    counts = {group: sum(found == group for found in groups.values()) for group in ("larger", "smaller")}
+    described = "-"
+    if estimate:
+        described = "none" if estimate["reason"] else f"{counts['larger']} larger, {counts['smaller']} smaller"
+    return {
+        "arm": arm,
+        "method": summary["method"],
+        "seed": seed,
+        "last_rounds": summary["last_rounds"],
+        "last_round": summary["last_round"],
+        "rounds": [{key: record[key] for key in ("round", "dice", "hd95")} for record in summary["rounds"]],
+        "groups": described,
+        "p_value": estimate["p_value"] if estimate else None,
+        "groups_as_drawn": groups_as_drawn(groups, federation),
+        "seconds": summary["seconds"],
+        "peak_memory_mb": summary["peak_memory_mb"],
+    }
+
+
+def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool | None:
+    """Return whether the groups agree with the sign of every site's true noise, None where there are no groups or no
+    noise.
+
+    Args:
+        groups: ``larger`` or ``smaller`` by site.
+        federation: folder whose manifests tell the noise that was drawn; known in research runs only.
+    """
+    drawn: dict[str, str] = {}
+    for site in groups:
+        manifest = federation / site / "manifest.json"
+        noise = json.loads(manifest.read_text(encoding="utf-8")).get("noise") if manifest.is_file() else None
+        if noise:
+            drawn[site] = "larger" if noise["mean"] > 0 else "smaller"
+    if not drawn or not any(groups.values()):
+        return None
+    return all(groups[site] == group for site, group in drawn.items())

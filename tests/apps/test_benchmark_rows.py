@@ -1,0 +1,102 @@
+"""Rows of a benchmark: their figures, their tables, and that every row can be run as it is written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedannot.apps.benchmarks.feda3i import ROWS, one_bad_site
+from fedannot.apps.benchmarks.rows import UnknownRowError, chosen_rows, markdown_table, row_figures, write_table
+from fedannot.apps.comparison import paired_statistics
+from fedannot.apps.job import Job, flat_settings
+from fedannot.custom.data.datalist import read_datalist
+from fedannot.custom.data.manifest import read_manifest
+from fedannot.custom.settings import read_job_settings
+
+JOBS = Path(__file__).parents[2] / "jobs"
+
+
+def comparison(scores, groups=None, agree=None):
+    """What :func:`compare` returns for scores by arm, as far as the figures need it."""
+    runs = [
+        {
+            "arm": arm,
+            "last_rounds": {"dice": dice},
+            "groups": (groups or {}).get(arm, ["-"] * len(values))[seed],
+            "groups_as_drawn": (agree or {}).get(arm, [None] * len(values))[seed],
+            "seconds": 10.0,
+        }
+        for arm, values in scores.items()
+        for seed, dice in enumerate(values)
+    ]
+    reference, *others = scores
+    paired = [
+        {"arm": arm, "reference": reference} | paired_statistics(scores[reference], scores[arm]) for arm in others
+    ]
+    return {"reference": reference, "seeds": [0, 1, 2], "runs": runs, "paired": paired}
+
+
+def test_figures_and_table_by_hand(tmp_path):
+    compared = comparison(
+        {"fedavg": [0.50, 0.625, 0.75], "feda3i": [0.75, 0.75, 0.75]},
+        groups={"feda3i": ["8 larger, 2 smaller", "none", "7 larger, 3 smaller"]},
+        agree={"feda3i": [True, None, False]},
+    )
+    figures = [row_figures("strong", "lesions, strong noise", compared)]
+    write_table(figures, tmp_path / "table.json")
+    (row,) = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    assert row["arms"][0]["differences"] is None
+    assert row["arms"][1]["differences"] == pytest.approx([25.0, 12.5, 0.0])
+    # The mean of the differences is 12.5, their standard deviation √((12.5² + 0 + 12.5²) / 2) = 12.5.
+    assert (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()[2:] == [
+        "| lesions, strong noise | fedavg | 50.0 / 62.5 / 75.0 | 62.5 |  |  |",
+        "|  | feda3i | 75.0 / 75.0 / 75.0 | 75.0 | +12.5 ± 12.5 | 1 of 2, none in 1 |",
+    ]
+
+
+def test_one_seed_has_no_spread():
+    compared = comparison({"fedavg": [0.5], "feda3i": [0.25]}, groups={"feda3i": ["none"]})
+    assert "| feda3i | 25.0 | 25.0 | -25.0 | none in 1 |" in markdown_table([row_figures("one", "one seed", compared)])
+
+
+def test_rows_come_in_the_order_asked_for():
+    assert list(chosen_rows(ROWS, None)) == list(ROWS)
+    assert list(chosen_rows(ROWS, "weak, clean")) == ["weak", "clean"]
+    with pytest.raises(UnknownRowError, match=r"no rows \['strong'\]; the rows are: clean, "):
+        chosen_rows(ROWS, "clean,strong")
+
+
+def test_every_row_has_settings_that_its_jobs_allow():
+    jobs = {arm.job for row in ROWS.values() for arm in row.arms}
+    defaults = {job: Job.open(JOBS / job).settings() for job in jobs}
+    for row in ROWS.values():
+        names = [arm.name for arm in row.arms]
+        assert len(names) == len(set(names)) >= 2
+        for arm in row.arms:
+            known = flat_settings(defaults[arm.job].model_dump())
+            assert set(arm.overrides) <= set(known)
+            changed = {key: value for key, value in {**row.settings, **arm.overrides}.items() if key in known}
+            read_job_settings(nested(known | changed))
+
+
+def nested(flat):
+    """The settings as they are written in a file, from keys with dots."""
+    values = {}
+    for key, value in flat.items():
+        *parents, last = key.split(".")
+        place = values
+        for part in parents:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return values
+
+
+def test_the_bad_site_is_the_one_that_draws_larger_and_has_the_most_images(tmp_path):
+    one_bad_site(tmp_path / "data", seed=3)
+    sites = sorted((tmp_path / "data").glob("site-*"))
+    counts = [len(read_datalist(site / "datalist.json").section("training")) for site in sites]
+    means = [read_manifest(site).noise.mean for site in sites]
+    assert sorted(counts) == [12] * 9 + [60]
+    bad = counts.index(60)
+    assert means[bad] == 18.75  # the middle of 12.5 to 25
+    assert all(-8 <= mean <= -4 for index, mean in enumerate(means) if index != bad)

@@ -1,0 +1,116 @@
+"""FedA³I beside FedAvg on real images: the tables of docs/benchmarks/feda3i.md, one row at a time.
+
+    FEDANNOT_REAL_DATA=DIR python tests/benchmarks/compare_on_real_images.py [--rows busi-ns,busi-ne] [--seeds 3]
+
+Finished runs are kept, so an interrupted table goes on. The rows with generated lesions: fedannot bench feda3i.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from real_federations import (
+    hippocampus_dataset_options,
+    write_breast_lesions,
+    write_cells,
+    write_hippocampi,
+    write_majority_cells,
+)
+from rich.console import Console
+
+from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
+from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row, write_table
+from fedannot.custom.data.noise_choice import NoiseChoice
+from fedannot.custom.data.noisy_copy import add_contour_noise
+
+JOBS = Path(__file__).parents[2] / "jobs"
+PAIR = (FEDAVG, FEDA3I)
+NOISE_SMALLER, NOISE_LARGER = "M(25,-15,5,0.2)", "M(25,-15,5,0.8)"
+# Real lesions need more steps until federated averaging on the labels as they are finds them.
+REAL_SETTINGS = SETTINGS | {"training.local_epochs": 5}
+# Small networks, so that a run takes a few minutes on one core. With cross entropy alone the slices, most of which show
+# nothing, take six rounds and more until the model finds anything.
+SLICE_SETTINGS = {
+    "rounds": 12,
+    "warmup_rounds": 6,
+    "network.features": [8, 16, 32, 64, 64, 8],
+    "training.loss": "ce_dice",
+    "training.local_epochs": 1,
+}
+VOLUME_SETTINGS = {
+    "rounds": 12,
+    "warmup_rounds": 6,
+    "network.features": [8, 16, 32, 64, 64, 8],
+    "training.local_epochs": 2,
+    "training.learning_rate": 0.005,
+    "training.patch": [16, 32, 16],
+    "training.patches_per_volume": 4,
+}
+
+
+def real(write: MakeData, noise: str | None = None) -> MakeData:
+    """Real images, all drawn anew for each seed, with contour noise or the annotations as they are written."""
+
+    def make(folder: Path, seed: int) -> None:
+        clean = folder if noise is None else folder.with_name(f"{folder.name}-clean")
+        if not clean.exists():
+            write(clean, seed)
+        if noise is not None:
+            add_contour_noise(clean, folder, NoiseChoice(noise, exact=True, stratified=STRATIFIED), seed=seed)
+
+    return make
+
+
+def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
+    """A row of hippocampus volumes, sliced or whole, its two parts as one class or two."""
+    options = hippocampus_dataset_options(sliced=sliced, together=together)
+    what = f"hippocampus, {'slices' if sliced else 'whole volumes'}, {'one class' if together else 'two classes'}"
+    return Row(
+        f"{what}, {noise or 'labels as they are'}",
+        real(partial(write_hippocampi, options=options), noise),
+        PAIR,
+        SLICE_SETTINGS if sliced else VOLUME_SETTINGS,
+    )
+
+
+ROWS = {
+    "busi-ns": Row(
+        f"BUSI lesions, N_S: {NOISE_SMALLER}, strengths from half",
+        real(write_breast_lesions, NOISE_SMALLER),
+        (*PAIR, UNGUARDED),
+        REAL_SETTINGS,
+    ),
+    "busi-ne": Row(
+        f"BUSI lesions, N_E: {NOISE_LARGER}, strengths from half",
+        real(write_breast_lesions, NOISE_LARGER),
+        PAIR,
+        REAL_SETTINGS,
+    ),
+    "busi-clean": Row("BUSI lesions, labels as they are", real(write_breast_lesions), PAIR, REAL_SETTINGS),
+    **{
+        f"hippocampus-{form}-{parts}-{name}": hippocampus(noise, sliced=form == "2d", together=parts == "one")
+        for form, parts in (("2d", "one"), ("2d", "two"), ("3d", "one"))
+        for name, noise in (("ns", NOISE_SMALLER), ("ne", NOISE_LARGER), ("clean", None))
+    },
+    "cells": Row("cells, a site per source with a crowd set's masks", real(write_cells), PAIR, SETTINGS),
+    "cells-clean": Row("cells, the experts' majority everywhere", real(write_majority_cells), PAIR, SETTINGS),
+}
+
+
+def main() -> None:
+    """Run the asked rows and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", help="names separated by commas; default: all")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("runs/bench/real"))
+    arguments = parser.parse_args()
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    figures, console = [], Console()
+    for name, row in chosen_rows(ROWS, arguments.rows).items():
+        figures.append(run_row(name, row, jobs=JOBS, seeds=seeds, out=arguments.out, console=console))
+        write_table(figures, arguments.out / "table.json")
+
+
+if __name__ == "__main__":
+    main()
