@@ -8,7 +8,7 @@ SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -n
 DEMO := runs/demo
 SITES := 8
 
-.PHONY: demo test lint bench install install-dev clean
+.PHONY: demo test lint bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -42,10 +42,13 @@ lint: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p fedannot.transforms -p fedannot.custom -p fedannot.apps
 
-# Long: the comparisons reported in docs/benchmarks (each row once, an interrupted table goes on), and the speed of hot paths.
+# Long: the comparisons that docs/benchmarks reports; each row once, an interrupted table goes on.
 bench: install-dev
 	$(BIN)/fedannot bench feda3i
-	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
+
+# The table of docs/benchmarks/speed.md, in runs/bench/speed.
+bench-speed: install-dev
+	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks/speed
 
 clean:
 	rm -rf $(VENV) build runs

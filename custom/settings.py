@@ -134,6 +134,7 @@ class FedA3ISettings(FedAvgSettings):
     layer_weight: float = 1.0
     layer_power: Annotated[float, Field(ge=0)] = 1.0
     layer_bias: float = 0.0
+    group_decision: Literal["test", "shrink"] = "test"
     group_test_level: Annotated[float, Field(gt=0, le=1)] = 0.05
     min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5

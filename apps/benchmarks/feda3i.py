@@ -28,6 +28,8 @@ def with_settings(name: str, **overrides: Any) -> Arm:
 
 
 UNGUARDED = with_settings("unguarded", group_test_level=1.0)
+SHRUNK = with_settings("shrunk", group_decision="shrink")
+GUARDS = (FEDAVG, FEDA3I, UNGUARDED, SHRUNK)
 ABLATIONS = (
     FEDAVG,
     with_settings("intra-only", weighting="intra"),
@@ -72,23 +74,19 @@ def _row(what: str, make: MakeData, *arms: Arm, **settings: Any) -> Row:
 
 
 ROWS: Mapping[str, Row] = {
-    "clean": _row("clean labels", phantom(None), FEDAVG, FEDA3I, UNGUARDED),
+    "clean": _row("clean labels", phantom(None), *GUARDS),
     "ns-d": _row(f"N_S “D”: {NOISE_SMALLER}", phantom(NOISE_SMALLER), *ABLATIONS),
     "ne-d": _row(f"N_E “D”: {NOISE_LARGER}", phantom(NOISE_LARGER), *ABLATIONS),
     "ns-d-ce-dice": _row("N_S “D”, CE + Dice", phantom(NOISE_SMALLER), training__loss="ce_dice"),
     "ne-d-ce-dice": _row("N_E “D”, CE + Dice", phantom(NOISE_LARGER), training__loss="ce_dice"),
-    "weak": _row("M(8,-8,4,0.2) “D”", phantom("M(8,-8,4,0.2)"), FEDAVG, FEDA3I, UNGUARDED),
-    "medium": _row("M(16,-16,7,0.2) “D”", phantom("M(16,-16,7,0.2)"), FEDAVG, FEDA3I, UNGUARDED),
-    "ns": _row(
-        f"N_S: {NOISE_SMALLER}, strengths from 0", phantom(NOISE_SMALLER, stratified=None), FEDAVG, FEDA3I, UNGUARDED
-    ),
-    "larger": _row("all sites larger: M(25,-25,10,1) “D”", phantom("M(25,-25,10,1)"), FEDAVG, FEDA3I, UNGUARDED),
-    "smaller": _row("all sites smaller: M(25,-25,10,0) “D”", phantom("M(25,-25,10,0)"), FEDAVG, FEDA3I, UNGUARDED),
-    "one-bad": _row(f"one bad site with 5 × the images: {NOISE_ONE_BAD} “D”", one_bad_site, FEDAVG, FEDA3I, UNGUARDED),
+    "weak": _row("M(8,-8,4,0.2) “D”", phantom("M(8,-8,4,0.2)"), *GUARDS),
+    "medium": _row("M(16,-16,7,0.2) “D”", phantom("M(16,-16,7,0.2)"), *GUARDS),
+    "ns": _row(f"N_S: {NOISE_SMALLER}, strengths from 0", phantom(NOISE_SMALLER, stratified=None), *GUARDS),
+    "larger": _row("all sites larger: M(25,-25,10,1) “D”", phantom("M(25,-25,10,1)"), *GUARDS),
+    "smaller": _row("all sites smaller: M(25,-25,10,0) “D”", phantom("M(25,-25,10,0)"), *GUARDS),
+    "one-bad": _row(f"one bad site with 5 × the images: {NOISE_ONE_BAD} “D”", one_bad_site, *GUARDS),
     **{
-        f"ns-d-{number}": _row(
-            f"N_S “D”, {number} sites", phantom(NOISE_SMALLER, num_sites=number), FEDAVG, FEDA3I, UNGUARDED
-        )
+        f"ns-d-{number}": _row(f"N_S “D”, {number} sites", phantom(NOISE_SMALLER, num_sites=number), *GUARDS)
         for number in (6, 20, 50)
     },
 }

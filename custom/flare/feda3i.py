@@ -17,8 +17,11 @@ class FedA3IController(FedAvgController):
     outside its contours (task ``estimate_quality``: ``inner_difficulty``, ``outer_difficulty``, ``num_estimated``,
     ``predicted_share``; nothing per case), the server tells the sites that draw larger from those that draw smaller (a
     Gaussian mixture, guarded by a test of two groups against one), and weighs sites by quality, the more the deeper the
-    layer block (Eq. 5 to 7). If the warm-up model finds nothing in most images the estimate would be noise: the warm-up
-    goes on and the estimate is made anew. A site that joins later counts with its quantity.
+    layer block (Eq. 5 to 7). Instead of the test (`group_decision`) quality can count by the evidence for two groups:
+    w_ij = e λ(j) w̄_i + (1 − e λ(j)) w̃_i with e = 1 − p of that test.
+
+    If the warm-up model finds nothing in most images the estimate would be noise: the warm-up goes on and the estimate
+    is made anew. A site that joins later counts with its quantity.
     """
 
     method: ClassVar[str] = "feda3i"
@@ -50,7 +53,8 @@ class FedA3IController(FedAvgController):
                 "more warm-up round."
             )
             return
-        self.estimate = estimate_quality(answers, seed=self.settings.seed, level=self.settings.group_test_level)
+        level = self.settings.group_test_level if self.settings.group_decision == "test" else 1.0
+        self.estimate = estimate_quality(answers, seed=self.settings.seed, level=level)
         if self.estimate.has_groups:
             self.info(f"Drawing larger: {list(self.estimate.larger)}; smaller: {list(self.estimate.smaller)}.")
         else:
@@ -71,6 +75,8 @@ class FedA3IController(FedAvgController):
             power=self.settings.layer_power,
             bias=self.settings.layer_bias,
         )
+        if self.settings.group_decision == "shrink":
+            coefficients = coefficients * self.estimate.evidence
         return layer_weights(quality, quantity, self.blocks, coefficients)
 
     def method_state(self) -> dict[str, Any]:

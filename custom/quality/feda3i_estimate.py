@@ -35,6 +35,11 @@ class QualityEstimate:
         return not self.reason
 
     @property
+    def evidence(self) -> float:
+        """Evidence for two groups, 1 − p of the test of two groups against one; 0 without groups."""
+        return 0.0 if self.p_value is None or not self.has_groups else 1.0 - self.p_value
+
+    @property
     def difficulty(self) -> dict[str, list[float]]:
         """The rows (q_in of all classes, q_out of all classes) of the sites."""
         return {site: [*self.inner[site], *self.outer[site]] for site in self.inner}

@@ -1,9 +1,11 @@
-"""Time of contour evolution for a 256×256 mask; run with ``pytest -m benchmark -s`` to see it."""
+"""Time of contour evolution for a 256×256 mask; see `make bench-speed`."""
 
+import statistics
 import time
 
 import numpy as np
 import pytest
+from measuring import Measurement
 
 from fedannot.transforms.contour_evolution import ContourEvolution
 
@@ -20,17 +22,19 @@ def lesion(radius):
 @pytest.mark.benchmark
 @pytest.mark.parametrize("radius", [20, 60])
 @pytest.mark.parametrize("mean", [-20, 0, 20])
-def test_milliseconds_per_mask(radius, mean):
+def test_milliseconds_per_mask(speed_table, radius, mean):
     mask = lesion(radius)
     evolution = ContourEvolution(mean, 10).set_random_state(0)
     times = []
     for _ in range(REPEATS):
         begin = time.perf_counter()
         noisy = evolution(mask)
-        times.append(1000 * (time.perf_counter() - begin))
+        times.append(time.perf_counter() - begin)
     assert noisy.shape == mask.shape
-    median, slow = np.percentile(times, [50, 90])
-    print(
-        f"\ncontour evolution, radius {radius} px, mean {mean:+d} px: "
-        f"{median:.2f} ms median, {slow:.2f} ms 90th percentile"
+    speed_table.add(
+        Measurement(
+            f"contour noise of a 256 × 256 mask, radius {radius} px, mean {mean:+d} px",
+            statistics.median(times),
+            note=f"90th percentile {1000 * np.percentile(times, 90):.1f} ms",
+        )
     )

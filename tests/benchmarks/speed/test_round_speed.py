@@ -1,0 +1,106 @@
+"""A round of many sites that train nothing: in one process, and with NVFlare's simulator; and memory over 50 rounds."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from measuring import Measurement
+
+from fedannot.apps.job import Job
+from fedannot.custom.data.embedded import phantom_site_names
+
+pytestmark = pytest.mark.benchmark
+
+JOBS = Path(__file__).parents[3] / "jobs"
+NUM_SITES = 50
+NUM_SIMULATED = 8
+TIMEOUT = 1800
+
+# In a process of its own, which tells time and memory at the end of each round.
+RUN = """
+import json, os, sys, time
+from pathlib import Path
+from fedannot.apps.in_process import run_in_process
+from fedannot.apps.job import Job
+from fedannot.custom.data.embedded import phantom_site_names
+from fedannot.custom.flare.federated_averaging import FedAvgController
+
+os.environ["FEDANNOT_DATA"] = sys.argv[3]
+rounds = []
+def note(self, round_number):
+    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    own = next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) / 1024
+    rounds.append((time.perf_counter(), own))
+FedAvgController.before_round = note
+run_in_process(Job.open(Path(sys.argv[1])), phantom_site_names(int(sys.argv[4])), Path(sys.argv[2]))
+print(json.dumps(rounds))
+"""
+
+
+@pytest.fixture
+def idle_job(tmp_path):
+    """Federated averaging of the largest default network at sites that send back what they received."""
+
+    def make(rounds: int, num_sites: int) -> Path:
+        overrides = {"rounds": rounds, "network.features": [16, 32, 64, 128, 256, 16], "network.upsample": "deconv"}
+        job = Job.open(JOBS / "fedavg").copy_with(overrides, tmp_path / f"job-{rounds}-{num_sites}")
+        text = job.client_config.read_text(encoding="utf-8")
+        text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "idle_executor.IdleExecutor")
+        job.client_config.write_text(text.replace("args { settings = ${?settings} }", "args {}"), encoding="utf-8")
+        meta = json.loads((job.folder / "meta.json").read_text(encoding="utf-8"))
+        (members,) = meta["deploy_map"].values()
+        members[:] = ["server", *phantom_site_names(num_sites)]
+        (job.folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+        return job.folder
+
+    return make
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The idle executor can be found, and no data, so that nothing is scored."""
+    (tmp_path / "no-data").mkdir(exist_ok=True)
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "FEDANNOT_DATA": str(tmp_path / "no-data")}
+
+
+def rounds_in_process(job: Path, tmp_path: Path, num_sites: int) -> list[tuple[float, float]]:
+    command = [sys.executable, "-c", RUN, str(job), str(tmp_path / "run"), str(tmp_path / "no-data"), str(num_sites)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(tmp_path), cwd=tmp_path
+    )
+    return [tuple(entry) for entry in json.loads(done.stdout.splitlines()[-1])]
+
+
+def test_a_round_of_fifty_sites_and_memory_over_fifty_rounds(speed_table, idle_job, tmp_path):
+    rounds = rounds_in_process(idle_job(51, NUM_SITES), tmp_path, NUM_SITES)
+    times = sorted(later[0] - earlier[0] for earlier, later in itertools.pairwise(rounds))
+    memory = [own for _, own in rounds]
+    speed_table.add(
+        Measurement(
+            f"a round of {NUM_SITES} sites without training, in one process", times[len(times) // 2], goal="≤ 2.5 s"
+        )
+    )
+    note = f"{memory[5]:.0f} MiB after 5 rounds, {memory[25]:.0f} after 25, {memory[50]:.0f} after 50"
+    speed_table.add(Measurement(f"own memory of a run of 50 rounds, {NUM_SITES} sites", note=note, goal="flat"))
+
+
+@pytest.mark.parametrize("processes", [1, 2, NUM_SIMULATED])
+def test_a_round_in_the_simulator(speed_table, idle_job, tmp_path, processes):
+    """The difference of two runs is what rounds cost, without the start and the end of the simulator."""
+    seconds = []
+    for rounds in (1, 4):
+        command = [str(Path(sys.executable).parent / "nvflare"), "simulator", str(idle_job(rounds, NUM_SIMULATED))]
+        command += ["-w", str(tmp_path / f"workspace-{rounds}"), "-t", str(processes)]
+        started = time.perf_counter()
+        subprocess.run(
+            command, capture_output=True, timeout=TIMEOUT, check=True, env=environment(tmp_path), cwd=tmp_path
+        )
+        seconds.append(time.perf_counter() - started)
+    each = (seconds[1] - seconds[0]) / 3
+    what = f"a round of {NUM_SIMULATED} sites without training, nvflare simulator -t {processes}"
+    speed_table.add(Measurement(what, each, note=f"{each / NUM_SIMULATED:.2f} s a task"))
