@@ -4,10 +4,11 @@ The configuration is read by NVFlare's own configurators, so that a job folder m
 broadcasts from the server are served; workflows in which sites talk to each other run under NVFlare.
 """
 
+import json
 import logging
 import shutil
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.apis.workspace import Workspace
+from nvflare.fuel.utils.config_factory import ConfigFactory
 from nvflare.private.event import fire_event
 from nvflare.private.fed.client.client_json_config import ClientJsonConfigurator
 from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
@@ -47,11 +49,12 @@ class Participant:
     Args:
         name: ``server`` or the site's name.
         job: the job to run.
+        config: its configuration file for the server or for the sites, read.
         folder: the participant's workspace, made if it is not there.
         abort_signal: set when any component calls for a stop.
     """
 
-    def __init__(self, name: str, job: Job, folder: Path, abort_signal: Signal) -> None:
+    def __init__(self, name: str, job: Job, config: Mapping[str, Any], folder: Path, abort_signal: Signal) -> None:
         self.name = name
         self.abort_signal = abort_signal
         self.panic_reason: str | None = None
@@ -62,13 +65,15 @@ class Participant:
         shutil.copytree(job.app, self.app, dirs_exist_ok=True)
         sticky = {FLContextKey.APP_ROOT: str(self.app), FLContextKey.WORKSPACE_OBJECT: self.workspace}
         self._contexts = FLContextManager(engine=self, identity_name=name, job_id=JOB_ID, private_stickers=sticky)
-        self.config = self._configure()
+        self.config = self._configure(config)
         self.handlers = self.config.handlers
         self.fire_event(EventType.START_RUN, self.new_context())
 
-    def _configure(self) -> Any:
+    def _configure(self, config: Mapping[str, Any]) -> Any:
         is_server = self.name == "server"
-        file = f"config_fed_{'server' if is_server else 'client'}.conf"
+        # NVFlare prefers JSON, which it reads in no time; HOCON would take half a second for every participant.
+        file = self.app / "config" / f"config_fed_{'server' if is_server else 'client'}.json"
+        file.write_text(json.dumps(config), encoding="utf-8")
         arguments = Namespace(
             job_id=JOB_ID,
             workspace=self.workspace.get_root_dir(),
@@ -78,7 +83,7 @@ class Participant:
             set=[],
         )
         kind = ServerJsonConfigurator if is_server else ClientJsonConfigurator
-        configurator = kind(self.workspace, str(self.app / "config" / file), arguments, str(self.app))
+        configurator = kind(self.workspace, str(file), arguments, str(self.app))
         configurator.configure()
         return configurator.runner_config
 
@@ -111,9 +116,11 @@ class Participant:
 class ServerParticipant(Participant):
     """The server, whose engine knows the sites."""
 
-    def __init__(self, job: Job, folder: Path, sites: Sequence[str], abort_signal: Signal) -> None:
+    def __init__(
+        self, job: Job, config: Mapping[str, Any], folder: Path, sites: Sequence[str], abort_signal: Signal
+    ) -> None:
         self._clients = [Client(site, "") for site in sites]
-        super().__init__("server", job, folder, abort_signal)
+        super().__init__("server", job, config, folder, abort_signal)
 
     def get_clients(self) -> list[Client]:
         """Return the sites."""
@@ -219,8 +226,11 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path) -> Path:
         RunError: if the run ended with an error.
     """
     abort_signal = Signal()
-    server = ServerParticipant(job, folder / "server", sites, abort_signal)
-    participants = [SiteParticipant(site, job, folder / site, abort_signal) for site in sites]
+    server_config, site_config = (
+        ConfigFactory.load_config(str(file)).to_dict() for file in (job.server_config, job.client_config)
+    )
+    server = ServerParticipant(job, server_config, folder / "server", sites, abort_signal)
+    participants = [SiteParticipant(site, job, site_config, folder / site, abort_signal) for site in sites]
     for workflow in server.config.workflows:
         _run_workflow(workflow.controller, server, participants, abort_signal)
     for participant in (*participants, server):

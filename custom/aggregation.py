@@ -10,13 +10,23 @@ _ACCUMULATOR_BITS = 62
 _HEADROOM_BITS = 12
 
 
-def refusal_reason(params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]) -> str | None:
+def refusal_reason(
+    params: Mapping[str, torch.Tensor],
+    reference: Mapping[str, torch.Tensor],
+    limits: Mapping[str, float] | None = None,
+) -> str | None:
     """Return why a site's model cannot be aggregated, or None if it can.
 
     Checked are the entries' names, shapes and kinds against the global model, and that every number is finite and
     within 2^12 times the range of the global model's entry (beyond it training has diverged and the fixed-point sum
     would overflow).
+
+    Args:
+        params: the site's state dict.
+        reference: the global model.
+        limits: :func:`value_limits` of the reference, where they are known.
     """
+    limits = value_limits(reference) if limits is None else limits
     if missing := sorted(set(reference) - set(params)):
         return f"{len(missing)} missing entries, e.g. {missing[0]!r}"
     if unexpected := sorted(set(params) - set(reference)):
@@ -35,9 +45,19 @@ def refusal_reason(params: Mapping[str, torch.Tensor], reference: Mapping[str, t
         largest = float(tensor.detach().abs().max())
         if not math.isfinite(largest):
             return f"{name!r} has values that are not finite"
-        if largest > (limit := _value_limit(expected)):
+        if largest > (limit := limits[name]):
             return f"{name!r} has values up to {largest:.3g}, more than {limit:.3g}: training has diverged"
     return None
+
+
+def value_limits(reference: Mapping[str, torch.Tensor]) -> dict[str, float]:
+    """Return the power of two up to which values of each floating entry count: 2^12 times its range, at least 2^12."""
+    limits = {}
+    for name, tensor in reference.items():
+        if tensor.is_floating_point():
+            largest = float(tensor.abs().max()) if tensor.numel() else 0.0
+            limits[name] = 2.0 ** (math.ceil(math.log2(max(largest, 1.0))) + _HEADROOM_BITS)
+    return limits
 
 
 class StreamingAverage:
@@ -55,6 +75,9 @@ class StreamingAverage:
         reference: the global model that the sites started from; a block without any weight keeps its values.
         block_of: layer block of every entry.
         total_weight_bound: upper bound of the sum of weights in a block, 1 for weights that sum to one.
+
+    Attributes:
+        limits: the largest values that can be added, see :func:`value_limits`.
     """
 
     def __init__(
@@ -65,10 +88,9 @@ class StreamingAverage:
         self._weights: dict[str, dict[str, float]] = {}
         self._bound = total_weight_bound
         weight_bits = math.ceil(math.log2(total_weight_bound))
+        self.limits = value_limits(reference)
         self._exponent = {
-            name: _ACCUMULATOR_BITS - weight_bits - math.ceil(math.log2(_value_limit(tensor)))
-            for name, tensor in reference.items()
-            if tensor.is_floating_point()
+            name: _ACCUMULATOR_BITS - weight_bits - math.ceil(math.log2(limit)) for name, limit in self.limits.items()
         }
         self._sums = {
             name: torch.zeros(tensor.shape, dtype=torch.int64)
@@ -104,7 +126,7 @@ class StreamingAverage:
         for name, accumulator in self._sums.items():
             scale = math.ldexp(weights[self._block_of[name]], self._exponent[name])
             if scale:
-                product = params[name].detach().to("cpu", torch.float64) * scale
+                product = params[name].detach().to("cpu", torch.float64, copy=True).mul_(scale)
                 accumulator.add_(product.round_().to(torch.int64))
         if self._largest_site is None or (-num_samples, site) < self._largest_site:
             self._largest_site = (-num_samples, site)
@@ -139,9 +161,3 @@ class StreamingAverage:
             total = weight + sum(other[block] for other in self._weights.values())
             if total > self._bound * (1 + 1e-9):
                 raise ValueError(f"Expected weights that sum to at most {self._bound}, but {block!r} has {total}.")
-
-
-def _value_limit(reference: torch.Tensor) -> float:
-    """Return the power of two up to which a site's values count: 2^12 times the global model's range, at least 2^12."""
-    largest = float(reference.abs().max()) if reference.numel() else 0.0
-    return 2.0 ** (math.ceil(math.log2(max(largest, 1.0))) + _HEADROOM_BITS)

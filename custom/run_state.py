@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class RunState:
         """Write the state in one step: after a crash the file holds this state or the one before."""
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         with temporary.open("wb") as file:
-            torch.save(asdict(self), file)
+            # Not asdict, which would copy the model.
+            torch.save({entry.name: getattr(self, entry.name) for entry in fields(self)}, file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

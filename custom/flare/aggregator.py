@@ -102,7 +102,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             return "the site joined after this round's weights were made; it counts from the next round on"
         if not model.params:
             return "it has no model"
-        return refusal_reason(model.params, self._reference)
+        return refusal_reason(model.params, self._reference, self._average.limits)
 
     def _site_weights(self, site: str, num_samples: int) -> dict[str, float]:
         if self._weights is None:

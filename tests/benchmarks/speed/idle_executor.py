@@ -10,6 +10,8 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_opt.pt.decomposers import TensorDecomposer
 from nvflare.fuel.utils import fobs
 
+from fedannot.custom.outbound import VALIDATE
+
 
 class IdleExecutor(Executor):
     """Takes part in every round and trains nothing."""
@@ -20,7 +22,9 @@ class IdleExecutor(Executor):
             fobs.register(TensorDecomposer)
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        del task_name, fl_ctx, abort_signal
+        del fl_ctx, abort_signal
+        if task_name == VALIDATE:
+            return DXO(DataKind.METRICS, data={"num_samples": 0}).to_shareable()
         meta = {"num_samples": 10, "num_excluded": 0, "embedded_data": False}
         reply = DXO(DataKind.WEIGHTS, data=dict(from_shareable(shareable).data), meta=meta).to_shareable()
         reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
