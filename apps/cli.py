@@ -108,10 +108,12 @@ def compare(
         from .compare import Arm
         from .compare import compare as run
         from .comparison import print_comparison
-        from .job import parse_override
+        from .job import JobError, parse_override
 
         overrides = dict(parse_override(text) for text in set_ or [])
         seed_range = range(first_seed, first_seed + seeds)
+        if len(jobs) < 2:
+            raise JobError(f"Expected at least two jobs to compare, but got {[str(folder) for folder in jobs]}.")
         arms = [Arm(folder.name, folder) for folder in jobs]
         comparison = run(
             arms, out, data=data, seeds=seed_range, settings=settings, overrides=overrides, processes=processes

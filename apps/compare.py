@@ -61,7 +61,7 @@ def compare(
     a run that was cut off is resumed from its last round.
 
     Args:
-        arms: what is compared; the first is the reference.
+        arms: what is compared; the first is the reference. With one arm there are scores and nothing to compare.
         out: output folder.
         data: a federation's folder, with ``{seed}`` standing for the seed; None for the embedded phantom.
         seeds: the seeds; a seed decides start weights and order of samples, the same for all arms.
@@ -70,16 +70,13 @@ def compare(
         processes: runs at a time, by default one per core and thread of a run.
 
     Raises:
-        JobError: if there are no two arms of different names, a setting is unknown, or the folder holds another
+        JobError: if there is no arm or two have one name, a setting is unknown, or the folder holds another
         comparison. SettingsError: if the set of settings cannot be used. DataError: if the data are not those that it
         is for. RunError: if a run failed; the others are finished first.
     """
     names = [arm.name for arm in arms]
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise JobError(
-            f"Expected at least two arms (jobs, or the same job with other settings) of different names, "
-            f"but got {names}."
-        )
+    if not names or len(set(names)) < len(names):
+        raise JobError(f"Expected arms (jobs, or one job with several settings) of different names, but got {names}.")
     planned = _plan(arms, overrides)
     federations = [_federation(data, seed) for seed in seeds]
     sets = [_values_of_set(arm.job, settings, federations) for arm in planned]

@@ -38,7 +38,7 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
     """Print a row per run and the paired differences to the reference."""
     table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("arm", "seed", "Dice %", "last round", "HD95", "groups", "as drawn", "seconds", "MB"):
+    for heading in ("arm", "seed", "Dice %", "HD95", "groups", "as drawn", "s", "MB"):
         left = heading in ("arm", "groups", "as drawn")
         table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for run in comparison["runs"]:
@@ -46,7 +46,6 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
             run["arm"],
             str(run["seed"]),
             percent(run["last_rounds"]["dice"]),
-            percent(run["last_round"]["dice"]),
             number(run["last_rounds"]["hd95"]),
             run["groups"],
             {True: "yes", False: "no", None: "-"}[run["groups_as_drawn"]],

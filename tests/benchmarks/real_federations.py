@@ -95,10 +95,14 @@ def _mask_of(file: Path, annotator: str) -> np.ndarray:
 
 
 def hippocampus_dataset_options(*, sliced: bool, together: bool) -> ImportOptions:
-    """How hippocampi are described: slices of 48 × 64 or whole volumes at 1.5 mm; the two parts as one class or two."""
+    """How hippocampi are described: slices or whole volumes at 1.5 mm; the two parts as one class or two.
+
+    Slices are 48 × 64, with two classes 32 × 48, where each class makes up more of the image.
+    """
+    size = (48, 64) if together else (32, 48)
     return ImportOptions(
         pipeline="volume_slices" if sliced else "volume",
-        keys={"size": (48, 64)} if sliced else {"spacing": (1.5, 1.5, 1.5)},
+        keys={"size": size} if sliced else {"spacing": (1.5, 1.5, 1.5)},
         labels={1: 1, 2: 1} if together else {1: 1, 2: 2},
         classes=("hippocampus",) if together else ("anterior", "posterior"),
     )

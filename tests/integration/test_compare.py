@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.cli import app
+from fedannot.apps.compare import Arm, compare
+from fedannot.apps.job import JobError
 from fedannot.custom.data.embedded import write_phantom_federation
 
 
@@ -65,7 +68,41 @@ def test_a_failing_run_is_named(small_job: Callable[..., Path], tmp_path: Path) 
     assert "found no such file" in result.output
 
 
-@pytest.mark.parametrize("command", ["simulate", "compare", "show", "data phantom", "data import", "data noise"])
+def test_a_comparison_needs_jobs_of_different_names(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    job = str(small_job("fedavg"))
+    for jobs, message in (([job], "at least two jobs"), ([job, job], "of different names")):
+        result = CliRunner().invoke(app, ["compare", *jobs, "--out", str(tmp_path / "out")])
+        assert result.exit_code == 1
+        assert message in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_arms_of_one_job_can_be_added_and_not_changed(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_phantom_federation(data, num_sites=3, images_per_site=4, test_images=4, noise="M(25,-25,10,0.34)")
+    job = small_job("fedaaai", rounds=2, group_test_level=1.0)
+    options: dict[str, Any] = {"data": str(data), "seeds": [0], "overrides": {}}
+    even, uneven = Arm("even", job, {"balance": 0.5}), Arm("uneven", job, {"balance": 0.9})
+    compare([even], tmp_path / "out", **options)
+    model = tmp_path / "out" / "runs" / "even-seed0" / "model.pt"
+    written = model.stat().st_mtime_ns
+
+    comparison = compare([even, uneven], tmp_path / "out", **options)
+    assert model.stat().st_mtime_ns == written
+    assert [run["arm"] for run in comparison["runs"]] == ["even", "uneven"]
+    assert [(pair["arm"], pair["reference"]) for pair in comparison["paired"]] == [("uneven", "even")]
+    summary = json.loads((tmp_path / "out" / "runs" / "uneven-seed0" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["settings"]["balance"] == 0.9
+
+    with pytest.raises(JobError, match="holds another comparison"):
+        compare([Arm("even", job, {"balance": 0.4})], tmp_path / "out", **options)
+    with pytest.raises(JobError, match=r"strange: the job .* has no settings \['balanse'\]"):
+        compare([even, Arm("strange", job, {"balanse": 0.4})], tmp_path / "out", **options)
+
+
+@pytest.mark.parametrize(
+    "command", ["simulate", "compare", "show", "data phantom", "data import", "data noise", "bench feda3i"]
+)
 def test_every_command_has_help_with_an_example(command: str) -> None:
     result = CliRunner().invoke(app, [*command.split(), "--help"])
     assert result.exit_code == 0
