@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
+from .light_monai import unused_packages_absent
+
 FEATURES = (16, 32, 64, 128, 256, 16)
 
 
@@ -28,7 +30,8 @@ def build_network(
         upsample: MONAI's upsampling mode, ``"deconv"`` or ``"nontrainable"`` (linear interpolation).
         seed: seed of the start weights; the global random state is left as it was.
     """
-    from monai.networks.nets.basic_unet import BasicUNet
+    with unused_packages_absent():
+        from monai.networks.nets.basic_unet import BasicUNet
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
