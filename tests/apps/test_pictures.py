@@ -341,7 +341,7 @@ def test_pictures_are_drawn_anew_over_earlier_ones(model, tmp_path):
 def test_comparison_of_two_jobs(tmp_path):
     runs = [
         {
-            "job": job,
+            "arm": job,
             "seed": seed,
             "rounds": [record(number, level + 0.02 * seed + 0.01 * number) for number in range(1, 4)],
             "last_rounds": {"dice": level + 0.02 * seed, "hd95": None},

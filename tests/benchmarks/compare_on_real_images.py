@@ -77,7 +77,7 @@ def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
         f"{what}, {noise or 'labels as they are'}",
         real(partial(write_hippocampi, options=options), noise),
         PAIR if noise else [FEDAVG],
-        settings,
+        settings if noise else {key: value for key, value in settings.items() if key != "warmup_rounds"},
     )
 
 
