@@ -23,7 +23,8 @@ def feda3i_rows(
 ) -> None:
     """FedA³I and its ablations beside federated averaging, on generated lesions, one row after the other.
 
-    What is finished is kept, so an interrupted table goes on. The table is written after every row.
+    What is finished is kept, so an interrupted table goes on. The table is written after every row and keeps the rows
+    of earlier calls.
     """
     with reported_errors():
         from rich.console import Console
@@ -37,9 +38,7 @@ def feda3i_rows(
             for name, row in chosen.items():
                 console.print(f"[bold]{name}[/bold]  {row.what}: {', '.join(arm.name for arm in row.arms)}")
             return
-        figures = []
         for name, row in chosen.items():
             seed_range = range(first_seed, first_seed + seeds)
-            figures.append(run_row(name, row, jobs=jobs, seeds=seed_range, out=out, console=console))
-            write_table(figures, out / "table.json")
+            write_table([run_row(name, row, jobs=jobs, seeds=seed_range, out=out, console=console)], out / "table.json")
         typer.echo(f"Table: {out / 'table.md'}, {out / 'table.json'}")

@@ -139,7 +139,7 @@ def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm
     known: dict[str, Any] = {}
     if file.is_file():
         earlier = json.loads(file.read_text(encoding="utf-8"))
-        known = earlier.pop("arms")
+        known = earlier.pop("arms", {})
         if earlier != common or any(known.get(name, arm) != arm for name, arm in asked.items()):
             raise JobError(
                 f"{out} holds another comparison ({earlier}, {known}); choose another output folder than for "

@@ -105,8 +105,13 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
 
 
 def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write the figures of the rows as JSON, and beside them, with the ending ``.md``, as a table."""
-    write_text(file, json.dumps(list(figures), indent=1, ensure_ascii=False) + "\n")
+    """Write the figures of rows as JSON, and beside them, with the ending ``.md``, as a table.
+
+    Rows that the file has already stay in it, so a table can be made a row at a time; the same row is replaced.
+    """
+    earlier = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
+    figures = list({row["row"]: row for row in [*earlier, *figures]}.values())
+    write_text(file, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     write_text(file.with_suffix(".md"), markdown_table(figures))
 
 

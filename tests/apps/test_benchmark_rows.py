@@ -54,6 +54,17 @@ def test_figures_and_table_by_hand(tmp_path):
     ]
 
 
+def test_a_table_is_made_a_row_at_a_time(tmp_path):
+    file = tmp_path / "table.json"
+    for name, dice in (("first", 0.5), ("second", 0.25), ("first", 0.75)):
+        write_table([row_figures(name, f"the {name} row", comparison({"fedavg": [dice]}))], file)
+    assert [(row["row"], row["arms"][0]["dice"]) for row in json.loads(file.read_text(encoding="utf-8"))] == [
+        ("first", [75.0]),
+        ("second", [25.0]),
+    ]
+    assert "| the second row | fedavg | 25.0 | 25.0 |  |  |" in file.with_suffix(".md").read_text(encoding="utf-8")
+
+
 def test_one_seed_has_no_spread():
     compared = comparison({"fedavg": [0.5], "feda3i": [0.25]}, groups={"feda3i": ["none"]})
     assert "| feda3i | 25.0 | 25.0 | -25.0 | none in 1 |" in markdown_table([row_figures("one", "one seed", compared)])

@@ -114,10 +114,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/bench/real"))
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
-    figures, console = [], Console()
+    console = Console()
     for name, row in chosen_rows(ROWS, arguments.rows).items():
-        figures.append(run_row(name, row, jobs=JOBS, seeds=seeds, out=arguments.out, console=console))
-        write_table(figures, arguments.out / "table.json")
+        figures = run_row(name, row, jobs=JOBS, seeds=seeds, out=arguments.out, console=console)
+        write_table([figures], arguments.out / "table.json")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The noise estimate of a site beside one evaluation of the model on it, pictures, slices and whole volumes."""
 
 import pytest
-import torch
 from measuring import time_in_turns
 
 from fedannot.apps.importing.datalists import read_source_datalist
@@ -23,7 +22,6 @@ FEATURES = (16, 32, 64, 128, 128, 16)
 def report(speed_table, cases, inference, spatial_dims, what):
     """Time both with a model that gives masks of ordinary size: half of every image."""
     network = ready_to_compute(build_network(features=FEATURES, upsample="nontrainable", spatial_dims=spatial_dims))
-    torch.set_num_threads(1)
     times = time_in_turns(
         {
             "evaluation": lambda: evaluate(network, cases, 1, inference),
