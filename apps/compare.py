@@ -2,21 +2,22 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..custom.run_state import STATE_FILE, SUMMARY_FILE, write_text
+from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file, write_text
 from .comparison import describe_run, paired_statistics
 from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings
 from .pictures import draw_comparison
 from .settings_files import SettingsFile
-from .simulate import RUN_FOLDER
+from .simulate import KEPT_STATE_FILE, RUN_FOLDER
 
 COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
@@ -31,11 +32,13 @@ class Arm:
         name: how it is called in the comparison.
         job: the job's folder.
         overrides: settings that this arm alone changes.
+        shared_rounds: rounds at the start that are those of the reference, from whose run the arm branches after them.
     """
 
     name: str
     job: Path
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    shared_rounds: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class _PlannedArm:
     name: str
     job: Job
     overrides: Mapping[str, Any]
+    shared_rounds: int
 
 
 def compare(
@@ -87,13 +91,17 @@ def compare(
             for arm, values in zip(planned, sets, strict=True)
         )
         processes = max(1, (os.cpu_count() or 1) // threads)
+    branching = [arm for arm in planned if arm.shared_rounds]
     with ThreadPoolExecutor(processes) as pool:
-        runs = [
-            pool.submit(_run, arm, seed, data=data, settings=settings, out=out) for seed in seeds for arm in planned
-        ]
-        errors = [run.result() for run in runs]
-    if failed := [error for error in errors if error]:
-        raise RunError(f"{len(failed)} of {len(runs)} runs failed. First: {failed[0]}")
+        # Arms that branch wait for the run that they branch from.
+        for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
+            runs = [
+                pool.submit(_run, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                for seed in seeds
+                for arm in phase
+            ]
+            if failed := [error for run in runs if (error := run.result())]:
+                raise RunError(f"{len(failed)} of {len(runs)} runs failed. First: {failed[0]}")
     comparison = _summarize(names, seeds, data, out)
     write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
     draw_comparison(comparison, out / "comparison.png")
@@ -110,12 +118,20 @@ def _plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[_PlannedArm
     for arm, keys in zip(arms, known, strict=True):
         if unknown := sorted(set(arm.overrides) - set(keys)):
             raise JobError(f"{arm.name}: the job {arm.job} has no settings {unknown}.")
-    return [
+    if arms[0].shared_rounds:
+        raise JobError(f"{arms[0].name} is the reference and has no run to branch from, but {arms[0].shared_rounds=}.")
+    planned = [
         _PlannedArm(
-            arm.name, job, {key: value for key, value in overrides.items() if key in keys} | dict(arm.overrides)
+            arm.name,
+            job,
+            {key: value for key, value in overrides.items() if key in keys} | dict(arm.overrides),
+            arm.shared_rounds,
         )
         for arm, job, keys in zip(arms, jobs, known, strict=True)
     ]
+    if kept := sorted({arm.shared_rounds for arm in arms} - {0}):
+        planned[0] = replace(planned[0], overrides={**planned[0].overrides, "keep_rounds": kept})
+    return planned
 
 
 def _federation(data: str | None, seed: int) -> Path | None:
@@ -135,7 +151,10 @@ def _values_of_set(job: Job, settings: str | None, federations: Sequence[Path | 
 def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:
     """Refuse to mix runs of another comparison into this one; seeds and arms may be added."""
     file = out / _REQUEST_FILE
-    asked: dict[str, Any] = {arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides)} for arm in arms}
+    asked: dict[str, Any] = {
+        arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
+        for arm in arms
+    }
     known: dict[str, Any] = {}
     if file.is_file():
         earlier = json.loads(file.read_text(encoding="utf-8"))
@@ -155,18 +174,33 @@ def _run_folder(out: Path, name: str, seed: int) -> Path:
     return out / "runs" / f"{name}-seed{seed}"
 
 
-def _run(arm: _PlannedArm, seed: int, *, data: str | None, settings: str | None, out: Path) -> str | None:
+def _state_folder(run: Path) -> Path:
+    return run / RUN_FOLDER / "server" / JOB_ID
+
+
+def _run(
+    arm: _PlannedArm, seed: int, *, reference: str, data: str | None, settings: str | None, out: Path
+) -> str | None:
     """Run an arm in a process of its own unless that is done already; return an error's text."""
     folder = _run_folder(out, arm.name, seed)
     if (folder / SUMMARY_FILE).is_file():
         return None
+    state = _state_folder(folder) / STATE_FILE
+    started = state.is_file() or (folder / KEPT_STATE_FILE).is_file()
+    if arm.shared_rounds and not started:
+        branch = _state_folder(_run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
+        if not branch.is_file():
+            return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
+        state.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(branch, state)
+        started = True
     command = [sys.executable, "-m", "fedannot.apps", "simulate", str(arm.job.folder)]
     command += ["--seed", str(seed), "--out", str(folder)]
     if data is not None:
         command += ["--data", str(_federation(data, seed))]
     if settings is not None:
         command += ["--settings", settings]
-    if (folder / RUN_FOLDER / "server" / JOB_ID / STATE_FILE).is_file():
+    if started:
         command.append("--resume")
     for key, value in arm.overrides.items():
         command += ["--set", f"{key}={json.dumps(value)}"]

@@ -24,6 +24,8 @@ from .run_log import run_log
 from .settings_files import SettingsFile
 
 RUN_FOLDER = "run"
+# Where the state of a run to be continued is kept until the run saves its own.
+KEPT_STATE_FILE = f"resumed_{STATE_FILE}"
 
 
 def simulate(
@@ -83,7 +85,7 @@ def simulate(
 
 def _prepare_output(out: Path, resume: bool) -> Path | None:
     """Make the output folder ready; return the state to continue from, kept aside until the run saves its own."""
-    kept = out / f"resumed_{STATE_FILE}"
+    kept = out / KEPT_STATE_FILE
     if not resume:
         if out.exists() and any(out.iterdir()):
             raise JobError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from .adam import Adam
 from .batches import Batches
 from .settings import TrainingSettings
 
@@ -75,7 +76,7 @@ def train_locally(
     """
     device = next(network.parameters()).device
     loss_function = build_loss(settings.loss)
-    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS, fused=True)
+    optimizer = Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS, fused=True)
     on_gpu = device.type == "cuda"
     precision = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
     scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and precision is torch.float16)

@@ -13,6 +13,15 @@ STATE_FILE = "fedannot_state.pt"
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 
+# The method that others start with.
+_AVERAGING = "fedavg"
+
+
+def kept_state_file(round_number: int) -> str:
+    """Return the name of the file with the state after a round, where the job keeps it."""
+    path = Path(STATE_FILE)
+    return f"{path.stem}_round_{round_number}{path.suffix}"
+
 
 class ResumeError(ValueError):
     """A run cannot be continued from the given state."""
@@ -62,18 +71,32 @@ class RunState:
         except Exception as error:
             raise ResumeError(f"{path} is not the state of a run ({type(error).__name__}: {error}).") from error
 
-    def check_continues(self, method: str, settings: Mapping[str, Any]) -> None:
+    def check_continues(self, method: str, settings: Mapping[str, Any], rounds_of_averaging: int = 0) -> None:
         """Check that a job with these settings may continue this run: those that decide its bits must be the same.
+
+        Args:
+            method: the job's method.
+            settings: the job's settings.
+            rounds_of_averaging: rounds that the method starts with that are those of federated averaging; within them
+                a run of federated averaging may be continued, and what it has no settings for has had no effect.
 
         Raises:
             ResumeError: if another method or other settings made the state.
         """
-        if method != self.method:
-            raise ResumeError(f"The state is of a run of {self.method!r}, but the job is {method!r}.")
-        ignored = {"rounds", "resume_from", "task_timeout", "data"}
-        differing = sorted(
-            key for key in (set(settings) | set(self.settings)) - ignored if settings.get(key) != self.settings.get(key)
-        )
+        branches = self.method == _AVERAGING and method != _AVERAGING and self.round_number <= rounds_of_averaging
+        if method != self.method and not branches:
+            raise ResumeError(
+                f"The state is of a run of {self.method!r}, but the job is {method!r}"
+                + (
+                    f", which may branch from {_AVERAGING} within its first {rounds_of_averaging} rounds; the state is "
+                    f"that after round {self.round_number}."
+                    if self.method == _AVERAGING
+                    else "."
+                )
+            )
+        keys = set(self.settings) if branches else set(settings) | set(self.settings)
+        ignored = {"rounds", "resume_from", "task_timeout", "data", "keep_rounds"} | ({"method"} if branches else set())
+        differing = sorted(key for key in keys - ignored if settings.get(key) != self.settings.get(key))
         if differing:
             found = ", ".join(f"{key}={settings.get(key)!r} instead of {self.settings.get(key)!r}" for key in differing)
             raise ResumeError(f"The state was made with other settings: now {found}.")

@@ -106,6 +106,7 @@ class FedAvgSettings(_Settings):
     task_timeout: Positive = 3600
     max_failed_rounds: Positive = 3
     validate_every: Positive = 5
+    keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
 
     @model_validator(mode="after")

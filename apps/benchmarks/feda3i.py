@@ -19,21 +19,26 @@ NOISE_ONE_BAD = "M(25,-8,4,0.1)"
 IMAGES, IMAGES_OF_THE_BAD_SITE = 12, 60
 
 FEDAVG = Arm("fedavg", Path("fedavg"))
-FEDA3I = Arm("feda3i", Path("fedaaai"))
 
 
 def with_settings(name: str, **overrides: Any) -> Arm:
-    """FedA³I with settings of its own; two underscores stand for the dot of a key."""
-    return Arm(name, Path("fedaaai"), {key.replace("__", "."): value for key, value in overrides.items()})
+    """FedA³I with settings of its own; its warm-up is federated averaging and is not trained once more."""
+    return Arm(name, Path("fedaaai"), overrides, overrides.get("warmup_rounds", SETTINGS["warmup_rounds"]))
+
+
+FEDA3I = with_settings("feda3i")
 
 
 UNGUARDED = with_settings("unguarded", group_test_level=1.0)
 SHRUNK = with_settings("shrunk", group_decision="shrink")
+# The unguarded form differs only where the test says "one group"; where it hardly ever does, two arms suffice.
 GUARDS = (FEDAVG, FEDA3I, UNGUARDED, SHRUNK)
+OPTION = (FEDAVG, FEDA3I, SHRUNK)
 ABLATIONS = (
     FEDAVG,
     with_settings("intra-only", weighting="intra"),
     FEDA3I,
+    SHRUNK,
     with_settings("balance-0.3", balance=0.3),
     with_settings("balance-0.7", balance=0.7),
     with_settings("warmup-3", warmup_rounds=3),
@@ -80,13 +85,12 @@ ROWS: Mapping[str, Row] = {
     "ns-d-ce-dice": _row("N_S “D”, CE + Dice", phantom(NOISE_SMALLER), training__loss="ce_dice"),
     "ne-d-ce-dice": _row("N_E “D”, CE + Dice", phantom(NOISE_LARGER), training__loss="ce_dice"),
     "weak": _row("M(8,-8,4,0.2) “D”", phantom("M(8,-8,4,0.2)"), *GUARDS),
-    "medium": _row("M(16,-16,7,0.2) “D”", phantom("M(16,-16,7,0.2)"), *GUARDS),
+    "medium": _row("M(16,-16,7,0.2) “D”", phantom("M(16,-16,7,0.2)"), *OPTION),
     "ns": _row(f"N_S: {NOISE_SMALLER}, strengths from 0", phantom(NOISE_SMALLER, stratified=None), *GUARDS),
     "larger": _row("all sites larger: M(25,-25,10,1) “D”", phantom("M(25,-25,10,1)"), *GUARDS),
     "smaller": _row("all sites smaller: M(25,-25,10,0) “D”", phantom("M(25,-25,10,0)"), *GUARDS),
     "one-bad": _row(f"one bad site with 5 × the images: {NOISE_ONE_BAD} “D”", one_bad_site, *GUARDS),
-    **{
-        f"ns-d-{number}": _row(f"N_S “D”, {number} sites", phantom(NOISE_SMALLER, num_sites=number), *GUARDS)
-        for number in (6, 20, 50)
-    },
+    "ns-d-6": _row("N_S “D”, 6 sites", phantom(NOISE_SMALLER, num_sites=6), *GUARDS),
+    "ns-d-20": _row("N_S “D”, 20 sites", phantom(NOISE_SMALLER, num_sites=20), *OPTION),
+    "ns-d-50": _row("N_S “D”, 50 sites", phantom(NOISE_SMALLER, num_sites=50)),
 }

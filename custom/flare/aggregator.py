@@ -93,7 +93,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         num_samples = model.meta.get("num_samples")
         if model.current_round != self._round:
             return f"it is of round {model.current_round}, expected {self._round}"
-        if site in self._average.sites:
+        if site in self._average:
             return "it is a second result for this round"
         room = MAX_TOTAL_SAMPLES - self._total_samples
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or not 1 <= num_samples <= room:

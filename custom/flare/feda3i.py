@@ -79,13 +79,18 @@ class FedA3IController(FedAvgController):
             coefficients = coefficients * self.estimate.evidence
         return layer_weights(quality, quantity, self.blocks, coefficients)
 
+    @property
+    def rounds_of_averaging(self) -> int:
+        """The warm-up."""
+        return int(self.settings.warmup_rounds)
+
     def method_state(self) -> dict[str, Any]:
         """Return the estimate as plain values."""
         return {"estimate": None if self.estimate is None else self.estimate.to_dict()}
 
     def restore_method_state(self, state: Mapping[str, Any]) -> None:
         """Take the estimate back."""
-        estimate = state["estimate"]
+        estimate = state.get("estimate")
         self.estimate = None if estimate is None else QualityEstimate.from_dict(estimate)
 
     def describe(self) -> dict[str, Any]:

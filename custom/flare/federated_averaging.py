@@ -1,6 +1,7 @@
 """The course of rounds that every method shares; by itself it is federated averaging."""
 
 import math
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,15 @@ from nvflare.app_common.workflows.model_controller import ModelController
 from ..evaluation import pool_site_scores
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import TRAIN, VALIDATE, report_refusal
-from ..run_state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, write_records
+from ..run_state import (
+    METRICS_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    RunState,
+    append_record,
+    kept_state_file,
+    write_records,
+)
 from ..server_test import ServerTest
 from ..settings import FedAvgSettings, read_settings
 from ..summary import write_summary
@@ -85,12 +94,17 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         del round_number
         return "federated averaging"
 
+    @property
+    def rounds_of_averaging(self) -> int:
+        """Number of rounds at the start in which the method is federated averaging, and may continue a run of it."""
+        return 0
+
     def method_state(self) -> dict[str, Any]:
         """Return what the method must remember across a restart, as plain values."""
         return {}
 
     def restore_method_state(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`method_state` returned."""
+        """Take back what :meth:`method_state` returned; federated averaging left nothing."""
 
     def describe(self) -> dict[str, Any]:
         """Return what the method adds to the run's summary, as plain values."""
@@ -180,8 +194,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
 
     def _resume(self, settings: dict[str, Any]) -> None:
         earlier = RunState.load(Path(self.settings.resume_from))
-        earlier.check_continues(self.method, settings)
-        earlier.settings = settings
+        earlier.check_continues(self.method, settings, self.rounds_of_averaging)
+        earlier.method, earlier.settings = self.method, settings
         self.state = earlier
         self.num_samples = dict(earlier.method_state["num_samples"])
         self.restore_method_state(earlier.method_state)
@@ -276,6 +290,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         self.state.method_state = {"num_samples": dict(self.num_samples), **self.method_state()}
         self.state.history.append(record)
         self.state.save(self.run_folder / STATE_FILE)
+        if round_number in self.settings.keep_rounds:
+            shutil.copyfile(self.run_folder / STATE_FILE, self.run_folder / kept_state_file(round_number))
         self.save_model(FLModel(params=self.state.params, params_type=ParamsType.FULL, meta={}))
         append_record(self.run_folder / METRICS_FILE, record)
         write_summary(self.run_folder / SUMMARY_FILE, self.state, self.describe())

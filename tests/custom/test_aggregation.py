@@ -235,12 +235,11 @@ def test_weights_that_are_no_weights_are_refused_and_change_nothing(weight):
     reference, states, weights, counts = random_federation(13, 2)
     average = StreamingAverage(reference, BLOCK_OF)
     average.add("site-1", states["site-1"], weights["site-1"], 1)
-    before = average.result()
     with pytest.raises(ValueError, match=rf"Expected finite weights >= 0, but site-2 has {weight} for block 'head'\."):
         average.add("site-2", states["site-2"], {"stem": 0.1, "head": weight}, 99)
     assert average.sites == ("site-1",)
-    assert same_bits(average.result(), before)
     average.add("site-2", states["site-2"], weights["site-2"], counts["site-2"])
+    assert same_bits(average.result(), streamed(reference, states, weights, {"site-1": 1, "site-2": counts["site-2"]}))
 
 
 def test_weights_beyond_the_bound_are_refused():
@@ -255,6 +254,29 @@ def test_nothing_to_average_is_an_error():
     reference, _, _, _ = random_federation(15, 1)
     with pytest.raises(ValueError, match=r"Expected at least one model to average, but none was added\."):
         StreamingAverage(reference, BLOCK_OF).result()
+
+
+def test_result_is_given_once():
+    reference, states, weights, counts = random_federation(16, 2)
+    average = StreamingAverage(reference, BLOCK_OF)
+    average.add("site-1", states["site-1"], weights["site-1"], counts["site-1"])
+    average.result()
+    with pytest.raises(ValueError, match=r"Expected an average whose result has not been given, but it has\."):
+        average.result()
+    with pytest.raises(ValueError, match=r"Expected an average whose result has not been given, but it has\."):
+        average.add("site-2", states["site-2"], weights["site-2"], counts["site-2"])
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_large_entries_in_any_layout_are_averaged_in_their_places(layout):
+    """More values than fit into one piece of the sum, in 2 sites whose entries lie in memory in the other order."""
+    generator = torch.Generator().manual_seed(0)
+    states = {name: torch.randn(64, 48, 5, 7, generator=generator) for name in ("site-1", "site-2")}
+    average = StreamingAverage({"stem.weight": torch.zeros(64, 48, 5, 7)}, BLOCK_OF_STEM)
+    for name, weight in (("site-1", 0.25), ("site-2", 0.75)):
+        average.add(name, {"stem.weight": states[name].to(memory_format=layout)}, {"stem": weight}, 1)
+    expected = 0.25 * states["site-1"].double() + 0.75 * states["site-2"].double()
+    torch.testing.assert_close(average.result()["stem.weight"].double(), expected, rtol=2**-23, atol=0)
 
 
 def test_aggregation_leaves_the_sites_models_and_the_reference_as_they_are():
@@ -348,8 +370,9 @@ def test_floating_entries_of_another_precision_are_accepted_and_averaged_in_the_
     assert refusal_reason(state, reference) is None
     average = StreamingAverage(reference, BLOCK_OF_STEM)
     average.add("site-1", state, {"stem": 1.0}, 1)
-    assert average.result()["stem.weight"].dtype == torch.float32
-    assert torch.equal(average.result()["stem.weight"], halves)
+    result = average.result()["stem.weight"]
+    assert result.dtype == torch.float32
+    assert torch.equal(result, halves)
 
 
 def test_divergence_limit_is_4096_times_the_power_of_two_above_the_range():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-UNUSED = ("ignite", "matplotlib", "pandas", "scipy.signal", "sklearn", "tensorboard")
+UNUSED = ("ignite", "matplotlib", "pandas", "scipy.optimize", "scipy.signal", "skimage", "sklearn", "tensorboard")
 
 
 def run(code: str) -> str:

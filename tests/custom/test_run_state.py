@@ -117,6 +117,24 @@ def test_another_method_may_not_continue_a_run():
     assert str(caught.value) == "The state is of a run of 'feda3i', but the job is 'fedavg'."
 
 
+def averaging_state(round_number):
+    state = make_state(round_number)
+    state.method, state.settings = "fedavg", SETTINGS | {"method": "fedavg", "keep_rounds": [3]}
+    return state
+
+
+def test_another_method_may_branch_from_federated_averaging_while_it_is_the_same():
+    settings = SETTINGS | {"method": "feda3i", "balance": 0.3, "keep_rounds": [], "rounds": 12}
+    for round_number in (1, 2, 3):
+        averaging_state(round_number).check_continues("feda3i", settings, rounds_of_averaging=3)
+    with pytest.raises(ResumeError, match=r"within its first 3 rounds; the state is that after round 4\."):
+        averaging_state(4).check_continues("feda3i", settings, rounds_of_averaging=3)
+    with pytest.raises(ResumeError, match=r"other settings: now seed=1 instead of 0\."):
+        averaging_state(3).check_continues("feda3i", settings | {"seed": 1}, rounds_of_averaging=3)
+    with pytest.raises(ResumeError, match=r"of a run of 'feda3i', but the job is 'fedavg'\."):
+        make_state(1).check_continues("fedavg", SETTINGS, rounds_of_averaging=3)
+
+
 def test_other_settings_may_not_continue_a_run_and_are_named():
     with pytest.raises(ResumeError) as caught:
         make_state().check_continues("feda3i", SETTINGS | {"seed": 1, "balance": 0.5})

@@ -1,4 +1,7 @@
-"""An executor that answers at once with what it received; the job of the round benchmark names it."""
+"""Executors that do not train; the jobs of the benchmarks of rounds and tasks name them."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
@@ -13,6 +16,15 @@ from nvflare.fuel.utils import fobs
 from fedannot.custom.outbound import VALIDATE
 
 
+def untrained_executor(settings: Mapping[str, Any]) -> Executor:
+    """Make a site's executor that does all that a task asks for but the training: data, network, filters, answer."""
+    from fedannot.custom.flare import executor
+    from fedannot.custom.local_training import TrainingOutcome
+
+    executor.train_locally = lambda *args, **kwargs: TrainingOutcome(mean_loss=0.0, steps=0)
+    return executor.SegmentationExecutor(settings)
+
+
 class IdleExecutor(Executor):
     """Takes part in every round and trains nothing."""
 
@@ -24,8 +36,9 @@ class IdleExecutor(Executor):
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         del fl_ctx, abort_signal
         if task_name == VALIDATE:
-            return DXO(DataKind.METRICS, data={"num_samples": 0}).to_shareable()
-        meta = {"num_samples": 10, "num_excluded": 0, "embedded_data": False}
-        reply = DXO(DataKind.WEIGHTS, data=dict(from_shareable(shareable).data), meta=meta).to_shareable()
+            reply = DXO(DataKind.METRICS, data={"num_samples": 0}).to_shareable()
+        else:
+            meta = {"num_samples": 10, "num_excluded": 0, "embedded_data": False}
+            reply = DXO(DataKind.WEIGHTS, data=dict(from_shareable(shareable).data), meta=meta).to_shareable()
         reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
         return reply

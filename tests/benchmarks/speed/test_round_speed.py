@@ -12,13 +12,14 @@ import pytest
 from measuring import Measurement
 
 from fedannot.apps.job import Job
-from fedannot.custom.data.embedded import phantom_site_names
+from fedannot.custom.data.embedded import phantom_site_names, write_phantom_federation
 
 pytestmark = pytest.mark.benchmark
 
 JOBS = Path(__file__).parents[3] / "jobs"
 NUM_SITES = 50
 NUM_SIMULATED = 8
+NUM_SEPARATE = 4
 TIMEOUT = 1800
 
 # In a process of its own, which tells time and memory at the end of each round.
@@ -42,16 +43,27 @@ print(json.dumps(rounds))
 """
 
 
+IDLE = "idle_executor.IdleExecutor"
+UNTRAINED = "idle_executor.untrained_executor"
+
+
 @pytest.fixture
 def idle_job(tmp_path):
     """Federated averaging of the largest default network at sites that send back what they received."""
 
-    def make(rounds: int, num_sites: int) -> Path:
+    def make(rounds: int, num_sites: int, executor: str = IDLE, interval: float | None = None) -> Path:
         overrides = {"rounds": rounds, "network.features": [16, 32, 64, 128, 256, 16], "network.upsample": "deconv"}
         job = Job.open(JOBS / "fedavg").copy_with(overrides, tmp_path / f"job-{rounds}-{num_sites}")
         text = job.client_config.read_text(encoding="utf-8")
-        text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "idle_executor.IdleExecutor")
-        job.client_config.write_text(text.replace("args { settings = ${?settings} }", "args {}"), encoding="utf-8")
+        text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", executor)
+        if executor == IDLE:
+            text = text.replace("args { settings = ${?settings} }", "args {}")
+        job.client_config.write_text(text, encoding="utf-8")
+        if interval is not None:
+            text = job.server_config.read_text(encoding="utf-8")
+            changed = text.replace("task_request_interval = 0.2", f"task_request_interval = {interval}")
+            assert changed != text
+            job.server_config.write_text(changed, encoding="utf-8")
         meta = json.loads((job.folder / "meta.json").read_text(encoding="utf-8"))
         (members,) = meta["deploy_map"].values()
         members[:] = ["server", *phantom_site_names(num_sites)]
@@ -89,18 +101,48 @@ def test_a_round_of_fifty_sites_and_memory_over_fifty_rounds(speed_table, idle_j
     speed_table.add(Measurement(f"own memory of a run of 50 rounds, {NUM_SITES} sites", note=note, goal="flat"))
 
 
-@pytest.mark.parametrize("processes", [1, 2, NUM_SIMULATED])
-def test_a_round_in_the_simulator(speed_table, idle_job, tmp_path, processes):
+def seconds_of_a_simulated_round(make_job, tmp_path, processes, num_sites, data, **options) -> float:
     """The difference of two runs is what rounds cost, without the start and the end of the simulator."""
     seconds = []
     for rounds in (1, 4):
-        command = [str(Path(sys.executable).parent / "nvflare"), "simulator", str(idle_job(rounds, NUM_SIMULATED))]
+        command = [
+            str(Path(sys.executable).parent / "nvflare"),
+            "simulator",
+            str(make_job(rounds, num_sites, **options)),
+        ]
         command += ["-w", str(tmp_path / f"workspace-{rounds}"), "-t", str(processes)]
         started = time.perf_counter()
         subprocess.run(
-            command, capture_output=True, timeout=TIMEOUT, check=True, env=environment(tmp_path), cwd=tmp_path
+            command,
+            capture_output=True,
+            timeout=TIMEOUT,
+            check=True,
+            env=environment(tmp_path) | {"FEDANNOT_DATA": str(data)},
+            cwd=tmp_path,
         )
         seconds.append(time.perf_counter() - started)
-    each = (seconds[1] - seconds[0]) / 3
+    return (seconds[1] - seconds[0]) / 3
+
+
+@pytest.mark.parametrize("processes", [1, 2, NUM_SIMULATED])
+def test_a_round_in_the_simulator(speed_table, idle_job, tmp_path, processes):
+    each = seconds_of_a_simulated_round(idle_job, tmp_path, processes, NUM_SIMULATED, tmp_path / "no-data")
     what = f"a round of {NUM_SIMULATED} sites without training, nvflare simulator -t {processes}"
     speed_table.add(Measurement(what, each, note=f"{each / NUM_SIMULATED:.2f} s a task"))
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "goal"),
+    [
+        ("a bare executor, NVFlare's polling every 2 s", {"executor": IDLE, "interval": 2}, ""),
+        ("a bare executor, polling as in our jobs", {"executor": IDLE}, ""),
+        ("a site of ours", {"executor": UNTRAINED}, "≤ 4 s"),
+    ],
+)
+def test_a_task_without_training(speed_table, idle_job, tmp_path, what, options, goal):
+    """With one process for all sites NVFlare starts a new one for every task."""
+    data = tmp_path / "data"
+    write_phantom_federation(data, num_sites=NUM_SEPARATE, images_per_site=12, test_images=1)
+    (data / "test").rename(tmp_path / "not-scored")
+    each = seconds_of_a_simulated_round(idle_job, tmp_path, 1, NUM_SEPARATE, data, **options) / NUM_SEPARATE
+    speed_table.add(Measurement(f"a site's task without training in a new process: {what}", each, goal=goal))

@@ -24,11 +24,17 @@ STARTS = {
         "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
         "from fedannot.custom.networks import build_network; build_network()"
     ),
-    "the executor with a network that is trained": (
-        "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor, torch\n"
-        "from fedannot.custom.networks import build_network\n"
-        "network = build_network(); torch.optim.Adam(network.parameters(), fused=True).zero_grad()"
-    ),
+    **{
+        f"the executor with a network that is trained by {what}": (
+            "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
+            "from fedannot.custom.networks import build_network; network = build_network()\n"
+            f"from {module} import Adam; Adam(network.parameters(), fused=True).zero_grad()"
+        )
+        for what, module in {
+            "PyTorch's Adam": "torch.optim",
+            "Adam without the compiler": "fedannot.custom.adam",
+        }.items()
+    },
 }
 
 
