@@ -7,16 +7,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from monai.config import KeysCollection
 from monai.transforms import MapTransform, Randomizable, Transform
-from monai.utils import convert_to_dst_type
-from numpy.typing import NDArray
 
 from .displacement import DEGREE, DisplacementCurve, draw_curve
 from .evolved_mask import ContourEvolutionParams, LabelledObject, evolve, labelled_objects
-
-Mask = NDArray[Any] | torch.Tensor
+from .mask_arrays import Mask, as_array, like, without_channel
 
 # Pixels at the reference size, as in the method's published program.
 CLOSING_TOLERANCE = 3.0
@@ -87,7 +83,7 @@ class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
         Raises:
             ValueError: when the mask has another number of axes or values that are no labels.
         """
-        array = _as_labels(mask)
+        array = as_array(mask)
         return self._draw(array.shape, list(labelled_objects(array)))
 
     def apply_transform(self, mask: Mask, params: ContourEvolutionParams) -> Mask:
@@ -96,14 +92,14 @@ class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
         Raises:
             ValueError: when the parameters were drawn for another mask.
         """
-        array = _as_labels(mask)
-        return _like(mask, evolve(array, list(labelled_objects(array)), params))
+        array = as_array(mask)
+        return like(mask, evolve(array, list(labelled_objects(array)), params))
 
     def __call__(self, mask: Mask) -> Mask:
         """Draw and apply: the noisy mask for a clean one ``(H, W[, D])``."""
-        array = _as_labels(mask)
+        array = as_array(mask)
         objects = list(labelled_objects(array))
-        return _like(mask, evolve(array, objects, self._draw(array.shape, objects)))
+        return like(mask, evolve(array, objects, self._draw(array.shape, objects)))
 
     def _draw(self, shape: tuple[int, ...], objects: Sequence[LabelledObject]) -> ContourEvolutionParams:
         """One displacement curve per contour; contours too small to move get a curve of zeros and use no randomness."""
@@ -171,31 +167,7 @@ class ContourEvolutiond(MapTransform, Randomizable):  # type: ignore[misc]
         result = dict(data)
         for key in self.key_iterator(result):
             try:
-                result[key] = self._evolve_channel(result[key])
+                result[key] = without_channel(self.evolution, result[key])
             except ValueError as error:
                 raise ValueError(f"Contour evolution of {key!r}: {error}") from error
         return result
-
-    def _evolve_channel(self, mask: Mask) -> Mask:
-        """Evolve a mask with or without a channel axis."""
-        if mask.ndim == 4 and mask.shape[0] != 1:
-            raise ValueError(f"expected one channel, (1, H, W, D), found the shape {tuple(mask.shape)}.")
-        if mask.ndim == 4 or (mask.ndim == 3 and mask.shape[0] == 1):
-            return self.evolution(mask[0])[None]
-        return self.evolution(mask)
-
-
-def _as_labels(mask: Mask) -> NDArray[Any]:
-    """The mask as a checked numpy array, not copied where it is one."""
-    array = mask.detach().cpu().numpy() if isinstance(mask, torch.Tensor) else np.asarray(mask)
-    if array.ndim not in (2, 3):
-        raise ValueError(f"Expected a mask of shape (H, W) or (H, W, D), found {array.shape}.")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"Expected a mask of numbers, found the dtype {array.dtype}.")
-    return array
-
-
-def _like(mask: Mask, result: NDArray[Any]) -> Mask:
-    """The result in the type, on the device and with the metadata of the mask."""
-    converted: Mask = convert_to_dst_type(result, mask)[0]
-    return converted

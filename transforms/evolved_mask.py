@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .contours import PlaneObject, move, plane_objects, trace
 from .displacement import DEGREE, DisplacementCurve
+from .mask_arrays import label_values
 
 
 @dataclass(frozen=True)
@@ -86,20 +87,9 @@ def labelled_objects(mask: NDArray[Any]) -> Iterator[LabelledObject]:
     planes = mask[..., None] if mask.ndim == 2 else mask
     for slice_index in range(planes.shape[2]):
         plane = planes[:, :, slice_index]
-        for label in _label_values(plane):
+        for label in label_values(plane):
             for item in plane_objects(plane == label):
                 yield LabelledObject(slice_index, label, item)
-
-
-def _label_values(plane: NDArray[Any]) -> list[int]:
-    """Ascending label values of a plane without the background."""
-    values = np.unique(plane[plane != 0])
-    if not all(value > 0 and float(value).is_integer() for value in values):
-        raise ValueError(
-            f"Expected whole numbers from 0 up as labels, found values such as {values[0]}. "
-            "A mask must not be interpolated or normalised; resample it with nearest neighbours."
-        )
-    return [int(value) for value in values]
 
 
 def evolve(mask: NDArray[Any], objects: Sequence[LabelledObject], params: ContourEvolutionParams) -> NDArray[Any]:
