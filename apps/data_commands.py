@@ -1,7 +1,7 @@
 """`fedannot data`: make a federation from a phantom or from folders, and add annotation noise to one."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -49,41 +49,58 @@ class PhantomTask(StrEnum):
     """The kinds of phantom."""
 
     LESIONS_2D = "lesions2d"
+    LESIONS_3D = "lesions3d"
 
 
 @data_app.command(
     epilog='Example: fedannot data phantom --task lesions2d --sites 10 --noise "M(25,-25,10,0.2)" --exact '
-    "--stratified 0.5 --out runs/lesions"
+    "--stratified 0.5 --out runs/lesions\n\n"
+    "Example: fedannot data phantom --task lesions3d --sites 4 --completeness 0.4,0.6,0.8,1 --out runs/volumes"
 )
 def phantom(
     out: OutOption,
-    task: Annotated[PhantomTask, typer.Option(help="The kind of phantom.")] = PhantomTask.LESIONS_2D,
-    sites: Annotated[int, typer.Option(help="Number of sites.")] = 10,
-    images: Annotated[int, typer.Option(help="Training cases of each site.")] = 12,
-    test_images: Annotated[int, typer.Option(help="Cases of the clean test set.")] = 50,
+    task: Annotated[
+        PhantomTask, typer.Option(help="Pictures with one lesion, or volumes with several.")
+    ] = PhantomTask.LESIONS_2D,
+    sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, in 3D 4.")] = None,
+    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, in 3D 8.")] = None,
+    test_images: Annotated[int | None, typer.Option(help="Cases of the clean test set; default: 50, in 3D 8.")] = None,
     noise: Annotated[
         str | None,
-        typer.Option(metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256; default: clean labels."),
+        typer.Option(
+            metavar="M(MAX,MIN,SPREAD,P)", help="lesions2d: contour noise in pixels at 256×256; default: clean labels."
+        ),
     ] = None,
     exact: ExactOption = False,
     stratified: StratifiedOption = None,
+    completeness: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE,…", help="lesions3d: share of its lesions that each site annotates; default: all of them."
+        ),
+    ] = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Write a generated federation of 2D lesions with a clean test set; no download, no patient."""
-    del task  # There is one so far; naming it keeps commands valid when others come.
+    """Write a generated federation with a clean test set; no download, no patient."""
     with reported_errors():
-        from ..custom.data.embedded import write_phantom_federation
+        given = {"num_sites": sites, "seed": seed}
+        if task is PhantomTask.LESIONS_2D:
+            from ..custom.data.embedded import write_phantom_federation
 
-        write_phantom_federation(
-            out,
-            num_sites=sites,
-            noise=noise,
-            exact=exact,
-            stratified=stratified,
-            seed=seed,
-            images_per_site=images,
-            test_images=test_images,
-        )
+            _refuse_options(task, {"--completeness": completeness is not None})
+            given |= {"images_per_site": images, "test_images": test_images}
+            kept = {key: value for key, value in given.items() if value is not None}
+            write_phantom_federation(out, noise=noise, exact=exact, stratified=stratified, **kept)
+        else:
+            from ..custom.data.embedded_volumes import write_volume_federation
+
+            _refuse_options(
+                task, {"--noise": noise is not None, "--exact": exact, "--stratified": stratified is not None}
+            )
+            shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
+            given |= {"volumes_per_site": images, "test_volumes": test_images}
+            kept = {key: value for key, value in given.items() if value is not None}
+            write_volume_federation(out, completeness=shares, **kept)
         _print_federation(out)
 
 
@@ -273,6 +290,14 @@ def overlap(
         print_overlaps(*find_overlaps(files), Console())
 
 
+def _refuse_options(task: PhantomTask, given: Mapping[str, bool]) -> None:
+    """Refuse options that a task does not have, rather than pass over them."""
+    from ..transforms.errors import DataError
+
+    if names := [name for name, is_given in given.items() if is_given]:
+        raise DataError(f"{', '.join(names)}: the task {task.value} does not have it.")
+
+
 def parse_label_map(text: str) -> dict[int, int]:
     """Read ``85:1,170:2``.
 
@@ -332,7 +357,7 @@ def _print_federation(folder: Path) -> None:
     from ..custom.data.overview import federation_overview
 
     table = Table(title=str(folder))
-    for heading in ("site", "cases", "excluded", "μ", "σ", "Dice to clean, %"):
+    for heading in ("site", "cases", "excluded", "μ", "σ", "complete, %", "Dice to clean, %"):
         table.add_column(heading, justify="left" if heading == "site" else "right")
     for row in federation_overview(folder):
         table.add_row(
@@ -341,6 +366,7 @@ def _print_federation(folder: Path) -> None:
             str(row.excluded),
             "-" if row.mean is None else f"{row.mean:+.1f}",
             "-" if row.spread is None else f"{row.spread:.1f}",
+            "-" if row.completeness is None else f"{100 * row.completeness:.0f}",
             "-" if row.dice is None else f"{100 * row.dice:.1f}",
         )
     Console().print(table)

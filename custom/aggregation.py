@@ -215,7 +215,8 @@ def _add_product(accumulator: NDArray[np.int64], values: NDArray[np.floating], s
 def _scaled(accumulator: torch.Tensor, factor: float, dtype: torch.dtype) -> torch.Tensor:
     """Return the integers times a factor, with no other copy of them."""
     result = torch.empty(accumulator.shape, dtype=dtype)
-    pieces = zip(accumulator.reshape(-1).split(_PIECE), result.view(-1).split(_PIECE), strict=True)
-    for whole, piece in pieces:
-        piece.copy_(whole.to(torch.float64).mul_(factor))
+    integers, values = accumulator.reshape(-1), result.view(-1)
+    for start in range(0, len(values), _PIECE):
+        piece = slice(start, start + _PIECE)
+        values[piece] = integers[piece].to(torch.float64).mul_(factor)
     return result

@@ -24,4 +24,4 @@ def label_lesions(mask: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
     if mask.ndim not in (2, 3):
         raise ValueError(f"Expected a mask of shape (H, W) or (H, W, D), found {mask.shape}.")
     labelled, count = ndimage.label(mask != 0, structure=np.ones((3,) * mask.ndim, dtype=bool))
-    return labelled, int(count)
+    return labelled.astype(np.int32, copy=False), int(count)

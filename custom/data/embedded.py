@@ -59,7 +59,7 @@ def write_phantom_federation(
         ValueError: if there is not a number of images for every site.
     """
     counts = [images_per_site] * num_sites if isinstance(images_per_site, int) else list(images_per_site)
-    _check_counts(num_sites=num_sites, images_per_site=min(counts, default=1), test_images=test_images)
+    check_counts(num_sites=num_sites, images_per_site=min(counts, default=1), test_images=test_images)
     names = phantom_site_names(num_sites)
     with new_folder(out) as folder:
         for index, (name, count) in enumerate(zip(names, counts, strict=True)):
@@ -108,7 +108,7 @@ def write_phantom_site(
     Raises:
         DataError: if the folder holds files, a number is out of range or the noise cannot be read.
     """
-    _check_counts(num_sites=num_sites, num_images=num_images)
+    check_counts(num_sites=num_sites, num_images=num_images)
     if not 0 <= site_index < num_sites:
         raise DataError(f"Phantom: found site_index={site_index}, expected 0 to {num_sites - 1}.")
     choice = None if noise is None else NoiseChoice(noise, exact, stratified)
@@ -136,7 +136,7 @@ def write_phantom_test(folder: Path, *, num_images: int = 50, seed: int = 0) -> 
     Raises:
         DataError: if the folder holds files or the number is below 1.
     """
-    _check_counts(num_images=num_images)
+    check_counts(num_images=num_images)
     images, masks = _draw_cases(seed, TEST_FOLDER, num_images)
     with new_folder(folder) as target:
         _write_cases(target, TESTING, images, [reduce_mask(mask, _REDUCTION) for mask in masks])
@@ -191,7 +191,12 @@ def _write_cases(
     write_site_description(folder, _DESCRIPTION)
 
 
-def _check_counts(**counts: int) -> None:
+def check_counts(**counts: int) -> None:
+    """Check numbers of sites or cases.
+
+    Raises:
+        DataError: if one is below 1; the text names it.
+    """
     for name, count in counts.items():
         if count < 1:
             raise DataError(f"Phantom: found {name}={count}, expected at least 1.")

@@ -38,6 +38,47 @@ class NoiseManifest(BaseModel):
     area_ratio: float | None
 
 
+class MissingLesionsManifest(BaseModel):
+    """The lesions that a site left out, over training and validation cases.
+
+    Args:
+        completeness: share of each volume's lesions that were to stay.
+        num_lesions: connected lesions of the complete labels.
+        num_kept: how many of them are annotated.
+        dice: mean Dice of the incomplete against the complete labels over cases and classes that either of them has.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    completeness: float
+    num_lesions: int
+    num_kept: int
+    dice: float | None
+
+    @classmethod
+    def measured(
+        cls, completeness: float, cases: Iterable[tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]]
+    ) -> "MissingLesionsManifest":
+        """Compare incomplete with complete labels.
+
+        Args:
+            completeness: what was asked for.
+            cases: of each case the incomplete and the complete classes, and which of its lesions were kept.
+        """
+        scores: list[float] = []
+        num_lesions = num_kept = 0
+        for incomplete, complete, kept in cases:
+            scores += _dice_of_classes(incomplete, complete)
+            num_lesions += len(kept)
+            num_kept += int(kept.sum())
+        return cls(
+            completeness=completeness,
+            num_lesions=num_lesions,
+            num_kept=num_kept,
+            dice=float(np.mean(scores)) if scores else None,
+        )
+
+
 class Manifest(BaseModel):
     """The content of a site's ``manifest.json``.
 
@@ -45,6 +86,7 @@ class Manifest(BaseModel):
         made: how the data were made.
         seed: the seed of everything random in it.
         noise: the contour noise, if any was added.
+        missing_lesions: the lesions that were left out, if any were.
         excluded: cases that could not be used, file and reason.
         before: the manifest of the data that these were made from.
     """
@@ -54,6 +96,7 @@ class Manifest(BaseModel):
     made: str
     seed: int
     noise: NoiseManifest | None = None
+    missing_lesions: MissingLesionsManifest | None = None
     excluded: tuple[tuple[str, str], ...] = ()
     before: dict[str, Any] | None = None
 

@@ -41,3 +41,8 @@ class NoiseChoice:
 def contour_noise_seed(seed: int, *purpose: str | int) -> int:
     """Return the seed of one mask's noise, in the range that MONAI's transforms take."""
     return derive_seed(seed, "contour noise", *purpose) % 2**32
+
+
+def missing_lesions_seed(seed: int, *purpose: str | int) -> int:
+    """Return the seed of the lesions that one mask leaves out, in the range that MONAI's transforms take."""
+    return derive_seed(seed, "missing lesions", *purpose) % 2**32

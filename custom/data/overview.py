@@ -19,7 +19,8 @@ class SiteOverview:
         excluded: number of cases that could not be used when the data were made.
         mean: μ of the noise in pixels at 256×256, None without noise.
         spread: σ, likewise.
-        dice: mean Dice of noisy against clean labels, likewise.
+        completeness: share of the lesions that are annotated, None where none was left out on purpose.
+        dice: mean Dice of the given against the clean labels, None where they are the same.
     """
 
     site: str
@@ -27,6 +28,7 @@ class SiteOverview:
     excluded: int
     mean: float | None
     spread: float | None
+    completeness: float | None
     dice: float | None
 
 
@@ -46,11 +48,14 @@ def _overview(folder: Path, name: str) -> SiteOverview:
     datalist = read_datalist(folder / read_site_description(folder).datalist)
     manifest = read_manifest(folder)
     noise = None if manifest is None else manifest.noise
+    missing = None if manifest is None else manifest.missing_lesions
+    changed = noise or missing
     return SiteOverview(
         site=name,
         cases=sum(len(cases) for cases in datalist.cases.values()),
         excluded=0 if manifest is None else len(manifest.excluded),
         mean=None if noise is None else noise.mean,
         spread=None if noise is None else noise.spread,
-        dice=None if noise is None else noise.dice,
+        completeness=None if missing is None or not missing.num_lesions else missing.num_kept / missing.num_lesions,
+        dice=None if changed is None else changed.dice,
     )

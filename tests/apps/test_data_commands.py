@@ -31,6 +31,25 @@ def test_phantom_then_noise(tmp_path):
     assert f"{100 * noise['dice']:.1f}" in result.output
 
 
+def test_phantom_volumes_of_which_sites_leave_lesions_out(tmp_path):
+    options = ("--task", "lesions3d", "--sites", 2, "--images", 1, "--test-images", 1, "--completeness", "0.5,1")
+    result = run("phantom", *options, "--out", tmp_path / "out")
+    missing = json.loads((tmp_path / "out" / "site-1" / "manifest.json").read_text(encoding="utf-8"))["missing_lesions"]
+    assert missing["num_kept"] < missing["num_lesions"]
+    assert f"{100 * missing['dice']:.1f}" in result.output
+    assert len(list((tmp_path / "out" / "test" / "images").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "option"), [("lesions2d", ("--completeness", "1")), ("lesions3d", ("--noise", "M(1,-1,1,1)"))]
+)
+def test_phantom_refuses_options_of_another_task(task, option, tmp_path):
+    result = run("phantom", "--task", task, *option, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"{option[0]}: the task {task} does not have it." in result.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_phantom_with_noise_is_what_its_options_say(tmp_path):
     options = ("--noise", "M(20,-10,4,0.5)", "--exact", "--stratified", 0.5, "--seed", 5)
     result = run("phantom", "--sites", 2, "--images", 1, "--test-images", 1, *options, "--out", tmp_path / "out")
