@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from monai.config import KeysCollection
-from monai.transforms import MapTransform, Randomizable, Transform
+from monai.transforms import Randomizable, Transform
 
 from .displacement import DEGREE, DisplacementCurve, draw_curve
 from .evolved_mask import ContourEvolutionParams, LabelledObject, evolve, labelled_objects
-from .mask_arrays import Mask, as_array, like, without_channel
+from .mask_arrays import Mask, RandomMaskTransformd, as_array, like
 
 # Pixels at the reference size, as in the method's published program.
 CLOSING_TOLERANCE = 3.0
@@ -124,11 +123,8 @@ class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
         )
 
 
-class ContourEvolutiond(MapTransform, Randomizable):  # type: ignore[misc]
-    """Dictionary version of :class:`ContourEvolution`; every key gets noise of its own.
-
-    Masks may lead with a channel axis of length one, ``(1, H, W)`` or ``(1, H, W, D)``, as MONAI's loaders give them;
-    without it ``(H, W)`` and ``(H, W, D)`` are taken, where H is more than one.
+class ContourEvolutiond(RandomMaskTransformd):
+    """Dictionary version of :class:`ContourEvolution`; what :class:`RandomMaskTransformd` says holds.
 
     Args:
         keys: keys of the masks.
@@ -147,27 +143,5 @@ class ContourEvolutiond(MapTransform, Randomizable):  # type: ignore[misc]
         reference_size: float | None = 256.0,
         allow_missing_keys: bool = False,
     ) -> None:
-        MapTransform.__init__(self, keys, allow_missing_keys)
-        self.evolution = ContourEvolution(mean, spread, reference_size=reference_size)
-
-    def set_random_state(
-        self, seed: int | None = None, state: np.random.RandomState | None = None
-    ) -> ContourEvolutiond:
-        """Seed the noise; see :meth:`monai.transforms.Randomizable.set_random_state`."""
-        super().set_random_state(seed, state)
-        self.evolution.set_random_state(state=self.R)
-        return self
-
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        """Return the data with a noisy mask under every key.
-
-        Raises:
-            ValueError: when a mask has more than one channel; the message names the key.
-        """
-        result = dict(data)
-        for key in self.key_iterator(result):
-            try:
-                result[key] = without_channel(self.evolution, result[key])
-            except ValueError as error:
-                raise ValueError(f"Contour evolution of {key!r}: {error}") from error
-        return result
+        evolution = ContourEvolution(mean, spread, reference_size=reference_size)
+        super().__init__(keys, evolution, "Contour evolution", allow_missing_keys)

@@ -1,10 +1,12 @@
 """Masks as transforms take them: numpy or torch, with or without a channel axis, of whole numbers."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Self
 
 import numpy as np
 import torch
+from monai.config import KeysCollection
+from monai.transforms import MapTransform, Randomizable
 from monai.utils import convert_to_dst_type
 from numpy.typing import NDArray
 
@@ -46,7 +48,7 @@ def like(mask: Mask, result: NDArray[Any]) -> Mask:
     return converted
 
 
-def without_channel(transform: Callable[[Mask], Mask], mask: Mask) -> Mask:
+def _without_channel(transform: Callable[[Mask], Mask], mask: Mask) -> Mask:
     """Apply a transform of ``(H, W[, D])`` to a mask that may lead with a channel axis of length one.
 
     Raises:
@@ -57,3 +59,42 @@ def without_channel(transform: Callable[[Mask], Mask], mask: Mask) -> Mask:
     if mask.ndim == 4 or (mask.ndim == 3 and mask.shape[0] == 1):
         return transform(mask[0])[None]
     return transform(mask)
+
+
+class RandomMaskTransformd(MapTransform, Randomizable):  # type: ignore[misc]
+    """Dictionary version of a random transform of masks; every key is drawn by itself.
+
+    Masks may lead with a channel axis of length one, ``(1, H, W)`` or ``(1, H, W, D)``, as MONAI's loaders give them;
+    without it ``(H, W)`` and ``(H, W, D)`` are taken, where H is more than one.
+
+    Args:
+        keys: keys of the masks.
+        transform: a random transform of one mask ``(H, W[, D])``.
+        what: what it does, for an error's text.
+        allow_missing_keys: pass over a key that the data do not have.
+    """
+
+    def __init__(self, keys: KeysCollection, transform: Randomizable, what: str, allow_missing_keys: bool) -> None:
+        MapTransform.__init__(self, keys, allow_missing_keys)
+        self.transform = transform
+        self._what = what
+
+    def set_random_state(self, seed: int | None = None, state: np.random.RandomState | None = None) -> Self:
+        """Seed the transform; see :meth:`monai.transforms.Randomizable.set_random_state`."""
+        super().set_random_state(seed, state)
+        self.transform.set_random_state(state=self.R)
+        return self
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Return the data with a changed mask under every key.
+
+        Raises:
+            ValueError: when a mask has more than one channel; the message names the key.
+        """
+        result = dict(data)
+        for key in self.key_iterator(result):
+            try:
+                result[key] = _without_channel(self.transform, result[key])
+            except ValueError as error:
+                raise ValueError(f"{self._what} of {key!r}: {error}") from error
+        return result

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from monai.config import KeysCollection
-from monai.transforms import MapTransform, Randomizable, Transform
+from monai.transforms import Randomizable, Transform
 from numpy.typing import NDArray
 
 from .connected_lesions import label_lesions
-from .mask_arrays import Mask, as_array, label_values, like, without_channel
+from .mask_arrays import Mask, RandomMaskTransformd, as_array, label_values, like
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,8 @@ class DropLesions(Randomizable, Transform):  # type: ignore[misc]
         return MissingLesionsParams(tuple(shape), label, kept)
 
 
-class DropLesionsd(MapTransform, Randomizable):  # type: ignore[misc]
-    """Dictionary version of :class:`DropLesions`; every key is drawn by itself.
-
-    Masks may lead with a channel axis of length one, ``(1, H, W)`` or ``(1, H, W, D)``, as MONAI's loaders give them;
-    without it ``(H, W)`` and ``(H, W, D)`` are taken, where H is more than one.
+class DropLesionsd(RandomMaskTransformd):
+    """Dictionary version of :class:`DropLesions`; what :class:`RandomMaskTransformd` says holds.
 
     Args:
         keys: keys of the masks.
@@ -132,28 +129,7 @@ class DropLesionsd(MapTransform, Randomizable):  # type: ignore[misc]
     """
 
     def __init__(self, keys: KeysCollection, completeness: float, *, allow_missing_keys: bool = False) -> None:
-        MapTransform.__init__(self, keys, allow_missing_keys)
-        self.drop = DropLesions(completeness)
-
-    def set_random_state(self, seed: int | None = None, state: np.random.RandomState | None = None) -> DropLesionsd:
-        """Seed the choice; see :meth:`monai.transforms.Randomizable.set_random_state`."""
-        super().set_random_state(seed, state)
-        self.drop.set_random_state(state=self.R)
-        return self
-
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        """Return the data with an incomplete mask under every key.
-
-        Raises:
-            ValueError: when a mask has more than one channel; the message names the key.
-        """
-        result = dict(data)
-        for key in self.key_iterator(result):
-            try:
-                result[key] = without_channel(self.drop, result[key])
-            except ValueError as error:
-                raise ValueError(f"Missing lesions of {key!r}: {error}") from error
-        return result
+        super().__init__(keys, DropLesions(completeness), "Missing lesions", allow_missing_keys)
 
 
 def num_kept(num_lesions: int, completeness: float) -> int:
