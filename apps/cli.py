@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .bench_commands import bench_app
+from .corrections_commands import corrections_app
 from .data_commands import data_app
 from .errors import reported_errors
 
@@ -16,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data_app, name="data")
+app.add_typer(corrections_app, name="corrections")
 app.add_typer(bench_app, name="bench")
 
 SettingOption = Annotated[

@@ -17,7 +17,7 @@ from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings
 from .pictures import draw_comparison
 from .settings_files import SettingsFile
-from .simulate import KEPT_STATE_FILE, RUN_FOLDER
+from .simulate import RUN_FOLDER, can_be_resumed
 
 COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
@@ -186,7 +186,7 @@ def _run(
     if (folder / SUMMARY_FILE).is_file():
         return None
     state = _state_folder(folder) / STATE_FILE
-    started = state.is_file() or (folder / KEPT_STATE_FILE).is_file()
+    started = can_be_resumed(folder)
     if arm.shared_rounds and not started:
         branch = _state_folder(_run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
         if not branch.is_file():
@@ -224,7 +224,7 @@ def _summarize(names: Sequence[str], seeds: Sequence[int], data: str | None, out
             folder = _run_folder(out, name, seed)
             summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
             federation = _federation(data, seed) or folder / "data"
-            runs.append(describe_run(name, seed, summary, federation))
+            runs.append(describe_run(name, seed, folder, summary, federation))
             if summary["last_rounds"]["dice"] is None:
                 raise RunError(
                     f"{folder} has no Dice: neither a test set at {federation} nor validation cases of sites."

@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from .annotation_findings import completeness_errors, correction_scores, pooled_correction
 from .output import number, percent
 
 _NO_SPREAD = 1e-12
@@ -38,7 +39,8 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
     """Print a row per run and the paired differences to the reference."""
     table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("arm", "seed", "Dice %", "HD95", "groups", "as drawn", "s", "MB"):
+    findings = [heading for heading, show in _FINDINGS.items() if any(show(run) != "-" for run in comparison["runs"])]
+    for heading in ("arm", "seed", "Dice %", "HD95", *findings, "s", "MB"):
         left = heading in ("arm", "groups", "as drawn")
         table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for run in comparison["runs"]:
@@ -47,8 +49,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
             str(run["seed"]),
             percent(run["last_rounds"]["dice"]),
             number(run["last_rounds"]["hd95"]),
-            run["groups"],
-            {True: "yes", False: "no", None: "-"}[run["groups_as_drawn"]],
+            *(_FINDINGS[heading](run) for heading in findings),
             number(run["seconds"], 0),
             number(run["peak_memory_mb"], 0),
         )
@@ -62,14 +63,15 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         )
 
 
-def describe_run(arm: str, seed: int, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
+def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
     """Return what a comparison keeps of one run.
 
     Args:
         arm: the arm's name.
         seed: the run's seed.
+        run: the run's output folder.
         summary: the run's summary.
-        federation: folder of the run's data, for the noise that was drawn.
+        federation: folder of the run's data, for the noise that was drawn and the lesions that were left out.
     """
     estimate = summary.get("estimate")
     groups = {site: judged["group"] for site, judged in estimate["sites"].items()} if estimate else {}
@@ -87,8 +89,20 @@ def describe_run(arm: str, seed: int, summary: Mapping[str, Any], federation: Pa
         "groups": described,
         "p_value": estimate["p_value"] if estimate else None,
         "groups_as_drawn": groups_as_drawn(groups, federation),
+        **_completeness_findings(run, summary, federation),
         "seconds": summary["seconds"],
         "peak_memory_mb": summary["peak_memory_mb"],
+    }
+
+
+def _completeness_findings(run: Path, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
+    """How right a method was that estimates completeness and corrects annotations; both None for others."""
+    estimates = summary.get("completeness")
+    if not estimates:
+        return {"completeness": None, "corrections": None}
+    return {
+        "completeness": completeness_errors(estimates, federation),
+        "corrections": correction_scores(run, federation, list(estimates)),
     }
 
 
@@ -109,3 +123,23 @@ def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool 
     if not drawn or not any(groups.values()):
         return None
     return all(groups[site] == group for site, group in drawn.items())
+
+
+def _completeness_error(run: Mapping[str, Any]) -> str:
+    return number(run["completeness"]["mean_absolute_error"], 2) if run.get("completeness") else "-"
+
+
+def _correction(run: Mapping[str, Any]) -> str:
+    pooled = pooled_correction(run["corrections"]) if run.get("corrections") else None
+    if pooled is None or pooled["precision"] is None:
+        return "-"
+    return f"{percent(pooled['precision'])} / {percent(pooled['recall'])}"
+
+
+# What a method found out about annotations; a column is shown where any run has something to say.
+_FINDINGS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "groups": lambda run: str(run["groups"]),
+    "as drawn": lambda run: {True: "yes", False: "no", None: "-"}[run["groups_as_drawn"]],
+    "error of completeness": _completeness_error,
+    "added: precision / recall %": _correction,
+}

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..custom.data.description import read_site_description
-from ..custom.data.embedded import write_phantom_federation
+from ..custom.data.embedded_choice import write_embedded_federation
 from ..custom.data.federation import read_federation
 from ..custom.data.location import DATA_VARIABLE
-from ..custom.run_state import STATE_FILE, SUMMARY_FILE
+from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ..custom.settings import FedAvgSettings
 from .in_process import JOB_ID, run_in_process
 from .job import Job, JobError
@@ -24,8 +24,8 @@ from .run_log import run_log
 from .settings_files import SettingsFile
 
 RUN_FOLDER = "run"
-# Where the state of a run to be continued is kept until the run saves its own.
-KEPT_STATE_FILE = f"resumed_{STATE_FILE}"
+# Where the workspaces of a run that is being continued lie until the run is over.
+RESUMED_FOLDER = "resumed"
 
 
 def simulate(
@@ -77,15 +77,24 @@ def simulate(
     with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out):
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
     summary = collect_output(run_folder, out)
+    shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     summary["wall_seconds"] = round(time.monotonic() - started, 2)
     summary["peak_memory_mb"] = round(_peak_memory_mb(), 1)
     (out / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
 
 
+def can_be_resumed(out: Path) -> bool:
+    """Return whether an output folder holds a run with a finished round."""
+    return any(_state_file(out / folder).is_file() for folder in (RUN_FOLDER, RESUMED_FOLDER))
+
+
+def _state_file(workspaces: Path) -> Path:
+    return workspaces / "server" / JOB_ID / STATE_FILE
+
+
 def _prepare_output(out: Path, resume: bool) -> Path | None:
-    """Make the output folder ready; return the state to continue from, kept aside until the run saves its own."""
-    kept = out / KEPT_STATE_FILE
+    """Make the output folder ready; return the state to continue from, in the earlier run's workspaces."""
     if not resume:
         if out.exists() and any(out.iterdir()):
             raise JobError(
@@ -93,25 +102,24 @@ def _prepare_output(out: Path, resume: bool) -> Path | None:
             )
         out.mkdir(parents=True, exist_ok=True)
         return None
-    current = out / RUN_FOLDER / "server" / JOB_ID / STATE_FILE
-    if current.is_file():
-        current.replace(kept)
-    if not kept.is_file():
-        raise JobError(f"Expected a run to continue in {out}, but there is no {current}.")
+    if not can_be_resumed(out):
+        raise JobError(f"Expected a run to continue in {out}, but there is no {_state_file(out / RUN_FOLDER)}.")
+    if _state_file(out / RUN_FOLDER).is_file():
+        shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
+        (out / RUN_FOLDER).rename(out / RESUMED_FOLDER)
     for folder in (out / RUN_FOLDER, out / "job"):
         shutil.rmtree(folder, ignore_errors=True)
-    return kept.resolve()
+    state = _state_file(out / RESUMED_FOLDER)
+    # The states that the job keeps stay where other runs look for them.
+    _state_file(out / RUN_FOLDER).parent.mkdir(parents=True)
+    for kept in state.parent.glob(kept_state_file("*")):
+        shutil.copyfile(kept, _state_file(out / RUN_FOLDER).with_name(kept.name))
+    return state.resolve()
 
 
 def _embedded_federation(settings: FedAvgSettings, folder: Path) -> Path:
     if not folder.exists():
-        embedded = settings.embedded
-        write_phantom_federation(
-            folder,
-            images_per_site=embedded.images_per_site,
-            test_images=embedded.test_images,
-            **embedded.drawing,
-        )
+        write_embedded_federation(folder, settings.embedded)
     return folder
 
 

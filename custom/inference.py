@@ -1,6 +1,6 @@
 """What a model says about a site's cases, in evaluation mode and with bounded memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -68,18 +68,34 @@ class Inference:
         if samples:
             yield SampleBatch.of(samples)
 
-    def predictions(self, network: nn.Module, cases: Sequence[LoadedCase]) -> Iterator[torch.Tensor]:
-        """Yield the predicted classes of one case after the other, uint8 ``(S, H, W[, D])`` in main memory."""
+    def predictions(
+        self,
+        network: nn.Module,
+        cases: Sequence[LoadedCase],
+        decide: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> Iterator[torch.Tensor]:
+        """Yield the predicted classes of one case after the other, uint8 ``(S, H, W[, D])`` in main memory.
+
+        Args:
+            network: the model; it is run in evaluation mode.
+            cases: the cases.
+            decide: gives the classes ``(B, H, W[, D])`` for logits; by default the most probable ones.
+        """
+        decide = _most_probable if decide is None else decide
         samples: list[torch.Tensor] = []
         waiting = iter(cases)
         case = next(waiting, None)
         for batch in self.batches(cases):
             with evaluating(network):
-                samples += self.logits(network, batch.images).argmax(dim=1).to("cpu", torch.uint8)
+                samples += decide(self.logits(network, batch.images)).to("cpu", torch.uint8)
             while case is not None and len(samples) >= len(case.image):
                 yield torch.stack(samples[: len(case.image)])
                 del samples[: len(case.image)]
                 case = next(waiting, None)
+
+
+def _most_probable(logits: torch.Tensor) -> torch.Tensor:
+    return logits.argmax(dim=1)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from torch import nn
 
 from .adam import Adam
 from .batches import Batches
+from .losses import DiceRecord, build_loss
 from .settings import TrainingSettings
 
 # Momentum terms of Adam as in FedA³I and FedIA; the optimiser is made anew each round.
@@ -16,40 +17,21 @@ _ADAM_BETAS = (0.9, 0.99)
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """Mean loss of a round's training (over samples or patches, and epochs) and the number of optimiser steps."""
+    """What came of a round's training.
+
+    Attributes:
+        mean_loss: mean loss over samples or patches, and epochs.
+        steps: number of optimiser steps.
+        dice_loss: mean Dice loss likewise, where it was asked for; NaN if no sample counts.
+    """
 
     mean_loss: float
     steps: int
+    dice_loss: float | None = None
 
 
 class TrainingStopped(RuntimeError):
     """Training was given up because the run is being stopped."""
-
-
-def build_loss(name: str) -> nn.Module:
-    """Build the training loss on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``.
-
-    ``"ce"`` is the mean pixel-wise cross entropy; ``"ce_dice"`` adds the mean soft Dice loss over the foreground
-    classes.
-
-    Raises:
-        ValueError: if the name is unknown.
-    """
-    if name == "ce":
-        return _CrossEntropy()
-    if name == "ce_dice":
-        from monai.losses import DiceCELoss
-
-        loss: nn.Module = DiceCELoss(include_background=False, to_onehot_y=True, softmax=True)
-        return loss
-    raise ValueError(f"Expected a loss among 'ce', 'ce_dice', but got {name=}")
-
-
-class _CrossEntropy(nn.Module):
-    """Mean pixel-wise cross entropy with labels of shape ``(B, 1, H, W[, D])``."""
-
-    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return nn.functional.cross_entropy(logits, labels.squeeze(1).long())
 
 
 def train_locally(
@@ -58,6 +40,7 @@ def train_locally(
     settings: TrainingSettings,
     seed: int,
     should_stop: Callable[[], bool] | None = None,
+    record_dice: bool = False,
 ) -> TrainingOutcome:
     """Train a network in place for the configured number of epochs.
 
@@ -70,6 +53,7 @@ def train_locally(
         settings: loss, learning rate and epochs.
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
+        record_dice: measure the Dice loss beside whatever loss is trained with.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
@@ -82,6 +66,7 @@ def train_locally(
     scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and precision is torch.float16)
     generator = torch.Generator().manual_seed(seed)
     total_loss = torch.zeros((), device=device)
+    dice = DiceRecord(annotated_only=settings.dice_loss_over == "annotated", device=device) if record_dice else None
     steps = 0
     network.train()
     for _ in range(settings.local_epochs):
@@ -90,10 +75,14 @@ def train_locally(
                 raise TrainingStopped
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast(device.type, dtype=precision, enabled=on_gpu):
-                loss = loss_function(network(images), labels)
+                logits = network(images)
+                loss = loss_function(logits, labels)
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
             total_loss += loss.detach().float() * len(images)
+            if dice is not None:
+                dice.add(logits, labels)
             steps += 1
-    return TrainingOutcome(float(total_loss) / (settings.local_epochs * batches.samples_per_epoch), steps)
+    mean_loss = float(total_loss) / (settings.local_epochs * batches.samples_per_epoch)
+    return TrainingOutcome(mean_loss, steps, None if dice is None else dice.mean)

@@ -9,6 +9,8 @@ import torch
 
 TRAIN = "train"
 ESTIMATE_QUALITY = "estimate_quality"
+ESTIMATE_COMPLETENESS = "estimate_completeness"
+CORRECT_ANNOTATIONS = "correct_annotations"
 VALIDATE = "validate"
 
 # A mean over fewer patients than this is close to a patient's own value and stays at the site. Patients or volumes are
@@ -42,7 +44,8 @@ class OutboundField:
         reason: why the server needs it.
         counted_by: for a mean, the field with the number of cases behind it, which must be at least
             :data:`MINIMUM_CASES` for every entry that is not NaN.
-        optional: a site with too few cases leaves the field out, together with the task's other optional fields.
+        optional: name of a group of fields, all or none of which a site sends; empty for a field that it always sends.
+        limits: smallest and largest value, NaN apart.
     """
 
     name: str
@@ -50,14 +53,15 @@ class OutboundField:
     kind: Literal["model", "number", "numbers", "count", "counts", "flag"]
     reason: str
     counted_by: str | None = None
-    optional: bool = False
+    optional: str = ""
+    limits: tuple[float, float] | None = None
 
 
 OUTBOUND_FIELDS = (
     OutboundField("params", (TRAIN,), "model", "the locally trained model, to be aggregated"),
     OutboundField(
         "num_samples",
-        (TRAIN, ESTIMATE_QUALITY, VALIDATE),
+        (TRAIN, ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS, VALIDATE),
         "count",
         "weights of means: pictures, volumes or slices; for validation, pictures or volumes",
     ),
@@ -71,14 +75,57 @@ OUTBOUND_FIELDS = (
         "number",
         "mean training loss of the round, to watch training",
         "num_patients",
-        optional=True,
+        optional="means",
     ),
     OutboundField(
         "num_patients",
-        (TRAIN, VALIDATE),
+        (TRAIN, ESTIMATE_COMPLETENESS, VALIDATE),
         "count",
-        "patients or volumes behind the mean loss or scores, never slices",
-        optional=True,
+        "patients or volumes behind means, scores and numbers of lesions, never slices",
+        optional="means",
+    ),
+    OutboundField(
+        "dice_loss",
+        (TRAIN,),
+        "number",
+        "mean Dice loss of the round, FedIA's ℓ (Eq. 5): weights and the time to correct follow from it",
+        "num_dice_patients",
+        optional="Dice loss",
+        limits=(0.0, 1.0),
+    ),
+    OutboundField(
+        "num_dice_patients", (TRAIN,), "count", "patients or volumes behind the Dice loss", optional="Dice loss"
+    ),
+    OutboundField(
+        "has_corrected",
+        (TRAIN, CORRECT_ANNOTATIONS),
+        "flag",
+        "whether the site trains on corrected annotations: FedIA ends its second stage when all do",
+        optional="correction",
+    ),
+    OutboundField(
+        "num_annotated_lesions",
+        (ESTIMATE_COMPLETENESS,),
+        "count",
+        "connected lesions in all annotations of the site together, FedIA's Σ c^n (Eq. 3)",
+        "num_patients",
+        optional="means",
+    ),
+    OutboundField(
+        "num_predicted_lesions",
+        (ESTIMATE_COMPLETENESS,),
+        "count",
+        "connected lesions in all predictions of the site together, FedIA's Σ c^p (Eq. 3)",
+        "num_patients",
+        optional="means",
+    ),
+    OutboundField(
+        "num_matched_lesions",
+        (ESTIMATE_COMPLETENESS,),
+        "count",
+        "predicted lesions that touch an annotated one, for the other estimate of completeness",
+        "num_patients",
+        optional="means",
     ),
     OutboundField("inner_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_in (Eq. 3)", "num_estimated"),
     OutboundField("outer_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_out (Eq. 4)", "num_estimated"),
@@ -89,7 +136,7 @@ OUTBOUND_FIELDS = (
         "number",
         "share of annotated samples in which the warm-up model finds anything: is it fit to judge annotations?",
         "num_annotated",
-        optional=True,
+        optional="predicted share",
     ),
     OutboundField(
         "num_annotated",
@@ -98,17 +145,17 @@ OUTBOUND_FIELDS = (
         "patients or volumes with any annotated object, behind that share",
     ),
     OutboundField(
-        "dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_patients", optional=True
+        "dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_patients", optional="means"
     ),
     OutboundField(
-        "hd95", (VALIDATE,), "numbers", "mean HD95 on the site's own validation cases", "num_defined", optional=True
+        "hd95", (VALIDATE,), "numbers", "mean HD95 on the site's own validation cases", "num_defined", optional="means"
     ),
     OutboundField(
         "num_defined",
         (VALIDATE,),
         "counts",
         "cases behind the mean HD95; it is undefined for the others",
-        optional=True,
+        optional="means",
     ),
 )
 
@@ -141,10 +188,10 @@ def report_refusal(task: str, report: Mapping[str, Any], num_classes: int) -> st
         num_classes: number of foreground classes, the length of the lists.
     """
     fields = [field for field in OUTBOUND_FIELDS if task in field.tasks and field.kind != "model"]
-    some_optional = any(field.optional and field.name in report for field in fields)
+    sent_groups = {field.optional for field in fields if field.optional and field.name in report}
     for field in fields:
         if field.name not in report:
-            if field.optional and not some_optional:
+            if field.optional and field.optional not in sent_groups:
                 continue
             return f"its result lacks {field.name!r}"
         value = report[field.name]
@@ -152,7 +199,13 @@ def report_refusal(task: str, report: Mapping[str, Any], num_classes: int) -> st
             return f"its {field.name!r} is {type(value).__name__}, expected {_KIND_NAMES[field.kind]}"
         if isinstance(value, list) and len(value) != num_classes:
             return f"its {field.name!r} has {len(value)} entries, expected {num_classes}"
+        if field.limits is not None and not _within(value, *field.limits):
+            return f"its {field.name!r} is {value}, expected {field.limits[0]} to {field.limits[1]}"
     return None
+
+
+def _within(value: float, smallest: float, largest: float) -> bool:
+    return math.isnan(value) or smallest <= value <= largest
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:

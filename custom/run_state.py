@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -17,8 +17,8 @@ SUMMARY_FILE = "summary.json"
 _AVERAGING = "fedavg"
 
 
-def kept_state_file(round_number: int) -> str:
-    """Return the name of the file with the state after a round, where the job keeps it."""
+def kept_state_file(round_number: int | Literal["*"]) -> str:
+    """Return the name of the file with the state after a round, where the job keeps it; ``*`` gives the pattern."""
     path = Path(STATE_FILE)
     return f"{path.stem}_round_{round_number}{path.suffix}"
 

@@ -38,15 +38,18 @@ class TrainingSettings(_Settings):
     """How a site trains in one round.
 
     Whole volumes (``network.spatial_dims`` 3) are trained on in patches of these extents, `patches_per_volume` of each
-    volume per epoch; for prediction the same patch slides over them.
+    volume per epoch; for prediction the same patch slides over them. Where a site reports its Dice loss, it is over the
+    samples in which something is annotated: without an annotation the loss is 1 whatever the model says. ``all`` is the
+    form of FedIA's paper.
     """
 
-    loss: Literal["ce", "ce_dice"] = "ce"
+    loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
     local_epochs: Positive = 5
     patch: tuple[int, ...] | None = None
     patches_per_volume: Positive = 2
+    dice_loss_over: Literal["annotated", "all"] = "annotated"
 
     @field_validator("patch")
     @classmethod
@@ -62,31 +65,39 @@ class TrainingSettings(_Settings):
 
 
 class EmbeddedSettings(_Settings):
-    """The phantom federation that sites make for themselves where they have no data of their own."""
+    """The phantom federation that sites make for themselves where they have no data of their own.
 
+    ``lesions2d`` are pictures with one lesion, whose contours may have noise; ``lesions3d`` are volumes with several
+    lesions, of which each site annotates a share, its `completeness`.
+    """
+
+    task: Literal["lesions2d", "lesions3d"] = "lesions2d"
     sites: Positive = 10
     noise: str | None = None
     exact: bool = False
     stratified: Annotated[float, Field(ge=0, lt=1)] | None = None
+    completeness: tuple[Annotated[float, Field(ge=0, le=1)], ...] | None = None
     images_per_site: Positive = 12
     test_images: Positive = 50
     seed: int = 0
-
-    @property
-    def drawing(self) -> dict[str, Any]:
-        """What decides the noise of every site, as arguments of the functions that write the phantom."""
-        return {
-            "num_sites": self.sites,
-            "noise": self.noise,
-            "exact": self.exact,
-            "stratified": self.stratified,
-            "seed": self.seed,
-        }
 
     @model_validator(mode="after")
     def _noise_can_be_read(self) -> "EmbeddedSettings":
         if self.noise is not None:
             FederationNoise.parse(self.noise)
+        return self
+
+    @model_validator(mode="after")
+    def _imperfections_suit_the_task(self) -> "EmbeddedSettings":
+        if self.task == "lesions2d" and self.completeness is not None:
+            raise ValueError("key 'embedded.completeness' goes with embedded.task = lesions3d")
+        if self.task == "lesions3d" and self.noise is not None:
+            raise ValueError("key 'embedded.noise' goes with embedded.task = lesions2d")
+        if self.completeness is not None and len(self.completeness) != self.sites:
+            raise ValueError(
+                f"key 'embedded.completeness' has {len(self.completeness)} shares, expected one for each of "
+                f"'embedded.sites', {self.sites}"
+            )
         return self
 
 
@@ -108,6 +119,11 @@ class FedAvgSettings(_Settings):
     validate_every: Positive = 5
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
+
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Whether sites report the Dice loss of their training."""
+        return self.training.loss in ("dice", "batch_dice")
 
     @model_validator(mode="after")
     def _patch_where_volumes_are_whole(self) -> "FedAvgSettings":
@@ -142,14 +158,53 @@ class FedA3ISettings(FedAvgSettings):
 
     @model_validator(mode="after")
     def _warmup_ends(self) -> "FedA3ISettings":
-        if self.warmup_rounds >= self.rounds:
-            raise ValueError(
-                f"warmup_rounds must be below rounds, but got warmup_rounds={self.warmup_rounds}, rounds={self.rounds}"
-            )
+        _check_warmup_ends(self.warmup_rounds, self.rounds)
         return self
 
 
-METHOD_SETTINGS: dict[str, type[FedAvgSettings]] = {"fedavg": FedAvgSettings, "feda3i": FedA3ISettings}
+class FedIASettings(FedAvgSettings):
+    """Settings of FedIA: federated averaging for the warm-up, then weights by completeness, and corrections.
+
+    Args:
+        warmup_rounds: T.
+        weighting: ``completeness`` is Eq. 4 and 5; ``quantity`` is the ablation without.
+        estimator: ``counts`` is Eq. 3; ``matched`` counts among the predicted lesions those that are annotated.
+        correction: whether sites correct their annotations; off is the ablation without.
+        correction_margin: λ of Eq. 7.
+        correction_threshold: τ, the probability from which a background voxel becomes foreground.
+        max_extra_warmup_rounds: how long to wait for a warm-up model that predicts lesions at most sites.
+    """
+
+    method: str = "fedia"
+    warmup_rounds: Positive = 10
+    weighting: Literal["completeness", "quantity"] = "completeness"
+    estimator: Literal["counts", "matched"] = "counts"
+    correction: bool = True
+    correction_margin: float = 0.03
+    correction_threshold: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
+    max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
+
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Always: weights and corrections follow from it."""
+        return True
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "FedIASettings":
+        _check_warmup_ends(self.warmup_rounds, self.rounds)
+        return self
+
+
+def _check_warmup_ends(warmup_rounds: int, rounds: int) -> None:
+    if warmup_rounds >= rounds:
+        raise ValueError(f"warmup_rounds must be below rounds, but got {warmup_rounds=}, {rounds=}")
+
+
+METHOD_SETTINGS: dict[str, type[FedAvgSettings]] = {
+    "fedavg": FedAvgSettings,
+    "feda3i": FedA3ISettings,
+    "fedia": FedIASettings,
+}
 
 SettingsType = TypeVar("SettingsType", bound=FedAvgSettings)
 

@@ -8,14 +8,18 @@ from torch import nn
 
 from .data.site_data import SiteData
 from .inference import Inference
+from .local_training import TrainingOutcome
 from .outbound import MINIMUM_CASES
 from .settings import FedAvgSettings
 
 
-def training_report(data: SiteData, mean_loss: float, *, embedded: bool) -> dict[str, Any]:
+def training_report(
+    data: SiteData, outcome: TrainingOutcome, settings: FedAvgSettings, *, embedded: bool
+) -> dict[str, Any]:
     """Return what goes with a trained model; leaves the site.
 
-    The mean loss is held back where fewer than the minimum number of patients or volumes stand behind it.
+    Means are held back where fewer than the minimum number of patients or volumes stand behind them. A site without any
+    annotated object reports a Dice loss of NaN.
     """
     report: dict[str, Any] = {
         "num_samples": data.num_samples,
@@ -24,8 +28,35 @@ def training_report(data: SiteData, mean_loss: float, *, embedded: bool) -> dict
     }
     num_patients = len(set(data.units))
     if num_patients >= MINIMUM_CASES:
-        report |= {"train_loss": mean_loss, "num_patients": num_patients}
+        report |= {"train_loss": outcome.mean_loss, "num_patients": num_patients}
+    if outcome.dice_loss is not None:
+        over_annotated = settings.training.dice_loss_over == "annotated"
+        behind = data.num_annotated_units if over_annotated else num_patients
+        if behind >= MINIMUM_CASES or math.isnan(outcome.dice_loss):
+            # Rounding may lead a hair's breadth out of the range.
+            dice_loss = min(max(outcome.dice_loss, 0.0), 1.0) if math.isfinite(outcome.dice_loss) else math.nan
+            report |= {"dice_loss": dice_loss, "num_dice_patients": behind}
     return report
+
+
+def completeness_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> dict[str, Any]:
+    """Return how many lesions are annotated and found at a site (FedIA, Eq. 3); leaves the site.
+
+    With fewer patients or volumes than the minimum count only the number of samples is reported.
+    """
+    from .quality.lesion_counts import count_site_lesions
+
+    report: dict[str, Any] = {"num_samples": data.num_samples}
+    num_patients = len(set(data.units))
+    if num_patients < MINIMUM_CASES:
+        return report
+    counts = count_site_lesions(network, data.cases, settings.network.num_classes, Inference.of(settings))
+    return report | {
+        "num_patients": num_patients,
+        "num_annotated_lesions": counts.annotated,
+        "num_predicted_lesions": counts.predicted,
+        "num_matched_lesions": counts.matched,
+    }
 
 
 def quality_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> dict[str, Any]:

@@ -28,6 +28,14 @@ class LayerWeights:
         """Effective number of sites per block, 1/Σw², ``(L,)``: K for equal weights, 1 if one site decides alone."""
         return np.asarray(1.0 / (self.values**2).sum(axis=0), dtype=np.float64)
 
+    @classmethod
+    def same_in_all_blocks(cls, weights: Mapping[str, float], blocks: Sequence[str]) -> "LayerWeights":
+        """Give each site one weight in every block."""
+        sites = tuple(sorted(weights))
+        values = np.tile(np.array([[weights[site]] for site in sites], dtype=np.float64), (1, len(blocks)))
+        values.setflags(write=False)
+        return cls(sites, tuple(blocks), values)
+
     def of(self, site: str) -> dict[str, float]:
         """Return one site's weight per block."""
         return dict(zip(self.blocks, self.values[self.sites.index(site)].tolist(), strict=True))
@@ -113,8 +121,18 @@ def quality_weights(
             for share, group in zip(shares, margins, strict=True)
             for site, weight in _normalise(group).items()
         }
-    rest = sum(quantity[site] for site in sorted(shared)) if len(shared) < len(quantity) else 1.0
-    return {site: rest * shared[site] if site in shared else quantity[site] for site in sorted(quantity)}
+    return completed_weights(shared, quantity)
+
+
+def completed_weights(weights: Mapping[str, float], quantity: Mapping[str, float]) -> dict[str, float]:
+    """Give sites without a weight their quantity weight, and let the others divide the rest.
+
+    Args:
+        weights: weights that sum to one over some of the sites.
+        quantity: quantity weights of all sites, which sum to one.
+    """
+    rest = sum(quantity[site] for site in sorted(weights)) if len(weights) < len(quantity) else 1.0
+    return {site: rest * weights[site] if site in weights else quantity[site] for site in sorted(quantity)}
 
 
 def layer_coefficients(num_blocks: int, *, weight: float = 1.0, power: float = 1.0, bias: float = 0.0) -> Floats:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from ...custom.run_state import write_text
+from ..annotation_findings import pooled_correction
 from ..compare import Arm, compare
 from ..comparison import print_comparison
 
@@ -98,6 +99,8 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
                 "p_value": None if pair is None else pair["p_value"],
                 "groups": [run["groups"] for run in runs],
                 "groups_as_drawn": [run["groups_as_drawn"] for run in runs],
+                "completeness": [run.get("completeness") for run in runs],
+                "corrections": [run.get("corrections") for run in runs],
                 "seconds": [run["seconds"] for run in runs],
             }
         )
@@ -116,8 +119,15 @@ def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 
 def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as a Markdown table: an arm per line, Dice of every seed, and the difference to the reference."""
-    lines = ["| data | arm | Dice %, each seed | mean | difference | groups as drawn |", "|---|---|---|---|---|---|"]
+    """Return the rows as a Markdown table: an arm per line, Dice of every seed, and the difference to the reference.
+
+    What methods found out about annotations has columns where any of the rows has something to say.
+    """
+    findings = {
+        heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row["arms"])
+    }
+    headings = ["data", "arm", "Dice %, each seed", "mean", "difference", *findings]
+    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     for row in figures:
         for index, arm in enumerate(row["arms"]):
             dice = " / ".join(f"{value:.1f}" for value in arm["dice"])
@@ -127,7 +137,7 @@ def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
                 dice,
                 f"{statistics.fmean(arm['dice']):.1f}",
                 _difference(arm["differences"]),
-                _groups(arm),
+                *(show(arm) for show in findings.values()),
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -149,3 +159,29 @@ def _groups(arm: Mapping[str, Any]) -> str:
     parts = [f"{sum(known)} of {len(known)}"] if known else []
     parts += [f"none in {none}"] if none else []
     return ", ".join(parts)
+
+
+def _completeness(arm: Mapping[str, Any]) -> str:
+    """The mean absolute error of the estimated completeness, of each seed."""
+    return " / ".join(f"{found['mean_absolute_error']:.2f}" for found in arm.get("completeness") or [] if found)
+
+
+def _corrections(arm: Mapping[str, Any]) -> str:
+    """Precision and recall of the added voxels over all sites, of each seed."""
+    pooled = [pooled_correction(sites) for sites in arm.get("corrections") or [] if sites]
+    return " / ".join(
+        f"{_percent(found['precision'])}, {_percent(found['recall'])}"
+        for found in pooled
+        if found["precision"] is not None
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f}"
+
+
+_FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "groups as drawn": _groups,
+    "error of completeness": _completeness,
+    "added voxels: precision, recall %": _corrections,
+}

@@ -59,12 +59,11 @@ def locate_test_data(
         return _in_folder(folder, _TEST, itself=folder == config_folder)
     if not sites_are_embedded:
         return None
-    from .embedded import write_phantom_test
+    from .embedded_choice import write_embedded_test
 
     folder = run_folder / "embedded" / _TEST
     if not folder.exists():
-        embedded = settings.embedded
-        write_phantom_test(folder, num_images=embedded.test_images, seed=embedded.seed)
+        write_embedded_test(folder, settings.embedded)
     return folder
 
 
@@ -88,10 +87,10 @@ def _in_folder(folder: Path, name: str, *, itself: bool = True) -> Path | None:
 
 
 def _embedded_site(site: str, settings: FedAvgSettings, run_folder: Path) -> Path:
-    from .embedded import phantom_site_names, write_phantom_site
+    from .embedded import phantom_site_names
+    from .embedded_choice import write_embedded_site
 
-    embedded = settings.embedded
-    names = phantom_site_names(embedded.sites)
+    names = phantom_site_names(settings.embedded.sites)
     if site not in names:
         raise DataError(
             f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's "
@@ -99,5 +98,5 @@ def _embedded_site(site: str, settings: FedAvgSettings, run_folder: Path) -> Pat
         )
     folder = run_folder / "embedded" / site
     if not folder.exists():
-        write_phantom_site(folder, names.index(site), num_images=embedded.images_per_site, **embedded.drawing)
+        write_embedded_site(folder, names.index(site), settings.embedded)
     return folder

@@ -35,12 +35,34 @@ def read_classes(file: Path, description: SegmentationDescription) -> Mask:
     Raises:
         DataError: if the file is missing, unreadable or has a label value without a class.
     """
-    if isinstance(description, ImageDescription):
-        return Mask(map_mask(read_mask(file), description.labels, file))
-    from ...transforms.volume_files import read_label_volume
+    values, affine = _read_values(file, description)
+    return Mask(map_mask(values, description.labels, file), affine)
 
-    volume = read_label_volume(file)
-    return Mask(map_mask(volume.voxels, description.labels, file), volume.affine)
+
+def write_with_additions(
+    target: Path, file: Path, added: NDArray[np.uint8], description: SegmentationDescription
+) -> tuple[Path, Mask]:
+    """Write a copy of a mask file in which background has become foreground; what is annotated keeps its value.
+
+    Args:
+        target: the file to write, without suffix.
+        file: the mask.
+        added: classes to add, with the mask's own shape, 0 for none; only those on background count.
+        description: the site's description.
+
+    Returns:
+        The file, and the classes that were added.
+
+    Raises:
+        DataError: if the mask cannot be read, or a label value is none that a PNG can hold.
+        ValueError: if the shapes differ.
+    """
+    values, affine = _read_values(file, description)
+    if values.shape != added.shape:
+        raise ValueError(f"{file}: expected additions of the shape {values.shape}, but got {added.shape}.")
+    placed = np.where(map_mask(values, description.labels, file) == 0, added, 0)
+    merged = np.where(placed != 0, _values_of_classes(description.labels)[placed], values)
+    return _write_values(target, merged, affine), Mask(placed.astype(np.uint8), affine)
 
 
 def write_classes(target: Path, mask: Mask, description: SegmentationDescription) -> Path:
@@ -57,12 +79,27 @@ def write_classes(target: Path, mask: Mask, description: SegmentationDescription
     Raises:
         DataError: if a label value is none that a PNG can hold.
     """
-    values = _values_of_classes(description.labels)[mask.classes]
-    if mask.affine is not None:
+    return _write_values(target, _values_of_classes(description.labels)[mask.classes], mask.affine)
+
+
+def _read_values(
+    file: Path, description: SegmentationDescription
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """The label values of a mask as they lie in its file, and a volume's affine."""
+    if isinstance(description, ImageDescription):
+        return read_mask(file), None
+    from ...transforms.volume_files import read_label_volume
+
+    volume = read_label_volume(file)
+    return volume.voxels, volume.affine
+
+
+def _write_values(target: Path, values: NDArray[np.int64], affine: NDArray[np.float64] | None) -> Path:
+    if affine is not None:
         from ...transforms.volume_files import write_label_volume
 
         file = target.with_name(f"{target.name}.nii.gz")
-        write_label_volume(file, values, mask.affine)
+        write_label_volume(file, values, affine)
         return file
     file = target.with_name(f"{target.name}.png")
     if values.min() < 0 or values.max() >= 2**16:

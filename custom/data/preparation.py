@@ -4,12 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from .datalist import Case
 from .description import (
     ClassificationDescription,
     ImageDescription,
+    SegmentationDescription,
     SiteDescription,
     SliceDescription,
     VolumeDescription,
@@ -66,6 +69,35 @@ def _volume_preparation(description: SliceDescription | VolumeDescription) -> Pr
         return PreparedCase(known, samples.spacing, samples.slice_spacing)
 
     return prepare
+
+
+def build_restoration(description: SegmentationDescription) -> Callable[[Path, Path, torch.Tensor], NDArray[np.uint8]]:
+    """Build what puts classes of a case's samples back into the case's files, the way back of a preparation.
+
+    Returns:
+        A function of the image, the mask and classes ``(S, H, W[, D])``, which returns classes with the shape of the
+        mask's file. Where images were resized or resampled a voxel takes the nearest class; what a crop cut off is 0.
+        It raises DataError if a file cannot be read.
+    """
+    if isinstance(description, SliceDescription | VolumeDescription):
+        pipeline = build_volume_pipeline(description)
+
+        def restore_volume(image: Path, mask: Path, classes: torch.Tensor) -> NDArray[np.uint8]:
+            del mask
+            restored: NDArray[np.uint8] = pipeline.reassemble(image, classes).voxels
+            return restored
+
+        return restore_volume
+
+    def restore_picture(image: Path, mask: Path, classes: torch.Tensor) -> NDArray[np.uint8]:
+        from ...transforms.image_files import read_mask
+
+        del image
+        size = read_mask(mask).shape
+        resized = torch.nn.functional.interpolate(classes[None].float(), size, mode="nearest-exact")
+        return resized[0, 0].to(torch.uint8).numpy()
+
+    return restore_picture
 
 
 def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> Any:

@@ -5,7 +5,7 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,6 +36,7 @@ class LoadedCase:
         clean_label: the annotation without noise, likewise, where it is known; for evaluation only.
         spacing: size of a voxel along the spatial axes of a sample in millimetres, None in pixels.
         slice_spacing: distance of neighbouring slices in millimetres; None where there are none or it is not known.
+        files: where the tensors come from, None if not from files.
     """
 
     name: str
@@ -45,6 +46,7 @@ class LoadedCase:
     clean_label: torch.Tensor | None
     spacing: tuple[float, ...] | None
     slice_spacing: float | None = None
+    files: Case | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ class SiteData:
         return tuple(case.unit for case in self.cases for _ in range(len(case.image)))
 
     @cached_property
+    def num_annotated_units(self) -> int:
+        """Number of patients or volumes in which anything is annotated."""
+        return len({case.unit for case in self.cases if bool(case.label.any())})
+
+    @cached_property
     def images(self) -> torch.Tensor:
         """All samples ``(N, C, H, W[, D])``; without a copy, so they take memory as far as they are used.
 
@@ -120,7 +127,14 @@ def count_cases(folder: Path, section: str) -> int:
     return len(read_datalist(folder / read_site_description(folder).datalist).section(section))
 
 
-def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, site: str) -> SiteData:
+def load_site_data(
+    folder: Path,
+    cache_dir: Path,
+    *,
+    section: str = TRAINING,
+    site: str,
+    replaced_labels: Mapping[Path, Path] | None = None,
+) -> SiteData:
     """Load a section of a site's data.
 
     The first time, the files are decoded and the tensors kept in the cache folder; later they are mapped from there. A
@@ -133,6 +147,7 @@ def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, si
         cache_dir: where prepared tensors are kept; made if need be.
         section: list of the datalist, ``training``, ``validation`` or ``testing``.
         site: the site's name, for messages.
+        replaced_labels: files that count in place of given annotations.
 
     Raises:
         DataError: if the description or the datalist cannot be used, or no case of the section can.
@@ -142,7 +157,7 @@ def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, si
         datalist = read_datalist(folder / description.datalist)
     except DataError as error:
         raise DataError(f"Site {site}: {error}") from error
-    cases, file = datalist.section(section), folder / description.datalist
+    cases, file = _with_labels(datalist.section(section), replaced_labels or {}), folder / description.datalist
     excluded = list(datalist.refused.get(section, []))
     if not cases and not excluded:
         raise DataError(f"Site {site}: {file} has no case in the list {section!r}; expected at least one.")
@@ -163,6 +178,17 @@ def load_site_data(folder: Path, cache_dir: Path, *, section: str = TRAINING, si
         total = len(excluded)
         raise DataError(f"Site {site}: no usable case in {file}: {total} of {total} excluded: {excluded[0].reason}")
     return SiteData(site, loaded, description, tuple(excluded))
+
+
+def _with_labels(cases: Sequence[Case], replaced: Mapping[Path, Path]) -> list[Case]:
+    """The cases, some with another annotation; files are the same however their paths are written."""
+    if not replaced:
+        return list(cases)
+    files = {label.resolve(): file for label, file in replaced.items()}
+    return [
+        replace(case, label=files.get(case.label.resolve(), case.label)) if isinstance(case.label, Path) else case
+        for case in cases
+    ]
 
 
 def _keys(description: SiteDescription, cases: Sequence[Case], folder: Path) -> list[str]:
@@ -228,6 +254,7 @@ def _loaded(case: Case, entry: StoredCase, flat: dict[str, torch.Tensor]) -> Loa
         clean_label=tensors.get(CLEAN_LABEL),
         spacing=entry.spacing,
         slice_spacing=entry.slice_spacing,
+        files=case,
     )
 
 

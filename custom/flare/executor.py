@@ -19,18 +19,30 @@ from torch import nn
 
 from ...transforms.errors import DataError
 from ..batches import training_batches
+from ..data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
 from ..data.datalist import TRAINING, VALIDATION
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, count_cases, load_site_data
 from ..data_fit import check_data_fit
 from ..devices import ready_to_compute
+from ..inference import Inference
 from ..local_training import TrainingStopped, train_locally
 from ..networks import build_network
-from ..outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE
+from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE
 from ..seeding import derive_seed
-from ..settings import read_job_settings
-from ..site_reports import quality_report, training_report, validation_report
-from .messages import MODEL_DOES_NOT_FIT, NO_USABLE_DATA, REFUSAL_HEADER, TRAINING_FAILED
+from ..settings import FedIASettings, read_job_settings
+from ..site_reports import completeness_report, quality_report, training_report, validation_report
+from .messages import (
+    CONTINUED_JOB,
+    CONTINUED_ROUND,
+    MODEL_DOES_NOT_FIT,
+    NO_USABLE_DATA,
+    REFUSAL_HEADER,
+    TRAINING_FAILED,
+)
+
+# Tasks that judge the site's annotations, and what they answer.
+_ESTIMATES = {ESTIMATE_QUALITY: quality_report, ESTIMATE_COMPLETENESS: completeness_report}
 
 
 class ModelDoesNotFitError(ValueError):
@@ -38,13 +50,14 @@ class ModelDoesNotFitError(ValueError):
 
 
 class SegmentationExecutor(Executor):  # type: ignore[misc]
-    """Trains, estimates annotation quality and validates at one site.
+    """Trains, estimates annotation quality, corrects annotations and validates at one site.
 
     Contract with the controller: every task carries the global model and the round. ``train`` answers with the trained
-    state dict; ``estimate_quality`` and ``validate`` answer with metrics. Only fields of
+    state dict; the other tasks answer with metrics. Only fields of
     :data:`fedannot.custom.outbound.OUTBOUND_FIELDS` are sent. Whatever goes wrong is logged at the site in full and
-    answered with a short reason. The site keeps nothing in memory that a later task needs: NVFlare may make a new
-    executor for every task.
+    answered with a short reason. The site keeps nothing in memory that a later task needs, since NVFlare may make a new
+    executor for every task: corrected annotations lie in the run's folder. Where a run is continued the controller
+    says so (:data:`fedannot.custom.flare.messages.CONTINUED_JOB`), and the site takes them over from the earlier run.
 
     Args:
         settings: the job's settings, the same as the controller's.
@@ -86,12 +99,17 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
     def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         torch.set_num_threads(self.settings.threads)
         round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
-        network = self._received_network(from_shareable(shareable).data)
+        received = from_shareable(shareable)
+        network = self._received_network(received.data)
+        self._take_over_corrections(received.meta, fl_ctx)
         if task == TRAIN:
             result = self._train(network, round_number, fl_ctx, abort_signal)
-        elif task == ESTIMATE_QUALITY:
+        elif task in _ESTIMATES:
             data = self._site_data(TRAINING, fl_ctx)
-            result = DXO(DataKind.METRICS, data=quality_report(network, data, self.settings))
+            result = DXO(DataKind.METRICS, data=_ESTIMATES[task](network, data, self.settings))
+        elif task == CORRECT_ANNOTATIONS:
+            self._correct(network, round_number, fl_ctx)
+            result = DXO(DataKind.METRICS, data={"has_corrected": True})
         elif task == VALIDATE:
             has_cases = count_cases(self._locate(fl_ctx).folder, VALIDATION) > 0
             cases = self._site_data(VALIDATION, fl_ctx) if has_cases else None
@@ -108,11 +126,75 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
             self.settings.training,
             seed=derive_seed(self.settings.seed, data.site, round_number, "training"),
             should_stop=lambda: bool(abort_signal.triggered),
+            record_dice=self.settings.reports_dice_loss,
         )
         self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
         params = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-        meta = training_report(data, outcome.mean_loss, embedded=self._locate(fl_ctx).embedded)
+        meta = training_report(data, outcome, self.settings, embedded=self._locate(fl_ctx).embedded)
+        if self._corrects:
+            meta["has_corrected"] = read_corrections(_corrections_folder(fl_ctx)) is not None
         return DXO(DataKind.WEIGHTS, data=params, meta=meta)
+
+    @property
+    def _corrects(self) -> bool:
+        return isinstance(self.settings, FedIASettings) and self.settings.correction
+
+    def _correct(self, network: nn.Module, round_number: int, fl_ctx: FLContext) -> None:
+        """Correct the annotations, once; a second call finds the work done."""
+        folder = _corrections_folder(fl_ctx)
+        if read_corrections(folder) is not None:
+            return
+        assert isinstance(self.settings, FedIASettings)
+        from ..annotation_correction import correct_annotations
+
+        corrections = correct_annotations(
+            network,
+            self._site_data(TRAINING, fl_ctx),
+            folder,
+            data_folder=self._locate(fl_ctx).folder,
+            method=self.settings.method,
+            round_number=round_number,
+            threshold=self.settings.correction_threshold,
+            inference=Inference.of(self.settings),
+        )
+        del self._data[TRAINING]
+        voxels, lesions = (
+            sum(getattr(label, of) for label in corrections.used) for of in ("added_voxels", "new_lesions")
+        )
+        self.log_info(
+            fl_ctx,
+            f"Before round {round_number}: {len(corrections.used)} of {len(corrections.labels)} annotations corrected, "
+            f"{voxels} voxels and {lesions} lesions added. To look at them or to undo it: fedannot corrections show "
+            f"{folder}",
+        )
+        for label, reason in corrections.failed:
+            self.log_warning(fl_ctx, f"The annotation {label} could not be corrected: {reason}", fire_event=False)
+
+    def _take_over_corrections(self, meta: Mapping[str, Any], fl_ctx: FLContext) -> None:
+        """Look for the corrections of the run that this one continues, if it does."""
+        if not self._corrects or CONTINUED_JOB not in meta:
+            return
+        from ..annotation_correction import adopt_corrections
+
+        for earlier in self._earlier_run_folders(str(meta[CONTINUED_JOB]), fl_ctx):
+            taken = adopt_corrections(
+                earlier / CORRECTIONS_FOLDER,
+                _corrections_folder(fl_ctx),
+                data_folder=self._locate(fl_ctx).folder,
+                last_round=int(meta[CONTINUED_ROUND]) + 1,
+            )
+            if taken:
+                self.log_info(fl_ctx, f"The corrected annotations of {earlier} are used.")
+
+    def _earlier_run_folders(self, job_id: str, fl_ctx: FLContext) -> list[Path]:
+        """Where the site's part of an earlier run may lie: in its own workspace, or in one beside the server's."""
+        workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
+        folders = [] if job_id == fl_ctx.get_job_id() else [Path(workspace.get_run_dir(job_id))]
+        if self.settings.resume_from:
+            # WORKSPACE/server/JOB/fedannot_state.pt, as simulators lay it out.
+            job_folder = Path(self.settings.resume_from).parent
+            folders.append(job_folder.parent.parent / site / job_folder.name)
+        return folders
 
     def _received_network(self, params: Mapping[str, Any]) -> nn.Module:
         network = build_network(**self.settings.network.model_dump())
@@ -134,12 +216,22 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
         if section not in self._data:
             folder, site = self._locate(fl_ctx).folder, fl_ctx.get_identity_name()
             check_data_fit(folder, self.settings, site=site)
-            self._data[section] = load_site_data(folder, _run_folder(fl_ctx) / "prepared", section=section, site=site)
+            self._data[section] = load_site_data(
+                folder,
+                _run_folder(fl_ctx) / "prepared",
+                section=section,
+                site=site,
+                replaced_labels=labels_in_use(_corrections_folder(fl_ctx), folder) if section == TRAINING else None,
+            )
         return self._data[section]
 
 
 def _run_folder(fl_ctx: FLContext) -> Path:
     return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
+
+
+def _corrections_folder(fl_ctx: FLContext) -> Path:
+    return _run_folder(fl_ctx) / CORRECTIONS_FOLDER
 
 
 def _refusal(reason: str) -> Shareable:

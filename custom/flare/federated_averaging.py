@@ -3,7 +3,7 @@
 import math
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,6 +34,9 @@ from ..weighting import LayerWeights
 from .aggregator import MAX_TOTAL_SAMPLES
 from .messages import REFUSAL_HEADER
 
+# Where models wait for their weights, in the server's run folder.
+_WAITING_FOLDER = "waiting_models"
+
 
 class RunFailedError(RuntimeError):
     """The run cannot go on; the text says why."""
@@ -49,7 +52,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     validation cases (task ``validate``). After every round the state is written in one step, and a job with
     ``resume_from`` continues from it with the same bits.
 
-    A method overrides :meth:`before_round`, :meth:`aggregation_weights` and :meth:`describe`.
+    A method overrides :meth:`before_round`, :meth:`aggregation_weights` (or :meth:`weighs_by_reports` and
+    :meth:`weights_by_reports`) and :meth:`describe`.
 
     Args:
         settings: the job's settings; see :class:`fedannot.custom.settings.FedAvgSettings`.
@@ -88,6 +92,28 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         """Return the round's (site × block) weights, or None for quantity weights from the reported sample counts."""
         del round_number
         return None
+
+    def weighs_by_reports(self, round_number: int) -> bool:
+        """Return whether the round's weights follow from what the sites report with their models of this round."""
+        del round_number
+        return False
+
+    def weights_by_reports(self, round_number: int, reports: Mapping[str, Mapping[str, Any]]) -> LayerWeights:
+        """Return the weights of the sites whose models wait, where :meth:`weighs_by_reports` says so.
+
+        Args:
+            round_number: the round.
+            reports: what each of these sites reported with its model.
+        """
+        raise NotImplementedError
+
+    def task_meta(self) -> dict[str, Any]:
+        """Return what goes to the sites with every task, beside the model and the round."""
+        return {}
+
+    def describe_round(self) -> dict[str, Any]:
+        """Return what the method adds to the record of the round that was just trained, as plain values."""
+        return {}
 
     def stage(self, round_number: int) -> str:
         """Return the name of the stage that a round belongs to."""
@@ -151,10 +177,13 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         """The folder of the run at the server."""
         return Path(self.get_run_dir())
 
-    def ask_sites(self, task: str, round_number: int) -> dict[str, dict[str, Any]]:
+    def ask_sites(
+        self, task: str, round_number: int, sites: Collection[str] | None = None
+    ) -> dict[str, dict[str, Any]]:
         """Send the global model with a task that is answered with metrics, and return the metrics by site.
 
-        Sites that fail, answer twice, for another round or with other than the registered fields are refused by name.
+        Only the named sites are asked, all of them without names; a site that is not there is passed over. Sites that
+        fail, answer twice, for another round or with other than the registered fields are refused by name.
         """
         answers: dict[str, dict[str, Any]] = {}
 
@@ -174,7 +203,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             answers[site] = answer.metrics
             return True
 
-        self._send(task, round_number, receive)
+        self._send(task, round_number, receive, sites)
         return dict(sorted(answers.items()))
 
     def _prepare(self) -> None:
@@ -205,15 +234,24 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         return Path(self.engine.get_workspace().get_site_config_dir())
 
     def _train_round(self, round_number: int) -> bool:
-        weights = self.aggregation_weights(round_number)
-        self._aggregator.start_round(round_number, self.state.params, self._block_of, weights)
+        waits = self.weighs_by_reports(round_number)
+        self._aggregator.start_round(
+            round_number,
+            self.state.params,
+            self._block_of,
+            None if waits else self.aggregation_weights(round_number),
+            wait_in=self.run_folder / _WAITING_FOLDER if waits else None,
+        )
         self._send(TRAIN, round_number, self._receive_model)
         if len(self._reports) < self.settings.min_sites:
             self.error(
                 f"Round {round_number}: {len(self._reports)} usable results, at least {self.settings.min_sites} are "
                 "needed; the global model stays as it is."
             )
+            self._aggregator.give_up_round()
             return False
+        if waits:
+            self._aggregator.weigh(self.weights_by_reports(round_number, self._reports))
         self.state.params = self._aggregator.aggregate_model().params
         return True
 
@@ -235,10 +273,16 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             "embedded_data": result.meta["embedded_data"],
             "train_loss": loss if math.isfinite(loss) else None,
         }
+        # NaN where nothing is annotated; the state holds plain values that JSON has.
+        if "dice_loss" in result.meta:
+            dice_loss = result.meta["dice_loss"]
+            self._reports[site]["dice_loss"] = None if math.isnan(dice_loss) else dice_loss
+        if "has_corrected" in result.meta:
+            self._reports[site]["has_corrected"] = result.meta["has_corrected"]
         return True
 
-    def _send(self, task: str, round_number: int, receive: Any) -> None:
-        """Send the global model to all sites and return when every site answered, failed or ran out of time."""
+    def _send(self, task: str, round_number: int, receive: Any, sites: Collection[str] | None = None) -> None:
+        """Send the global model to sites, by default all, and return when each answered, failed or ran out of time."""
         answered: set[str] = set()
 
         def receive_and_note(result: FLModel) -> bool:
@@ -246,11 +290,16 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             return bool(receive(result))
 
         targets = sorted(client.name for client in self.engine.get_clients())
+        if sites is not None:
+            targets = [name for name in targets if name in sites]
+        if not targets:
+            return
         model = FLModel(
             params=self.state.params,
             params_type=ParamsType.FULL,
             current_round=round_number,
             total_rounds=self.settings.rounds,
+            meta=self.task_meta(),
         )
         self.broadcast_model(
             model,
@@ -285,6 +334,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         record |= self._score(round_number)
         record["sites"] = dict(sorted(self._reports.items()))
         record["refused"] = dict(sorted(self._refused.items()))
+        record |= self.describe_round()
         record["seconds"] = round(time.monotonic() - started, 3)
         self.state.round_number = round_number
         self.state.method_state = {"num_samples": dict(self.num_samples), **self.method_state()}
@@ -307,7 +357,9 @@ class FedAvgController(ModelController):  # type: ignore[misc]
 
     def _log_scalars(self, record: Mapping[str, Any]) -> None:
         scalars = {"dice": record["dice"], "hd95": record["hd95"], "accepted_sites": len(record["sites"])}
-        scalars |= {f"train_loss/{site}": report["train_loss"] for site, report in record["sites"].items()}
+        for name in ("train_loss", "dice_loss"):
+            scalars |= {f"{name}/{site}": report.get(name) for site, report in record["sites"].items()}
+        scalars["effective_sites"] = record.get("effective_sites")
         for tag, value in scalars.items():
             if value is not None:
                 dxo = create_analytic_dxo(

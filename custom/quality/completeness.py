@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,10 +12,10 @@ _SMALLEST_LOSS = 1e-6
 
 @dataclass(frozen=True)
 class Completeness:
-    """A site's estimated completeness â_k (FedIA, Eq. 3).
+    """A site's estimated completeness â_k.
 
     Attributes:
-        value: lesions annotated over lesions predicted, from 0 to 1; 1 where it cannot be estimated.
+        value: the estimate, from 0 to 1; 1 where it cannot be made.
         num_annotated: connected lesions in the site's annotations, Σ c^n.
         num_predicted: connected lesions in the warm-up model's predictions, Σ c^p.
     """
@@ -40,6 +40,22 @@ class Completeness:
             raise ValueError(f"Expected counts from 0 up, but got {num_annotated=}, {num_predicted=}.")
         value = min(1.0, num_annotated / num_predicted) if num_predicted else 1.0
         return cls(value, num_annotated, num_predicted)
+
+    @classmethod
+    def of_matches(cls, num_annotated: int, num_predicted: int, num_matched: int) -> "Completeness":
+        """Return the share of the predicted lesions that are annotated; 1 where nothing is predicted.
+
+        Annotator and model are taken as two independent searches for the same lesions (capture and recapture; Lincoln
+        and Petersen): of c lesions the one marks c^n, the other finds c^p, m of them are the same, c ≈ c^n c^p / m, and
+        so c^n / c ≈ m / c^p. Lesions that the model misses cancel out, while they push Eq. 3 upwards.
+
+        Raises:
+            ValueError: if a count is negative, or more lesions match than are predicted.
+        """
+        if not 0 <= num_matched <= num_predicted:
+            raise ValueError(f"Expected from 0 to {num_predicted} lesions that match, but got {num_matched=}.")
+        value = num_matched / num_predicted if num_predicted else 1.0
+        return replace(cls.of_counts(num_annotated, num_predicted), value=value)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def test_a_table_is_made_a_row_at_a_time(tmp_path):
         ("first", [75.0]),
         ("second", [25.0]),
     ]
-    assert "| the second row | fedavg | 25.0 | 25.0 |  |  |" in file.with_suffix(".md").read_text(encoding="utf-8")
+    assert "| the second row | fedavg | 25.0 | 25.0 |  |" in file.with_suffix(".md").read_text(encoding="utf-8")
 
 
 def test_one_seed_has_no_spread():

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from fedannot.custom.outbound import (
+    CORRECT_ANNOTATIONS,
+    ESTIMATE_COMPLETENESS,
     ESTIMATE_QUALITY,
     MINIMUM_CASES,
     OUTBOUND_FIELDS,
@@ -20,6 +22,14 @@ NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
+TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False}
+COMPLETENESS_RESULT = {
+    "num_samples": 8,
+    "num_patients": 4,
+    "num_annotated_lesions": 10,
+    "num_predicted_lesions": 20,
+    "num_matched_lesions": 9,
+}
 ESTIMATE_RESULT = {
     "num_samples": 8,
     "num_annotated": 4,
@@ -29,7 +39,13 @@ ESTIMATE_RESULT = {
     "predicted_share": 0.75,
 }
 VALIDATE_RESULT = {"num_samples": 3, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [3, 3], "num_patients": 3}
-COMPLETE = {TRAIN: TRAIN_RESULT, ESTIMATE_QUALITY: ESTIMATE_RESULT, VALIDATE: VALIDATE_RESULT}
+COMPLETE = {
+    TRAIN: TRAIN_RESULT,
+    ESTIMATE_QUALITY: ESTIMATE_RESULT,
+    ESTIMATE_COMPLETENESS: COMPLETENESS_RESULT,
+    CORRECT_ANNOTATIONS: {"has_corrected": True},
+    VALIDATE: VALIDATE_RESULT,
+}
 
 KIND_NAMES = {
     "model": "a state dict",
@@ -114,6 +130,8 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
     ("task", "changes", "field", "count"),
     [
         (TRAIN, {"num_patients": 2}, "train_loss", 2),
+        (TRAIN, {"num_dice_patients": 2}, "dice_loss", 2),
+        (ESTIMATE_COMPLETENESS, {"num_patients": 2}, "num_annotated_lesions", 2),
         (ESTIMATE_QUALITY, {"num_estimated": [7, 2]}, "inner_difficulty", 2),
         (ESTIMATE_QUALITY, {"num_estimated": [0, 3]}, "inner_difficulty", 0),
         (ESTIMATE_QUALITY, {"num_estimated": [7, 2], "inner_difficulty": [0.5, NAN]}, "outer_difficulty", 2),
@@ -134,6 +152,8 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
     ("task", "counter", "field"),
     [
         (TRAIN, "num_patients", "train_loss"),
+        (TRAIN, "num_dice_patients", "dice_loss"),
+        (ESTIMATE_COMPLETENESS, "num_patients", "num_annotated_lesions"),
         (VALIDATE, "num_patients", "dice"),
         (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
         (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
@@ -176,7 +196,8 @@ def test_every_mean_names_a_registered_counter_of_the_same_task():
     by_name = {field.name: field for field in OUTBOUND_FIELDS}
     assert len(by_name) == len(OUTBOUND_FIELDS)
     for field in OUTBOUND_FIELDS:
-        assert (field.counted_by is not None) == (field.kind in ("number", "numbers"))
+        is_sum_over_patients = field.name.endswith("_lesions")
+        assert (field.counted_by is not None) == (field.kind in ("number", "numbers") or is_sum_over_patients)
         if field.counted_by is not None:
             counter = by_name[field.counted_by]
             assert counter.kind in ("count", "counts")
@@ -207,6 +228,9 @@ def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(tas
     ("task", "held_back"),
     [
         (TRAIN, {"train_loss", "num_patients"}),
+        (TRAIN, {"dice_loss", "num_dice_patients"}),
+        (TRAIN, {"train_loss", "num_patients", "dice_loss", "num_dice_patients", "has_corrected"}),
+        (ESTIMATE_COMPLETENESS, set(COMPLETENESS_RESULT) - {"num_samples"}),
         (ESTIMATE_QUALITY, {"predicted_share"}),
         (VALIDATE, {"dice", "hd95", "num_defined", "num_patients"}),
     ],
@@ -220,6 +244,18 @@ def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held
 def test_what_a_site_may_hold_back_belongs_together(missing):
     report = {name: value for name, value in VALIDATE_RESULT.items() if name != missing}
     assert report_refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"
+
+
+@pytest.mark.parametrize("missing", ["dice_loss", "num_dice_patients"])
+def test_each_group_of_what_a_site_may_hold_back_belongs_together(missing):
+    report = {name: value for name, value in TRAIN_RESULT.items() if name != missing}
+    assert report_refusal(TRAIN, report, 2) == f"its result lacks {missing!r}"
+
+
+@pytest.mark.parametrize(("value", "refused"), [(-0.01, True), (0.0, False), (1.0, False), (1.01, True), (NAN, False)])
+def test_a_value_out_of_its_range_is_refused_with_the_range(value, refused):
+    reason = report_refusal(TRAIN, TRAIN_RESULT | {"dice_loss": value}, 2)
+    assert reason == (f"its 'dice_loss' is {value}, expected 0.0 to 1.0" if refused else None)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
     text = error_text({"method": "fedavg", "training": {"learning_rat": 1}})
     assert text == (
         f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
-        "Allowed keys: batch_size, learning_rate, local_epochs, loss, patch, patches_per_volume."
+        "Allowed keys: batch_size, dice_loss_over, learning_rate, local_epochs, loss, patch, patches_per_volume."
     )
 
 
@@ -58,7 +58,10 @@ def test_every_wrong_key_gets_a_line():
     assert len(lines) == 3
     assert all(line.startswith(f"{FILE}: ") for line in lines)
     assert any("'roundss'" in line and "'rounds'" in line for line in lines)
-    assert f"{FILE}: key 'training.loss' is 'mse': Input should be 'ce' or 'ce_dice'." in lines
+    assert (
+        f"{FILE}: key 'training.loss' is 'mse': Input should be 'ce', 'dice', 'batch_dice', 'ce_dice' or 'nr_dice'."
+        in lines
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ def test_every_wrong_key_gets_a_line():
         ("threads", 0, "greater than or equal to 1"),
         ("training.learning_rate", 0, "greater than 0"),
         ("training.batch_size", 0, "greater than or equal to 1"),
-        ("training.loss", "mse", "'ce' or 'ce_dice'"),
+        ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice' or 'nr_dice'"),
         ("network.in_channels", 2, "1 or 3"),
         ("network.features", [16, 32], "at least 6"),
         ("network.features", [1] * 7, "at most 6"),
@@ -122,7 +125,7 @@ def float_keys(model, prefix=""):
 
 
 def test_every_floating_setting_is_tried():
-    assert sorted(FLOATS) == sorted(float_keys(FedA3ISettings))
+    assert sorted([*FLOATS, "embedded.completeness"]) == sorted(float_keys(FedA3ISettings))
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, "inf", "NaN"])
@@ -133,6 +136,50 @@ def test_numbers_that_are_not_finite_are_refused(key, value):
     assert text == f"{FILE}: key {key!r} is {value!r}: Input should be a finite number."
 
 
+@pytest.mark.parametrize("value", [math.inf, math.nan, -0.1, 1.1])
+def test_completeness_is_a_share_of_each_site(value):
+    embedded = {"task": "lesions3d", "sites": 2, "completeness": [0.5, value]}
+    assert f"{FILE}: key 'embedded.completeness.1' is {value!r}: " in error_text(
+        {"method": "fedia", "embedded": embedded}
+    )
+
+
+@pytest.mark.parametrize(
+    ("embedded", "text"),
+    [
+        ({"completeness": [0.5] * 10}, "key 'embedded.completeness' goes with embedded.task = lesions3d"),
+        ({"task": "lesions3d", "noise": "M(2,-2,1,0.5)"}, "key 'embedded.noise' goes with embedded.task = lesions2d"),
+        (
+            {"task": "lesions3d", "sites": 4, "completeness": [0.5] * 3},
+            "key 'embedded.completeness' has 3 shares, expected one for each of 'embedded.sites', 4",
+        ),
+    ],
+)
+def test_imperfections_belong_to_a_task(embedded, text):
+    assert text in error_text({"method": "fedia", "embedded": embedded})
+
+
+@pytest.mark.parametrize(("threshold", "allowed"), [(0.49, "greater than or equal to 0.5"), (1.0, "less than 1")])
+def test_a_correction_needs_a_model_that_is_rather_sure(threshold, allowed):
+    text = error_text({"method": "fedia", "correction_threshold": threshold})
+    assert f"key 'correction_threshold' is {threshold}" in text
+    assert allowed in text
+
+
+@pytest.mark.parametrize(
+    ("method", "loss", "reports"),
+    [
+        ("fedavg", "ce", False),
+        ("fedavg", "nr_dice", False),
+        ("fedavg", "dice", True),
+        ("feda3i", "batch_dice", True),
+        ("fedia", "ce", True),
+    ],
+)
+def test_the_dice_loss_is_reported_where_something_follows_from_it(method, loss, reports):
+    assert read_job_settings({"method": method, "training": {"loss": loss}}).reports_dice_loss is reports
+
+
 def test_noise_that_cannot_be_read_is_refused():
     text = error_text({"method": "fedavg", "embedded": {"noise": "M(1,2)"}})
     assert "'M(1,2)'" in text
@@ -141,11 +188,12 @@ def test_noise_that_cannot_be_read_is_refused():
 
 
 @pytest.mark.parametrize(("warmup", "rounds"), [(5, 5), (6, 5)])
-def test_warm_up_must_end_before_the_run(warmup, rounds):
-    text = error_text({"method": "feda3i", "rounds": rounds, "warmup_rounds": warmup})
+@pytest.mark.parametrize("method", ["feda3i", "fedia"])
+def test_warm_up_must_end_before_the_run(method, warmup, rounds):
+    text = error_text({"method": method, "rounds": rounds, "warmup_rounds": warmup})
     assert text.startswith(FILE)
     assert f"warmup_rounds must be below rounds, but got warmup_rounds={warmup}, rounds={rounds}" in text
-    assert read_job_settings({"method": "feda3i", "rounds": rounds, "warmup_rounds": rounds - 1}).rounds == rounds
+    assert read_job_settings({"method": method, "rounds": rounds, "warmup_rounds": rounds - 1}).rounds == rounds
 
 
 @pytest.mark.parametrize("patch", [[32, 32], [32, 32, 32, 32], [15, 32, 32], [16, 16, 16], [31, 31, 31], [0, 32, 32]])
@@ -176,7 +224,7 @@ def test_whole_volumes_need_a_patch_and_pictures_take_none():
 
 @pytest.mark.parametrize("values", [{}, {"method": "fedavgg"}])
 def test_unknown_method_is_named_with_the_known_ones(values):
-    assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; allowed: feda3i, fedavg."
+    assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; allowed: feda3i, fedavg, fedia."
 
 
 def test_settings_of_another_kind_are_read_with_the_kind_that_is_asked_for():

@@ -14,12 +14,14 @@ from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.inference import Inference
-from fedannot.custom.outbound import ESTIMATE_QUALITY, TRAIN, VALIDATE, check_outbound
+from fedannot.custom.local_training import TrainingOutcome
+from fedannot.custom.outbound import ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE, check_outbound
 from fedannot.custom.quality.learning_difficulty import site_difficulty
-from fedannot.custom.settings import FedAvgSettings, NetworkSettings
-from fedannot.custom.site_reports import quality_report, training_report, validation_report
+from fedannot.custom.settings import FedAvgSettings, NetworkSettings, TrainingSettings
+from fedannot.custom.site_reports import completeness_report, quality_report, training_report, validation_report
 
 SIDE = 16
+OUTCOME = TrainingOutcome(0.5, 3)
 
 
 class Threshold(nn.Module):
@@ -34,8 +36,8 @@ class Threshold(nn.Module):
         return -self.scale * (images - torch.arange(self.num_classes + 1).view(1, -1, 1, 1)) ** 2
 
 
-def settings(num_classes):
-    return FedAvgSettings(network=NetworkSettings(num_classes=num_classes))
+def settings(num_classes, **training):
+    return FedAvgSettings(network=NetworkSettings(num_classes=num_classes), training=TrainingSettings(**training))
 
 
 def make_data(classes_of_case, seed=0, excluded=(), units=None):
@@ -68,16 +70,67 @@ def as_slices(data, slices_per_volume):
 @pytest.mark.parametrize("embedded", [True, False])
 def test_training_report_holds_counts_and_the_mean_loss(embedded):
     data = make_data([(1,)] * 3, excluded=["a.png", "b.png"])
-    report = training_report(data, 0.5, embedded=embedded)
+    report = training_report(data, OUTCOME, settings(2), embedded=embedded)
     counts = {"num_samples": 3, "num_excluded": 2, "num_patients": 3}
     assert report == counts | {"embedded_data": embedded, "train_loss": 0.5}
     check_outbound(TRAIN, report)
 
 
 def test_mean_loss_of_few_cases_stays_at_the_site():
-    report = training_report(make_data([(1,)] * 2), 0.5, embedded=False)
+    report = training_report(make_data([(1,)] * 2), TrainingOutcome(0.5, 3, 0.25), settings(2), embedded=False)
     assert report == {"num_samples": 2, "num_excluded": 0, "embedded_data": False}
     check_outbound(TRAIN, report)
+
+
+@pytest.mark.parametrize(
+    ("cases", "over", "loss", "expected"),
+    [
+        ([(1,)] * 3, "annotated", 0.25, {"dice_loss": 0.25, "num_dice_patients": 3}),
+        # Two of four patients stand behind the mean over annotated samples, all four behind that over all.
+        ([(1,), (1,), (), ()], "annotated", 0.25, {}),
+        ([(1,), (1,), (), ()], "all", 0.25, {"dice_loss": 0.25, "num_dice_patients": 4}),
+        ([(1,)] * 2, "all", 0.25, {}),
+        # Rounding leads out of the range.
+        ([(1,)] * 3, "annotated", 1 + 1e-7, {"dice_loss": 1.0, "num_dice_patients": 3}),
+        ([(1,)] * 3, "annotated", -1e-7, {"dice_loss": 0.0, "num_dice_patients": 3}),
+    ],
+)
+def test_the_dice_loss_leaves_with_enough_patients_behind_it(cases, over, loss, expected):
+    outcome = TrainingOutcome(0.5, 3, loss)
+    report = training_report(make_data(cases), outcome, settings(1, dice_loss_over=over), embedded=False)
+    assert {name: value for name, value in report.items() if "dice" in name} == expected
+    check_outbound(TRAIN, report)
+
+
+@pytest.mark.parametrize("cases", [1, 4])
+def test_a_site_without_annotation_has_no_dice_loss_and_says_so(cases):
+    report = training_report(make_data([()] * cases), TrainingOutcome(0.5, 3, math.nan), settings(1), embedded=False)
+    assert math.isnan(report["dice_loss"])
+    assert report["num_dice_patients"] == 0
+    check_outbound(TRAIN, report)
+
+
+def test_numbers_of_lesions_are_sums_over_the_site():
+    data = make_data([(1,), (1, 2), (2,), ()])
+    # Predicted without a fault, but for the last case, where an object appears.
+    images = [case.label[:, None].float() for case in data.cases]
+    images[3][..., 2:4, 2:4] = 1.0
+    data = replace(data, cases=tuple(replace(c, image=image) for c, image in zip(data.cases, images, strict=True)))
+    report = completeness_report(Threshold(2), data, settings(2))
+    assert report == {
+        "num_samples": 4,
+        "num_patients": 4,
+        "num_annotated_lesions": 4,
+        "num_predicted_lesions": 5,
+        "num_matched_lesions": 4,
+    }
+    check_outbound(ESTIMATE_COMPLETENESS, report)
+
+
+def test_numbers_of_lesions_of_few_patients_stay_at_the_site():
+    report = completeness_report(Threshold(2), as_slices(make_data(SIX), 3), settings(2))
+    assert report == {"num_samples": 6}
+    check_outbound(ESTIMATE_COMPLETENESS, report)
 
 
 def test_quality_report_is_the_site_difficulty():
@@ -180,7 +233,11 @@ SIX = [(1, 2)] * 6
 
 def test_slices_of_few_volumes_are_not_many_people():
     data = as_slices(make_data(SIX), 3)
-    assert training_report(data, 0.5, embedded=False) == {"num_samples": 6, "num_excluded": 0, "embedded_data": False}
+    assert training_report(data, OUTCOME, settings(2), embedded=False) == {
+        "num_samples": 6,
+        "num_excluded": 0,
+        "embedded_data": False,
+    }
     report = quality_report(Threshold(2), data, settings(2))
     assert (report["num_samples"], report["num_annotated"], report["num_estimated"]) == (6, 2, [2, 2])
     assert "predicted_share" not in report
@@ -190,7 +247,7 @@ def test_slices_of_few_volumes_are_not_many_people():
 
 def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
     data, pictures = as_slices(make_data(SIX), 2), make_data(SIX)
-    trained = training_report(data, 0.5, embedded=False)
+    trained = training_report(data, OUTCOME, settings(2), embedded=False)
     assert (trained["train_loss"], trained["num_patients"]) == (0.5, 3)
     report = quality_report(Threshold(2), data, settings(2))
     same = quality_report(Threshold(2), pictures, settings(2))
@@ -205,7 +262,7 @@ def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
 
 def test_pictures_of_few_patients_are_not_many_people():
     data = make_data(SIX, units=["a", "b", "a", "b", "a", "a"])
-    assert "train_loss" not in training_report(data, 0.5, embedded=False)
+    assert "train_loss" not in training_report(data, OUTCOME, settings(2), embedded=False)
     assert all(map(math.isnan, quality_report(Threshold(2), data, settings(2))["inner_difficulty"]))
     assert validation_report(Threshold(2), data, settings(2)) == {"num_samples": 6}
 

@@ -112,3 +112,24 @@ def test_no_loss_takes_all_the_weight_and_is_shared_by_equals():
 def test_values_that_give_no_weights_are_refused(completeness, loss, reason):
     with pytest.raises(ValueError, match=reason):
         completeness_weights(completeness, loss)
+
+
+@pytest.mark.parametrize(("predicted", "matched", "value"), [(10, 4, 0.4), (10, 10, 1.0), (3, 0, 0.0), (0, 0, 1.0)])
+def test_matched_lesions_give_the_share_of_the_predicted_ones(predicted, matched, value):
+    estimate = Completeness.of_matches(7, predicted, matched)
+    assert (estimate.value, estimate.num_annotated, estimate.num_predicted) == (value, 7, predicted)
+    assert estimate.is_estimable == (predicted > 0)
+
+
+def test_more_matches_than_predictions_are_refused():
+    with pytest.raises(ValueError, match=r"Expected from 0 to 2 lesions that match, but got num_matched=3\."):
+        Completeness.of_matches(5, 2, 3)
+
+
+def test_lesions_that_the_model_misses_bias_the_ratio_and_not_the_matches():
+    """40 % of 20,000 lesions are annotated, and the model finds each with probability 0.7, whoever annotated it."""
+    generator = np.random.default_rng(0)
+    annotated, found = (generator.random(20000) < share for share in (0.4, 0.7))
+    counts = int(annotated.sum()), int(found.sum())
+    assert Completeness.of_counts(*counts).value == pytest.approx(0.4 / 0.7, abs=0.02)
+    assert Completeness.of_matches(*counts, int((annotated & found).sum())).value == pytest.approx(0.4, abs=0.02)

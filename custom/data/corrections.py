@@ -1,0 +1,162 @@
+"""Corrected annotations of a site: new files with their provenance, beside which the given ones stay as they are."""
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...transforms.errors import DataError, describe_validation_error
+from ..run_state import write_text
+
+CORRECTIONS_FOLDER = "corrections"
+CORRECTIONS_FILE = "corrections.json"
+_LABELS_FOLDER = "labels"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CorrectedLabel(_Record):
+    """What became of one given annotation.
+
+    Args:
+        label: the given annotation, relative to the site's data.
+        image: its image, likewise.
+        file: the corrected annotation, relative to the folder of the corrections; empty if nothing was added.
+        added_voxels: voxels, or pixels, that were background and are foreground now.
+        new_lesions: connected lesions that the given annotation has nothing of.
+        reverted: whether the given annotation counts again.
+    """
+
+    label: str
+    image: str
+    file: str = ""
+    added_voxels: int = 0
+    new_lesions: int = 0
+    reverted: bool = False
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the site trains on the corrected annotation."""
+        return bool(self.file) and not self.reverted
+
+
+class Corrections(_Record):
+    """The content of ``corrections.json``: how annotations of a site were corrected, and which.
+
+    Args:
+        site: the site's name.
+        data: the folder with the site's data.
+        method: the method whose rule it was.
+        round_number: the round before whose training it happened.
+        model_sha256: hash of the model that was received for that round.
+        threshold: probability above which background became foreground.
+        made: when, by the site's clock.
+        labels: the annotations.
+        failed: annotations that could not be corrected, and why; they stay as they are.
+    """
+
+    site: str
+    data: str
+    method: str
+    round_number: int
+    model_sha256: str
+    threshold: float
+    made: str
+    labels: tuple[CorrectedLabel, ...]
+    failed: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def used(self) -> tuple[CorrectedLabel, ...]:
+        """The annotations that the site trains on in corrected form."""
+        return tuple(label for label in self.labels if label.is_used)
+
+
+def read_corrections(folder: Path) -> Corrections | None:
+    """Read the corrections of a folder, None if there are none.
+
+    Raises:
+        DataError: if the file has a wrong key or value.
+    """
+    file = folder / CORRECTIONS_FILE
+    if not file.is_file():
+        return None
+    try:
+        return Corrections.model_validate(json.loads(file.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=str(file), model=Corrections)) from error
+    except ValueError as error:
+        raise DataError(f"{file}: is not JSON ({error}).") from error
+
+
+def write_corrections(folder: Path, corrections: Corrections) -> None:
+    """Write ``corrections.json`` in one step."""
+    write_text(folder / CORRECTIONS_FILE, json.dumps(corrections.model_dump(mode="json"), indent=2) + "\n")
+
+
+def corrected_label_target(folder: Path, position: int, name: str) -> Path:
+    """Return where a corrected annotation is written, without suffix; numbered, as given names may repeat.
+
+    Args:
+        folder: the folder of the corrections.
+        position: of the case among the site's.
+        name: the given file's name without suffix.
+    """
+    target = folder / _LABELS_FOLDER / f"{position + 1:04d}_{name}"
+    target.parent.mkdir(exist_ok=True)
+    return target
+
+
+def labels_in_use(folder: Path, data_folder: Path) -> dict[Path, Path]:
+    """Return for every given annotation that is corrected the file that counts in its place.
+
+    Args:
+        folder: the folder of the corrections, which need not exist.
+        data_folder: the folder of the site's data.
+
+    Raises:
+        DataError: as :func:`read_corrections`.
+    """
+    corrections = read_corrections(folder)
+    if corrections is None:
+        return {}
+    return {data_folder / label.label: folder / label.file for label in corrections.used}
+
+
+def revert_corrections(folder: Path, names: list[str] | None = None) -> Corrections:
+    """Let given annotations count again; the corrected files stay for the record.
+
+    Args:
+        folder: the folder of the corrections.
+        names: given annotations, by their path in the site's data or their file name; None for all.
+
+    Returns:
+        The corrections as they are now.
+
+    Raises:
+        DataError: if there are no corrections, or a name is not that of exactly one corrected annotation.
+    """
+    corrections = read_corrections(folder)
+    if corrections is None:
+        raise DataError(f"{folder}: found no {CORRECTIONS_FILE}; expected the folder of a site's corrections.")
+    chosen = None if names is None else {_find(corrections, name, folder) for name in names}
+    labels = tuple(
+        label.model_copy(update={"reverted": True})
+        if label.file and (chosen is None or label.label in chosen)
+        else label
+        for label in corrections.labels
+    )
+    reverted = corrections.model_copy(update={"labels": labels})
+    write_corrections(folder, reverted)
+    return reverted
+
+
+def _find(corrections: Corrections, name: str, folder: Path) -> str:
+    corrected = [label.label for label in corrections.labels if label.file]
+    found = [label for label in corrected if name in (label, Path(label).name)]
+    if len(found) != 1:
+        known = ", ".join(corrected) or "none"
+        what = "no corrected annotation" if not found else f"{len(found)} corrected annotations"
+        raise DataError(f"{folder / CORRECTIONS_FILE}: found {what} {name!r}; expected one of: {known}.")
+    return found[0]

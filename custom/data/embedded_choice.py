@@ -1,0 +1,88 @@
+"""The embedded federation that a job's settings ask for: whole, a site's own part, or the test set."""
+
+from pathlib import Path
+
+from ..settings import EmbeddedSettings
+from .embedded import write_phantom_federation, write_phantom_site, write_phantom_test
+from .embedded_volumes import write_volume_federation, write_volume_site, write_volume_test
+
+
+def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:
+    """Write all sites and the clean test set.
+
+    Args:
+        folder: the federation's folder, absent or empty; it appears when everything is written.
+        embedded: the job's settings of the embedded federation.
+
+    Raises:
+        DataError: if the folder holds files.
+    """
+    if embedded.task == "lesions3d":
+        write_volume_federation(
+            folder,
+            num_sites=embedded.sites,
+            completeness=embedded.completeness,
+            seed=embedded.seed,
+            volumes_per_site=embedded.images_per_site,
+            test_volumes=embedded.test_images,
+        )
+        return
+    write_phantom_federation(
+        folder,
+        num_sites=embedded.sites,
+        noise=embedded.noise,
+        exact=embedded.exact,
+        stratified=embedded.stratified,
+        seed=embedded.seed,
+        images_per_site=embedded.images_per_site,
+        test_images=embedded.test_images,
+    )
+
+
+def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSettings) -> None:
+    """Write one site, bit for bit as :func:`write_embedded_federation` does.
+
+    Args:
+        folder: the site's folder, absent or empty; it appears when everything is written.
+        site_index: 0 for ``site-1``.
+        embedded: the job's settings of the embedded federation.
+
+    Raises:
+        DataError: if the folder holds files or there is no such site.
+    """
+    if embedded.task == "lesions3d":
+        write_volume_site(
+            folder,
+            site_index,
+            num_sites=embedded.sites,
+            completeness=embedded.completeness,
+            seed=embedded.seed,
+            num_volumes=embedded.images_per_site,
+        )
+        return
+    write_phantom_site(
+        folder,
+        site_index,
+        num_sites=embedded.sites,
+        noise=embedded.noise,
+        exact=embedded.exact,
+        stratified=embedded.stratified,
+        seed=embedded.seed,
+        num_images=embedded.images_per_site,
+    )
+
+
+def write_embedded_test(folder: Path, embedded: EmbeddedSettings) -> None:
+    """Write the test set, with clean labels.
+
+    Args:
+        folder: the test set's folder, absent or empty; it appears when everything is written.
+        embedded: the job's settings of the embedded federation.
+
+    Raises:
+        DataError: if the folder holds files.
+    """
+    if embedded.task == "lesions3d":
+        write_volume_test(folder, num_volumes=embedded.test_images, seed=embedded.seed)
+    else:
+        write_phantom_test(folder, num_images=embedded.test_images, seed=embedded.seed)

@@ -1,0 +1,238 @@
+"""FedIA: warm-up by federated averaging, weights by the completeness of annotations, corrections at the sites."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import astuple
+from typing import Any, ClassVar
+
+from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from ..quality.completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
+from ..settings import FedIASettings
+from ..weighting import LayerWeights, completed_weights, quantity_weights
+from .federated_averaging import FedAvgController
+from .messages import CONTINUED_JOB, CONTINUED_ROUND
+
+# A site that was absent for this many rounds no longer counts when all have to have corrected.
+_ABSENT_ROUNDS = 5
+
+
+class FedIAController(FedAvgController):
+    """Annotation completeness-aware aggregation and correction (Xiang et al., MICCAI 2024, Sec. 2.2 to 2.4).
+
+    Rounds 1..T are federated averaging. Then every site reports how many lesions it has annotated and how many the
+    warm-up model finds there (task ``estimate_completeness``: ``num_annotated_lesions``, ``num_predicted_lesions``,
+    ``num_matched_lesions``; nothing per case), which gives its completeness â_k (Eq. 3), once.
+
+    From then on sites weigh softmax(â_k / ℓ_k) with the Dice loss ℓ_k that they report with their model (Eq. 4, 5); the
+    models of a round wait for it on disk. The IoU that goes with that loss is followed: the server fits a line to each
+    site's IoU of the warm-up (Eq. 6), and a site whose IoU falls below its line by more than λ (Eq. 7) gets the task
+    ``correct_annotations`` before the next round's training, once. What a site is asked no other site learns.
+
+    When every site has corrected, the rest is federated averaging. A site that was absent for 5 rounds, or that has no
+    line because it never reported a Dice loss in the warm-up, is not waited for. A site without an estimate or a loss
+    (it joined later, or has too few patients for a mean to leave it) weighs by quantity, and the others divide the
+    rest. A site without any annotated lesion has a Dice loss of 1, whatever the model says.
+
+    If the warm-up model finds no lesion at most sites, the estimate would say nothing: the warm-up goes on and the
+    estimate is made anew, a bounded number of times.
+    """
+
+    method: ClassVar[str] = "fedia"
+    settings_type = FedIASettings
+    settings: FedIASettings
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.completeness: dict[str, Completeness] | None = None
+        self._warmup_end = 0
+        self._due: set[str] = set()
+        self._corrected: dict[str, int] = {}
+        self._weights: LayerWeights | None = None
+        self._continued: tuple[str, int] | None = None
+
+    # --- the course of a round
+
+    def before_round(self, round_number: int) -> None:
+        """Estimate the completeness when the warm-up is over; later ask sites for corrections."""
+        self._weights = None
+        if self.completeness is None:
+            if round_number > self.settings.warmup_rounds:
+                self._estimate(round_number)
+        elif self.settings.correction:
+            self._note_lost_corrections()
+            if not self._all_have_corrected():
+                self._ask_for_corrections(round_number)
+
+    def stage(self, round_number: int) -> str:
+        """Return ``warm-up``, ``completeness-aware`` or ``corrected``."""
+        del round_number
+        if self.completeness is None:
+            return "warm-up"
+        return "corrected" if self._all_have_corrected() else "completeness-aware"
+
+    def weighs_by_reports(self, round_number: int) -> bool:
+        """Return whether Eq. 4's weights count in this round."""
+        return self.settings.weighting == "completeness" and self.stage(round_number) == "completeness-aware"
+
+    def weights_by_reports(self, round_number: int, reports: Mapping[str, Mapping[str, Any]]) -> LayerWeights:
+        """Return Eq. 4's weights; a site without an estimate or a loss keeps its quantity weight."""
+        assert self.completeness is not None
+        losses = {
+            # None stands for NaN: nothing is annotated, and the loss without an annotation is 1.
+            site: 1.0 if report["dice_loss"] is None else float(report["dice_loss"])
+            for site, report in reports.items()
+            if "dice_loss" in report and site in self.completeness
+        }
+        quantity = quantity_weights({site: report["num_samples"] for site, report in reports.items()})
+        weights = (
+            completeness_weights({site: self.completeness[site].value for site in losses}, losses) if losses else {}
+        )
+        self._weights = LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), self.blocks)
+        self.info(
+            f"Round {round_number}: effective number of sites {self._weights.effective_sites[0]:.2f} of {len(reports)}."
+        )
+        return self._weights
+
+    def describe_round(self) -> dict[str, Any]:
+        """Return the weights of the round and the effective number of sites, 1/Σw², where they follow from reports."""
+        if self._weights is None:
+            return {}
+        weights = dict(zip(self._weights.sites, self._weights.values[:, 0].tolist(), strict=True))
+        return {"weights": weights, "effective_sites": float(self._weights.effective_sites[0])}
+
+    # --- estimate and corrections
+
+    def _estimate(self, round_number: int) -> None:
+        answers = self.ask_sites(ESTIMATE_COMPLETENESS, round_number)
+        if self.abort_signal.triggered:
+            return
+        estimates = {site: self._estimate_of(answer) for site, answer in answers.items() if _has_counts(answer)}
+        blind = [site for site, estimate in estimates.items() if not estimate.is_estimable]
+        extra_rounds = round_number - 1 - self.settings.warmup_rounds
+        says_nothing = not estimates or 2 * len(blind) > len(estimates)
+        if says_nothing and extra_rounds < self.settings.max_extra_warmup_rounds:
+            what = f"The warm-up model finds no lesion at {blind}" if blind else "No site has an estimate"
+            self.warning(f"{what}: one more warm-up round.")
+            return
+        self.completeness, self._warmup_end = estimates, round_number - 1
+        for site, estimate in estimates.items():
+            what = (
+                f"{estimate.value:.2f}" if estimate.is_estimable else "not estimable (no lesion predicted), taken as 1"
+            )
+            self.info(
+                f"Completeness of {site}: {what}; {estimate.num_annotated} lesions annotated, "
+                f"{estimate.num_predicted} predicted."
+            )
+        for site in sorted(set(self.num_samples) - set(estimates)):
+            self.warning(f"{site} has no estimate of its completeness and is weighed by its number of samples.")
+        for site in sorted(set(self.num_samples) - set(self._lines())):
+            self.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
+
+    def _estimate_of(self, answer: Mapping[str, Any]) -> Completeness:
+        annotated, predicted = answer["num_annotated_lesions"], answer["num_predicted_lesions"]
+        if self.settings.estimator == "matched":
+            return Completeness.of_matches(annotated, predicted, answer["num_matched_lesions"])
+        return Completeness.of_counts(annotated, predicted)
+
+    def _ask_for_corrections(self, round_number: int) -> None:
+        last = self.state.history[-1]
+        if last["round"] > self._warmup_end:
+            for site, line in self._lines().items():
+                iou = _iou(last["sites"].get(site, {}))
+                if site not in self._corrected and line.asks_for_correction(
+                    last["round"], iou, self.settings.correction_margin
+                ):
+                    self._due.add(site)
+        for site, answer in self.ask_sites(CORRECT_ANNOTATIONS, round_number, self._due).items():
+            if answer.get("has_corrected"):
+                self._due.discard(site)
+                self._corrected[site] = round_number
+                self.info(f"{site} corrected its annotations before round {round_number}.")
+        if self._all_have_corrected():
+            self.info(f"Every site has corrected its annotations: federated averaging from round {round_number} on.")
+
+    def _note_lost_corrections(self) -> None:
+        """Ask a site anew that has corrected its annotations and trained on the given ones all the same."""
+        for site, report in self.state.history[-1]["sites"].items():
+            if site in self._corrected and not report.get("has_corrected", False):
+                self.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
+                del self._corrected[site]
+                self._due.add(site)
+
+    def _lines(self) -> dict[str, IouLine]:
+        """The line through the IoU of each site that reported any in the warm-up."""
+        warmup = [record for record in self.state.history if record["round"] <= self._warmup_end]
+        sites = sorted({site for record in warmup for site in record["sites"]})
+        values = {site: [_iou(record["sites"].get(site, {})) for record in warmup] for site in sites}
+        return {site: IouLine.fit(ious) for site, ious in values.items() if not all(map(math.isnan, ious))}
+
+    def _all_have_corrected(self) -> bool:
+        """Whether every site has corrected that is there and can be asked; False if there is none of them."""
+        if not self.settings.correction:
+            return False
+        recent = self.state.history[-_ABSENT_ROUNDS:]
+        present = {site for record in recent for site in record["sites"]}
+        awaited = present & set(self._lines())
+        return bool(awaited) and awaited <= set(self._corrected)
+
+    # --- state
+
+    @property
+    def rounds_of_averaging(self) -> int:
+        """The warm-up."""
+        return int(self.settings.warmup_rounds)
+
+    def task_meta(self) -> dict[str, Any]:
+        """Return which run is continued, so that sites find the annotations that they corrected in it."""
+        if self._continued is None:
+            return {}
+        return {CONTINUED_JOB: self._continued[0], CONTINUED_ROUND: self._continued[1]}
+
+    def method_state(self) -> dict[str, Any]:
+        """Return estimates and corrections as plain values."""
+        estimates = self.completeness
+        return {
+            "completeness": None if estimates is None else {site: list(astuple(e)) for site, e in estimates.items()},
+            "warmup_end": self._warmup_end,
+            "due": sorted(self._due),
+            "corrected": dict(self._corrected),
+            "job": self.fl_ctx.get_job_id(),
+        }
+
+    def restore_method_state(self, state: Mapping[str, Any]) -> None:
+        """Take estimates and corrections back."""
+        if state.get("completeness") is not None:
+            self.completeness = {site: Completeness(*values) for site, values in state["completeness"].items()}
+        self._warmup_end = state.get("warmup_end", 0)
+        self._due = set(state.get("due", []))
+        self._corrected = dict(state.get("corrected", {}))
+        if "job" in state:
+            self._continued = (str(state["job"]), self.state.round_number)
+
+    def describe(self) -> dict[str, Any]:
+        """Return each site's completeness, and the round before which it corrected its annotations."""
+        if self.completeness is None:
+            return {"completeness": None}
+        return {
+            "completeness": {
+                site: {
+                    "estimate": estimate.value,
+                    "is_estimable": estimate.is_estimable,
+                    "num_annotated_lesions": estimate.num_annotated,
+                    "num_predicted_lesions": estimate.num_predicted,
+                    "corrected_before_round": self._corrected.get(site),
+                }
+                for site, estimate in self.completeness.items()
+            },
+            "corrected_before_round": dict(sorted(self._corrected.items())),
+        }
+
+
+def _has_counts(answer: Mapping[str, Any]) -> bool:
+    return "num_predicted_lesions" in answer
+
+
+def _iou(report: Mapping[str, Any]) -> float:
+    """The IoU of a site's round, NaN where it reported no Dice loss or has nothing annotated."""
+    loss = report.get("dice_loss")
+    return math.nan if loss is None else iou_of_dice_loss(float(loss))

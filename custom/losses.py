@@ -1,0 +1,134 @@
+"""Losses of segmentation, on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+# Exponent of the noise-robust Dice loss, as in the comparison of FedIA.
+_NOISE_ROBUST_EXPONENT = 1.5
+_NOISE_ROBUST_SMOOTHING = 1e-5
+
+
+def build_loss(name: str) -> nn.Module:
+    """Build the training loss on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``.
+
+    ``"ce"`` is the mean pixel-wise cross entropy; ``"dice"`` the mean soft Dice loss of a sample over the foreground
+    classes; ``"batch_dice"`` the soft Dice loss of the batch as one, in which samples without annotation count, too;
+    ``"ce_dice"`` the sum of ``"ce"`` and ``"dice"``; ``"nr_dice"`` the noise-robust Dice loss, likewise of the batch.
+
+    Raises:
+        ValueError: if the name is unknown.
+    """
+    if name not in _LOSSES:
+        raise ValueError(f"Expected a loss among {', '.join(map(repr, _LOSSES))}, but got {name=}")
+    return _LOSSES[name]()
+
+
+def sample_dice_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the soft Dice loss of every sample and foreground class, ``(B, C)``, by MONAI.
+
+    1 − 2 Σ p g / (Σ p + Σ g) over a sample's pixels. It is 1, with next to no gradient, where a class is not annotated.
+    """
+    from monai.losses import DiceLoss
+
+    values = DiceLoss(include_background=False, to_onehot_y=True, softmax=True, reduction="none")(
+        logits.float(), labels
+    )
+    return torch.as_tensor(values).flatten(1)
+
+
+class CrossEntropy(nn.Module):
+    """Mean pixel-wise cross entropy."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        return nn.functional.cross_entropy(logits, labels.squeeze(1).long())
+
+
+class SampleDice(nn.Module):
+    """Mean over samples and foreground classes of :func:`sample_dice_losses` (FedIA, Eq. 2)."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        return sample_dice_losses(logits, labels).mean()
+
+
+class BatchDice(nn.Module):
+    """Mean over foreground classes of 1 − 2 Σ p g / (Σ p + Σ g), with sums over all pixels of the batch, by MONAI.
+
+    Foreground that is predicted in a sample without annotation raises it; :class:`SampleDice` gives no gradient there.
+    """
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        from monai.losses import DiceLoss
+
+        loss = DiceLoss(include_background=False, to_onehot_y=True, softmax=True, batch=True)
+        return torch.as_tensor(loss(logits.float(), labels))
+
+
+class NoiseRobustDice(nn.Module):
+    """Noise-robust Dice loss, Σ |p − g|^γ / (Σ p² + Σ g²) with γ = 1.5, mean over the foreground classes.
+
+    See Wang et al., *A Noise-Robust Framework for Automatic Segmentation of COVID-19 Pneumonia Lesions From CT Images*,
+    IEEE Transactions on Medical Imaging 2020. The sums are over all pixels of a batch: for a single sample without
+    annotation the quotient would fall as the probabilities of everything rise.
+    """
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        probabilities = logits.float().softmax(dim=1)[:, 1:]
+        classes = torch.arange(1, logits.shape[1], device=labels.device).view(1, -1, *[1] * (labels.ndim - 2))
+        annotated = (labels == classes).to(probabilities.dtype)
+        pixels = [0, *range(2, labels.ndim)]
+        distance = (probabilities - annotated).abs().pow(_NOISE_ROBUST_EXPONENT).sum(pixels)
+        extent = (probabilities.square() + annotated).sum(pixels)
+        return (distance / (extent + _NOISE_ROBUST_SMOOTHING)).mean()
+
+
+def _cross_entropy_and_dice() -> nn.Module:
+    from monai.losses import DiceCELoss
+
+    loss: nn.Module = DiceCELoss(include_background=False, to_onehot_y=True, softmax=True)
+    return loss
+
+
+_LOSSES: dict[str, Callable[[], nn.Module]] = {
+    "ce": CrossEntropy,
+    "dice": SampleDice,
+    "batch_dice": BatchDice,
+    "ce_dice": _cross_entropy_and_dice,
+    "nr_dice": NoiseRobustDice,
+}
+
+
+class DiceRecord:
+    """Mean Dice loss over the samples of a round's training (FedIA, Eq. 5).
+
+    Args:
+        annotated_only: over the samples and classes in which something is annotated; else over all.
+        device: where the batches are.
+    """
+
+    def __init__(self, *, annotated_only: bool, device: torch.device) -> None:
+        self._annotated_only = annotated_only
+        self._total = torch.zeros((), dtype=torch.float64, device=device)
+        self._count = torch.zeros((), dtype=torch.int64, device=device)
+
+    @torch.no_grad()
+    def add(self, logits: torch.Tensor, labels: torch.Tensor) -> None:
+        """Add a batch as the network saw it before its step."""
+        losses = sample_dice_losses(logits.detach(), labels)
+        if self._annotated_only:
+            pixels = labels.flatten(1)
+            classes = range(1, losses.shape[1] + 1)
+            losses = losses[torch.stack([(pixels == label).any(dim=1) for label in classes], dim=1)]
+        self._total += losses.sum(dtype=torch.float64)
+        self._count += losses.numel()
+
+    @property
+    def mean(self) -> float:
+        """The mean, NaN where there is no such sample."""
+        count = int(self._count)
+        return float(self._total) / count if count else float("nan")

@@ -1,0 +1,51 @@
+"""Models that wait on disk for their weights, where those follow from what all sites reported."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+
+
+class ModelSpool:
+    """One file per site; memory holds one model whatever the number of sites.
+
+    Args:
+        folder: made anew; nothing else may lie there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, Path] = {}
+        self._num_samples: dict[str, int] = {}
+        self.remove()
+        folder.mkdir(parents=True)
+
+    def __contains__(self, site: str) -> bool:
+        """Return whether the site's model waits."""
+        return site in self._files
+
+    def put(self, site: str, params: Mapping[str, torch.Tensor], num_samples: int) -> None:
+        """Write a site's model to disk.
+
+        Raises:
+            ValueError: if the site's model waits already.
+        """
+        if site in self._files:
+            raise ValueError(f"Expected one model per site, but {site} was added twice.")
+        # Numbered: a site's name need not be a file's.
+        file = self._folder / f"{len(self._files)}.pt"
+        torch.save({name: tensor.detach().cpu() for name, tensor in params.items()}, file)
+        self._files[site], self._num_samples[site] = file, num_samples
+
+    def models(self) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
+        """Yield site, state dict and number of samples in sorted order of the sites; each file goes once it is read."""
+        for site in sorted(self._files):
+            yield site, torch.load(self._files[site], map_location="cpu", weights_only=True), self._num_samples[site]
+            self._files[site].unlink()
+
+    def remove(self) -> None:
+        """Remove all files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._files.clear()
+        self._num_samples.clear()
