@@ -10,7 +10,7 @@ from .rows import MakeData, Row
 
 SETTINGS: dict[str, Any] = {
     "rounds": 24,
-    "warmup_rounds": 8,
+    "warmup_rounds": 12,
     "network.features": [8, 16, 32, 64, 64, 8],
     "network.upsample": "nontrainable",
     "training.loss": "batch_dice",
@@ -42,8 +42,8 @@ COMPONENTS = (
 ABLATIONS = (
     FEDAVG,
     FEDIA,
-    with_settings("warmup-6", warmup_rounds=6),
-    with_settings("warmup-12", warmup_rounds=12),
+    with_settings("warmup-8", warmup_rounds=8),
+    with_settings("warmup-16", warmup_rounds=16),
     with_settings("threshold-0.5", correction_threshold=0.5),
     with_settings("threshold-0.6", correction_threshold=0.6),
     with_settings("threshold-0.7", correction_threshold=0.7),

@@ -188,3 +188,41 @@ def test_results_of_many_threads_give_the_bits_of_one():
         thread.join()
     found = aggregator.aggregate_model().params
     assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def waiting(tmp_path):
+    aggregator = LayerwiseAggregator()
+    aggregator.start_round(2, state(0.0), BLOCK_OF, None, wait_in=tmp_path / "waiting")
+    return aggregator
+
+
+def test_models_that_wait_for_their_weights_are_averaged_as_if_these_had_been_known(tmp_path):
+    weights = weights_of(a=[0.25, 1.0], b=[0.75, 0.0])
+    known, late = opened(weights), waiting(tmp_path)
+    for aggregator, order in ((known, ("a", "b")), (late, ("b", "a"))):
+        for site in order:
+            assert aggregator.refuse_or_accept(result(site, 1.5 + ord(site), num_samples=7)) is None
+    assert len(list((tmp_path / "waiting").iterdir())) == 2
+    late.weigh(weights)
+    expected, found = known.aggregate_model().params, late.aggregate_model().params
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert not (tmp_path / "waiting").exists()
+
+
+def test_a_second_model_of_a_site_is_refused_while_the_first_waits(tmp_path):
+    aggregator = waiting(tmp_path)
+    aggregator.accept_model(result("a"))
+    assert aggregator.refuse_or_accept(result("a", 9.0)) == "it is a second result for this round"
+
+
+def test_a_round_that_is_given_up_leaves_no_model_behind(tmp_path):
+    aggregator = waiting(tmp_path)
+    aggregator.accept_model(result("a"))
+    aggregator.give_up_round()
+    assert not (tmp_path / "waiting").exists()
+    assert aggregator.refuse_or_accept(result("a")) == "no round is open"
+
+
+def test_weights_come_late_only_to_a_round_that_waits_for_them():
+    with pytest.raises(ValueError, match="Expected a round whose results wait for their weights"):
+        opened().weigh(weights_of(a=[1.0, 1.0]))
