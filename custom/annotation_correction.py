@@ -1,7 +1,9 @@
 """A site corrects its annotations: what a model is sure of and nobody has annotated becomes foreground (FedIA)."""
 
 import hashlib
+import logging
 import os
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +29,8 @@ from .data.preparation import build_restoration
 from .data.site_data import LoadedCase, SiteData
 from .inference import Inference
 from .quality.correction import confident_classes
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def correct_annotations(
@@ -110,7 +114,10 @@ def correct_annotations(
 
 
 def adopt_corrections(earlier: Path, folder: Path, *, data_folder: Path, last_round: int) -> bool:
-    """Take over the corrections of a run that is being continued, unless there are some or they came later.
+    """Take over the corrections of a run that is being continued, unless there are some already or they came later.
+
+    Where a corrected file is absent nothing is taken over: the site then says that it has corrected nothing, and is
+    asked again.
 
     Args:
         earlier: the folder of the earlier run's corrections, which need not exist.
@@ -129,11 +136,14 @@ def adopt_corrections(earlier: Path, folder: Path, *, data_folder: Path, last_ro
     corrections = read_corrections(earlier)
     if corrections is None or corrections.round_number > last_round:
         return False
+    files = {label.file: earlier / label.file for label in corrections.labels if label.file}
+    if absent := [str(file) for file in files.values() if not file.is_file()]:
+        _LOGGER.warning("Site %s: corrected annotations of the earlier run are absent: %s", corrections.site, absent)
+        return False
     with new_folder(folder) as unfinished:
-        for label in corrections.labels:
-            if label.file:
-                (unfinished / label.file).parent.mkdir(exist_ok=True)
-                (unfinished / label.file).write_bytes((earlier / label.file).read_bytes())
+        for name, file in files.items():
+            (unfinished / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, unfinished / name)
         write_corrections(unfinished, corrections.model_copy(update={"data": str(data_folder.resolve())}))
     return True
 

@@ -95,11 +95,20 @@ class RunState:
                 )
             )
         keys = set(self.settings) if branches else set(settings) | set(self.settings)
-        ignored = {"rounds", "resume_from", "task_timeout", "data", "keep_rounds"} | ({"method"} if branches else set())
+        ignored = {"rounds", "resume_from", "task_timeout", "data", "keep_rounds"}
+        if branches:
+            ignored.add("method")
+        if not self._has_embedded_data():
+            ignored.add("embedded")
         differing = sorted(key for key in keys - ignored if settings.get(key) != self.settings.get(key))
         if differing:
             found = ", ".join(f"{key}={settings.get(key)!r} instead of {self.settings.get(key)!r}" for key in differing)
             raise ResumeError(f"The state was made with other settings: now {found}.")
+
+    def _has_embedded_data(self) -> bool:
+        """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
+        reports = [report for record in self.history for report in record.get("sites", {}).values()]
+        return not reports or any(report.get("embedded_data", True) for report in reports)
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...transforms.errors import DataError
 from ...transforms.multi_lesion_phantom import SHAPE, SPACING, multi_lesion_phantom
 from ...transforms.volume_files import write_label_volume
+from ..light_monai import unused_packages_absent
 from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING, Case, write_datalist
 from .description import SliceDescription, write_site_description
@@ -138,7 +139,8 @@ def _incomplete(
     masks: Sequence[NDArray[np.bool_]], completeness: float, seed: int, site: str
 ) -> tuple[list[NDArray[np.bool_]], MissingLesionsManifest]:
     # Complete phantoms need no MONAI.
-    from ...transforms.missing_lesions import DropLesions
+    with unused_packages_absent():
+        from ...transforms.missing_lesions import DropLesions
 
     drop = DropLesions(completeness)
     labels, kept = [], []

@@ -232,6 +232,15 @@ def test_a_continued_run_takes_over_what_was_corrected_before_its_round(tmp_path
         assert file.read_bytes() == (tmp_path / "earlier" / "labels" / file.name).read_bytes()
 
 
+def test_corrections_of_which_a_file_is_absent_are_not_taken_over(tmp_path, caplog):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    corrections = corrected(folder, tmp_path / "earlier")
+    (tmp_path / "earlier" / corrections.used[0].file).unlink()
+    assert not adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=folder, last_round=9)
+    assert read_corrections(tmp_path / "now") is None
+    assert corrections.used[0].file in caplog.text
+
+
 def test_reverting_what_is_not_there_says_what_is(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
     with pytest.raises(DataError, match=r"found no corrections\.json"):

@@ -145,6 +145,19 @@ def test_other_settings_may_not_continue_a_run_and_are_named():
         make_state().check_continues("feda3i", SETTINGS | {"training": {"batch_size": 8}})
 
 
+@pytest.mark.parametrize(("embedded", "matters"), [({"a": False, "b": False}, False), ({"a": False, "b": True}, True)])
+def test_settings_of_the_phantom_matter_where_a_site_has_trained_on_it(embedded, matters):
+    state = make_state()
+    state.settings = SETTINGS | {"embedded": {"sites": 4}}
+    state.history = [{"round": 1, "sites": {site: {"embedded_data": value} for site, value in embedded.items()}}]
+    changed = SETTINGS | {"embedded": {"sites": 8}}
+    if matters:
+        with pytest.raises(ResumeError, match="embedded="):
+            state.check_continues("feda3i", changed)
+    else:
+        state.check_continues("feda3i", changed)
+
+
 def test_records_are_lines_of_json(tmp_path):
     file = tmp_path / "metrics.jsonl"
     records = [{"round": 1, "dice": 0.5}, {"round": 2, "dice": None}]

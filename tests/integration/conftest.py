@@ -18,6 +18,14 @@ SMALL = {
     "embedded.test_images": 4,
 }
 
+SMALL_FEDIA = SMALL | {
+    "warmup_rounds": 1,
+    "max_extra_warmup_rounds": 0,
+    "training.batch_size": 18,
+    "embedded.images_per_site": 3,
+    "embedded.test_images": 2,
+}
+
 
 @pytest.fixture
 def small_job(tmp_path: Path) -> Callable[..., Path]:
@@ -27,6 +35,8 @@ def small_job(tmp_path: Path) -> Callable[..., Path]:
         overrides = dict(SMALL)
         if name == "fedaaai":
             overrides |= {"warmup_rounds": 1, "min_predicted_share": 0.0}
+        if name == "fedia":
+            overrides |= SMALL_FEDIA
         overrides |= {key.replace("__", "."): value for key, value in changes.items()}
         number = len(list(tmp_path.glob(f"job-{name}-*")))
         return Job.open(JOBS / name).copy_with(overrides, tmp_path / f"job-{name}-{number}").folder

@@ -22,14 +22,15 @@ class FaultyExecutor(SegmentationExecutor):
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         fault = self._faults.get(fl_ctx.get_identity_name())
-        if fault == "raises":
+        dropped_out = fault == "raises after round 1" and int(shareable.get_header(AppConstants.CURRENT_ROUND)) > 1
+        if fault == "raises" or dropped_out:
             raise RuntimeError("no such luck: /secret/patient_0815.png")
         reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
         if fault == "incomplete estimate" and task_name == "estimate_quality":
             dxo = from_shareable(reply)
             del dxo.data["inner_difficulty"]
             return dxo.update_shareable(reply)
-        if fault in (None, "incomplete estimate") or task_name != "train":
+        if fault in (None, "incomplete estimate", "raises after round 1") or task_name != "train":
             return reply
         dxo = from_shareable(reply)
         return spoil(dxo, fault, int(reply.get_header(AppConstants.CURRENT_ROUND)))

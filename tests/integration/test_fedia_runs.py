@@ -1,0 +1,181 @@
+"""Whole runs of FedIA: both ways of running, killed and resumed, and sites that are odd or drop out."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+from conftest import JOBS, SMALL_FEDIA
+from test_simulator import run_simulator
+
+from fedannot.apps.compare import Arm, compare
+from fedannot.apps.corrections import find_corrections
+from fedannot.apps.job import Job
+from fedannot.apps.output import collect_output, read_summary
+from fedannot.apps.simulate import simulate
+from fedannot.custom.data.embedded_volumes import write_volume_federation
+from fedannot.custom.run_state import STATE_FILE, RunState
+
+# A model that has hardly learnt anything corrects all the same: every IoU is below its line, and half a probability is
+# enough.
+EAGER = {"correction_margin": -1.0, "correction_threshold": 0.5}
+
+
+@pytest.fixture
+def eager_job(small_job: Callable[..., Path]) -> Callable[..., Path]:
+    """Return a function that makes a small job in which sites correct before the round after the first estimate."""
+    return lambda **changes: small_job("fedia", **(EAGER | changes))
+
+
+def model(out: Path) -> dict[str, torch.Tensor]:
+    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
+    return loaded
+
+
+def assert_same_model(one: Path, other: Path) -> None:
+    assert all(torch.equal(model(one)[name], model(other)[name]) for name in model(one))
+
+
+def added_voxels(out: Path) -> dict[str, list[int]]:
+    return {
+        found.corrections.site: [label.added_voxels for label in found.corrections.labels]
+        for found in find_corrections(out)
+    }
+
+
+@pytest.mark.simulator
+def test_simulator_and_in_process_give_the_same_bits(eager_job: Callable[..., Path], tmp_path: Path) -> None:
+    """Two sites, three rounds, each site making its own volumes under NVFlare and correcting before the last round."""
+    job = eager_job(rounds=3, embedded__sites=2, embedded__completeness=[0.3, 0.8])
+    meta = '{"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}'
+    (job / "meta.json").write_text(meta)
+    in_process = simulate(job, tmp_path / "in-process")
+    simulated = collect_output(run_simulator(job, tmp_path / "workspace", data=None, threads=2), tmp_path / "simulated")
+    assert simulated["completeness"] == in_process["completeness"]
+    assert set(simulated["corrected_before_round"].values()) == {3}
+    assert not simulated["refusals"]
+    assert added_voxels(tmp_path / "workspace") == added_voxels(tmp_path / "in-process")
+    assert_same_model(tmp_path / "in-process", tmp_path / "simulated")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four rounds without a break, the state after the first kept; the job lies beside the output."""
+    folder = tmp_path_factory.mktemp("fedia")
+    job = Job.open(JOBS / "fedia").copy_with(SMALL_FEDIA | EAGER | {"rounds": 4, "keep_rounds": [1]}, folder / "job")
+    summary = simulate(job.folder, folder / "whole")
+    assert summary["corrected_before_round"] == {f"site-{number}": 3 for number in range(1, 5)}
+    assert any(sum(voxels) for voxels in added_voxels(folder / "whole").values())
+    return folder
+
+
+def test_a_resumed_run_keeps_its_corrections_and_its_bits(whole: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    simulate(whole / "job", parts, overrides={"rounds": 3})
+    made = {found.corrections.site: found.corrections.made for found in find_corrections(parts)}
+    resumed = simulate(whole / "job", parts, data=parts / "data", resume=True)
+    expected = read_summary(whole / "whole")
+    for key in ("completeness", "corrected_before_round"):
+        assert resumed[key] == expected[key]
+    assert [record["stage"] for record in resumed["rounds"]] == [record["stage"] for record in expected["rounds"]]
+    assert_same_model(whole / "whole", parts)
+    # They were taken over, not made again; the earlier run's workspaces are gone, with all that had to be kept of them.
+    assert {found.corrections.site: found.corrections.made for found in find_corrections(parts)} == made
+    assert not (parts / "resumed").exists()
+
+
+def test_a_run_resumed_before_the_corrections_makes_them_anew(whole: Path, tmp_path: Path) -> None:
+    """From the state after the first round, while the sites' folders are those after the last."""
+    again = shutil.copytree(whole / "whole", tmp_path / "again")
+    state = again / "run" / "server" / "simulate_job" / STATE_FILE
+    shutil.copyfile(state.with_name("fedannot_state_round_1.pt"), state)
+    simulate(whole / "job", again, data=again / "data", resume=True)
+    assert_same_model(whole / "whole", again)
+
+
+def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_run(
+    eager_job: Callable[..., Path], small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    fedia = eager_job(rounds=4, warmup_rounds=2)
+    settings = {
+        "rounds": 4,
+        "training.loss": "batch_dice",
+        "training.learning_rate": 0.005,
+        "training.batch_size": 18,
+        "network.upsample": "nontrainable",
+    }
+    data = tmp_path / "data"
+    write_volume_federation(data, completeness=(0.3, 0.5, 0.7, 0.9), volumes_per_site=3, test_volumes=2)
+    arms = [Arm("fedavg", small_job("fedavg")), Arm("branch", fedia, shared_rounds=2), Arm("whole", fedia)]
+    compared = compare(arms, tmp_path / "out", data=str(data), seeds=[3], overrides=settings)
+    states = [
+        RunState.load(tmp_path / "out" / "runs" / f"{name}-seed3" / "run" / "server" / "simulate_job" / STATE_FILE)
+        for name in ("branch", "whole")
+    ]
+    assert states[0].method_state == states[1].method_state
+    assert all(torch.equal(states[0].params[name], states[1].params[name]) for name in states[1].params)
+    runs = {run["arm"]: run for run in compared["runs"]}
+    assert (runs["fedavg"]["completeness"], runs["fedavg"]["corrections"]) == (None, None)
+    assert runs["branch"]["corrections"] == runs["whole"]["corrections"]
+    for site in runs["whole"]["corrections"].values():
+        assert site["removed"] == 0
+        assert site["right"] <= min(site["added"], site["missing"])
+
+
+def odd_federation(folder: Path) -> Path:
+    """A site without any lesion, one with one volume, one with everything annotated, and one as usual."""
+    write_volume_federation(folder, completeness=(0.5, 0.5, 1.0, 0.5), volumes_per_site=4, test_volumes=2)
+    for file in (folder / "site-1" / "labels").iterdir():
+        given = nibabel.load(file)
+        nibabel.save(nibabel.Nifti1Image(np.zeros(given.shape, dtype=np.uint8), given.affine), file)
+    datalist = folder / "site-2" / "datalist.json"
+    content = json.loads(datalist.read_text(encoding="utf-8"))
+    content["training"] = content["training"][:1]
+    datalist.write_text(json.dumps(content))
+    return folder
+
+
+def test_odd_sites_do_not_stop_a_run(
+    eager_job: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        summary = simulate(eager_job(rounds=4), tmp_path / "out", data=odd_federation(tmp_path / "data"))
+    assert summary["rounds_finished"] == 4
+    assert not summary["refusals"]
+    # The site with one volume sends no mean of its own, so it has no estimate and is not asked.
+    assert set(summary["completeness"]) == {"site-1", "site-3", "site-4"}
+    assert summary["completeness"]["site-1"]["num_annotated_lesions"] == 0
+    assert set(summary["corrected_before_round"]) == {"site-3", "site-4"}
+    text = (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+    assert "site-2 has no estimate of its completeness and is weighed by its number of samples" in text
+    for site in ("site-1", "site-2"):
+        assert f"{site} reported no Dice loss in the warm-up and is not asked for corrections" in text
+
+
+def test_a_model_that_finds_nothing_is_said_to(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """Trained with a learning rate of nearly nothing from weights that predict nothing."""
+    job = small_job("fedia", rounds=3, training__learning_rate=1e-12, seed=2)
+    summary = simulate(job, tmp_path / "out")
+    estimates = summary["completeness"].values()
+    assert summary["rounds_finished"] == 3
+    for estimate in estimates:
+        assert estimate["is_estimable"] == (estimate["num_predicted_lesions"] > 0)
+    if not any(estimate["is_estimable"] for estimate in estimates):
+        assert "not estimable" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+
+
+def test_a_site_that_drops_out_between_the_stages_is_refused_and_then_not_waited_for(
+    faulty_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    job = faulty_job({"site-2": "raises after round 1"}, name="fedia", rounds=8, **EAGER)
+    summary = simulate(job, tmp_path / "out")
+    assert summary["rounds_finished"] == 8
+    assert {refusal["site"] for refusal in summary["refusals"]} == {"site-2"}
+    assert "site-2" not in summary["corrected_before_round"]
+    stages = [record["stage"] for record in summary["rounds"]]
+    # Last there in round 1, so from round 7 on it was absent for five rounds.
+    assert stages == ["warm-up"] + ["completeness-aware"] * 5 + ["corrected"] * 2
