@@ -87,7 +87,7 @@ def phantom(
         if task is PhantomTask.LESIONS_2D:
             from ..custom.data.embedded import write_phantom_federation
 
-            _refuse_options(task, {"--completeness": completeness is not None})
+            _refuse_options(f"the task {task.value}", {"--completeness": completeness is not None})
             given |= {"images_per_site": images, "test_images": test_images}
             kept = {key: value for key, value in given.items() if value is not None}
             write_phantom_federation(out, noise=noise, exact=exact, stratified=stratified, **kept)
@@ -95,7 +95,8 @@ def phantom(
             from ..custom.data.embedded_volumes import write_volume_federation
 
             _refuse_options(
-                task, {"--noise": noise is not None, "--exact": exact, "--stratified": stratified is not None}
+                f"the task {task.value}",
+                {"--noise": noise is not None, "--exact": exact, "--stratified": stratified is not None},
             )
             shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
             given |= {"volumes_per_site": images, "test_volumes": test_images}
@@ -214,25 +215,40 @@ def import_(
 
 
 @data_app.command(
-    epilog='Example: fedannot data noise runs/busi --model "M(25,-15,5,0.8)" --exact --out runs/busi-noisy'
+    epilog='Example: fedannot data noise runs/busi --model "M(25,-15,5,0.8)" --exact --out runs/busi-noisy\n\n'
+    "Example: fedannot data noise runs/ms --completeness 0.4,0.6,0.8,1 --out runs/ms-m0"
 )
 def noise(
     federation: Annotated[Path, typer.Argument(help="The federation's folder; it stays as it is.")],
-    model: Annotated[
-        str,
-        typer.Option(metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256, scaled to the image."),
-    ],
     out: OutOption,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256, scaled to the image."),
+    ] = None,
+    completeness: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE,…", help="Share of each case's lesions that a site annotates, one per site."),
+    ] = None,
     exact: ExactOption = False,
     stratified: StratifiedOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Copy a federation and add contour noise to its training and validation labels; clean ones are kept beside."""
+    """Copy a federation with imperfect training and validation labels; the clean ones are kept beside.
+
+    Either contours are noisy (--model) or lesions are missing (--completeness).
+    """
     with reported_errors():
         from ..custom.data.noise_choice import NoiseChoice
-        from ..custom.data.noisy_copy import add_contour_noise
+        from ..custom.data.noisy_copy import add_contour_noise, leave_lesions_out
+        from ..transforms.errors import DataError
 
-        add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed)
+        if (model is None) == (completeness is None):
+            raise DataError("Expected either --model, for noisy contours, or --completeness, for missing lesions.")
+        if completeness is not None:
+            _refuse_options("--completeness", {"--exact": exact, "--stratified": stratified is not None})
+            leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), seed=seed)
+        elif model is not None:
+            add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed)
         _print_federation(out)
 
 
@@ -290,12 +306,12 @@ def overlap(
         print_overlaps(*find_overlaps(files), Console())
 
 
-def _refuse_options(task: PhantomTask, given: Mapping[str, bool]) -> None:
-    """Refuse options that a task does not have, rather than pass over them."""
+def _refuse_options(what: str, given: Mapping[str, bool]) -> None:
+    """Refuse options that something does not have, rather than pass over them."""
     from ..transforms.errors import DataError
 
     if names := [name for name, is_given in given.items() if is_given]:
-        raise DataError(f"{', '.join(names)}: the task {task.value} does not have it.")
+        raise DataError(f"{', '.join(names)}: {what} does not have it.")
 
 
 def parse_label_map(text: str) -> dict[int, int]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..custom.data.description import DESCRIPTION_FILE, read_site_description
 from ..custom.data.federation import FEDERATION_FILE, read_federation
+from ..custom.data.noise_choice import COMPLETENESS
 from ..custom.settings import SettingsError
 from ..transforms.errors import DataError, describe_validation_error
 from ..transforms.federation_noise import FederationNoise
@@ -30,7 +31,7 @@ class Requirements(_Block):
         sites: number of sites.
         size: rows and columns that images are loaded at.
         channels: 1 for grey, 3 for RGB.
-        noise: the annotation noise that was added, ``M(20,-20,10,0.2)``.
+        noise: how the annotations were made imperfect, ``M(20,-20,10,0.2)`` or ``completeness 0.4,0.6,0.8,1``.
     """
 
     sites: Positive | None = None
@@ -41,7 +42,9 @@ class Requirements(_Block):
     @field_validator("noise")
     @classmethod
     def _noise_can_be_read(cls, noise: str | None) -> str | None:
-        return None if noise is None else str(FederationNoise.parse(noise))
+        if noise is None or noise.startswith(COMPLETENESS):
+            return noise
+        return str(FederationNoise.parse(noise))
 
     def __str__(self) -> str:
         parts = {
@@ -147,11 +150,11 @@ class SettingsFile:
         if found is None:
             return [
                 f"{where}: found no noise, but {self.file} requires {wanted}. This makes it: "
-                f'fedannot data noise {data} --model "{wanted}" --out {data}-noisy'
+                f"fedannot data noise {data} {_noise_option(wanted)} --out {data}-noisy"
             ]
         return [
             f"{where}: found noise {found!r}, but {self.file} requires {wanted}. Noise adds up, so make it from the "
-            f'federation without noise: fedannot data noise CLEAN --model "{wanted}" --out NOISY'
+            f"federation without noise: fedannot data noise CLEAN {_noise_option(wanted)} --out NOISY"
         ]
 
     def _import_again(self, where: Path, found: str, wanted: object, option: str) -> str:
@@ -179,6 +182,13 @@ def _find(job: Job, name_or_file: str) -> Path:
 
 def _size_text(size: tuple[int, ...] | None) -> str:
     return "of each image's own" if size is None else "×".join(map(str, size))
+
+
+def _noise_option(noise: str) -> str:
+    """The option of `fedannot data noise` that makes a noise."""
+    if noise.startswith(COMPLETENESS):
+        return f"--completeness {noise.removeprefix(COMPLETENESS).strip()}"
+    return f'--model "{noise}"'
 
 
 def _comparable(noise: str) -> str:

@@ -18,7 +18,7 @@ from .embedded import check_counts, phantom_site_names
 from .federation import TEST_FOLDER, FederationDescription, write_federation
 from .folders import new_folder
 from .manifest import Manifest, MissingLesionsManifest, write_manifest
-from .noise_choice import missing_lesions_seed
+from .noise_choice import check_completeness, completeness_text, missing_lesions_seed
 
 _MADE = "phantom lesions3d"
 _AFFINE = np.diag([*SPACING, 1.0])
@@ -51,7 +51,7 @@ def write_volume_federation(
         DataError: if the folder holds files, a count is below 1 or the completeness cannot be used.
     """
     check_counts(num_sites=num_sites, volumes_per_site=volumes_per_site, test_volumes=test_volumes)
-    _check_completeness(completeness, num_sites)
+    check_completeness(completeness, num_sites)
     names = phantom_site_names(num_sites)
     with new_folder(out) as folder:
         for index, name in enumerate(names):
@@ -64,7 +64,7 @@ def write_volume_federation(
                 num_volumes=volumes_per_site,
             )
         write_volume_test(folder / TEST_FOLDER, num_volumes=test_volumes, seed=seed)
-        noise = None if completeness is None else f"completeness {','.join(f'{share:g}' for share in completeness)}"
+        noise = None if completeness is None else completeness_text(completeness)
         write_federation(
             folder,
             FederationDescription(name="phantom-lesions3d", sites=names, noise=noise, made=f"{_MADE}, seed {seed}"),
@@ -96,7 +96,7 @@ def write_volume_site(
     check_counts(num_sites=num_sites, num_volumes=num_volumes)
     if not 0 <= site_index < num_sites:
         raise DataError(f"Phantom: found site_index={site_index}, expected 0 to {num_sites - 1}.")
-    _check_completeness(completeness, num_sites)
+    check_completeness(completeness, num_sites)
     name = phantom_site_names(num_sites)[site_index]
     drawn = _draw_volumes(seed, name, num_volumes)
     labels, missing = [mask for _, mask in drawn], None
@@ -175,12 +175,3 @@ def _write_cases(
         )
     write_datalist(folder / _DESCRIPTION.datalist, {section: cases})
     write_site_description(folder, _DESCRIPTION)
-
-
-def _check_completeness(completeness: Sequence[float] | None, num_sites: int) -> None:
-    if completeness is None:
-        return
-    if len(completeness) != num_sites:
-        raise DataError(f"Completeness: found {len(completeness)} values for {num_sites} sites; expected one for each.")
-    if wrong := [share for share in completeness if not 0 <= share <= 1]:
-        raise DataError(f"Completeness: found {wrong}; expected shares from 0 to 1.")

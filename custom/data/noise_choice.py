@@ -1,10 +1,14 @@
 """The annotation noise of a federation as a person asks for it, drawn for its sites."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise, FederationNoise
 from ..seeding import derive_seed
+
+# How a federation's description of its noise begins where lesions are missing.
+COMPLETENESS = "completeness"
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,22 @@ def contour_noise_seed(seed: int, *purpose: str | int) -> int:
 def missing_lesions_seed(seed: int, *purpose: str | int) -> int:
     """Return the seed of the lesions that one mask leaves out, in the range that MONAI's transforms take."""
     return derive_seed(seed, "missing lesions", *purpose) % 2**32
+
+
+def check_completeness(completeness: Sequence[float] | None, num_sites: int) -> None:
+    """Check the shares of lesions that sites annotate.
+
+    Raises:
+        DataError: if there is not a share from 0 to 1 for every site.
+    """
+    if completeness is None:
+        return
+    if len(completeness) != num_sites:
+        raise DataError(f"Completeness: found {len(completeness)} values for {num_sites} sites; expected one for each.")
+    if wrong := [share for share in completeness if not 0 <= share <= 1]:
+        raise DataError(f"Completeness: found {wrong}; expected shares from 0 to 1.")
+
+
+def completeness_text(completeness: Sequence[float]) -> str:
+    """Return the shares as a federation's description has them, ``completeness 0.4,0.6``."""
+    return f"{COMPLETENESS} {','.join(f'{share:g}' for share in completeness)}"

@@ -1,8 +1,10 @@
-"""A copy of a federation whose training and validation labels have contour noise; the clean ones are kept beside."""
+"""A copy of a federation whose training and validation labels are imperfect; the clean ones are kept beside."""
 
 import logging
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +21,15 @@ from .description import (
 )
 from .federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
 from .folders import new_folder
-from .manifest import Manifest, measured_noise, read_manifest, write_manifest
+from .manifest import Manifest, MissingLesionsManifest, measured_noise, read_manifest, write_manifest
 from .masks import Mask, annotated_axis, plain_name, read_classes, write_classes
-from .noise_choice import NoiseChoice, contour_noise_seed
+from .noise_choice import (
+    NoiseChoice,
+    check_completeness,
+    completeness_text,
+    contour_noise_seed,
+    missing_lesions_seed,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -45,24 +53,123 @@ def add_contour_noise(source: Path, out: Path, choice: NoiseChoice, *, seed: int
     Raises:
         DataError: if the federation cannot be read or the output folder holds files.
     """
+    drawn = choice.draw(len(read_federation(source).sites), seed)
+    how = f"{', exact count' if choice.exact else ''}"
+    how += "" if choice.stratified is None else f", stratified from {choice.stratified}"
+    changes = [_ContourNoise(noise, choice, seed) for noise in drawn]
+    _write_copy(source, out, changes, what=choice.model, made=f"contour noise {choice.model}{how}, seed {seed}")
+
+
+def leave_lesions_out(source: Path, out: Path, completeness: Sequence[float], *, seed: int = 0) -> None:
+    """Write a copy of a federation whose sites annotate only a share of each case's lesions.
+
+    Lesions are dropped in the whole mask, a volume's before it is cut into slices; see
+    :class:`fedannot.transforms.missing_lesions.DropLesions`. For the rest as :func:`add_contour_noise`.
+
+    Args:
+        source: the federation's folder.
+        out: the copy's folder, absent or empty; it appears when everything is written.
+        completeness: share of the lesions that stay annotated, one for every site.
+        seed: seed of every mask's lesions.
+
+    Raises:
+        DataError: if the federation cannot be read, the output folder holds files or the shares cannot be used.
+    """
+    check_completeness(completeness, len(read_federation(source).sites))
+    what = completeness_text(completeness)
+    changes = [_MissingLesions(share, seed) for share in completeness]
+    _write_copy(source, out, changes, what=what, made=f"{what}, seed {seed}")
+
+
+def _write_copy(source: Path, out: Path, changes: Sequence["_LabelChange"], *, what: str, made: str) -> None:
     federation = read_federation(source)
-    drawn = choice.draw(len(federation.sites), seed)
     with new_folder(out) as folder:
-        for site, noise in zip(federation.sites, drawn, strict=True):
-            _SiteCopy(source / site, folder / site, site).with_noise(noise, choice, seed)
+        for site, change in zip(federation.sites, changes, strict=True):
+            _SiteCopy(source / site, folder / site, site).with_changed_labels(change)
         if (source / TEST_FOLDER / DESCRIPTION_FILE).is_file():
             _SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER).unchanged()
-        how = f"{', exact count' if choice.exact else ''}"
-        how += "" if choice.stratified is None else f", stratified from {choice.stratified}"
+        noise = "; ".join(text for text in (federation.noise, what) if text)
         before = f"{federation.made}; " if federation.made else ""
-        noise_text = "; ".join(text for text in (federation.noise, choice.model) if text)
-        made = f"{before}contour noise {choice.model}{how}, seed {seed}"
-        values = federation.model_dump() | {"noise": noise_text, "made": made}
+        values = federation.model_dump() | {"noise": noise, "made": before + made}
         write_federation(folder, FederationDescription.model_validate(values))
 
 
+class _LabelChange(Protocol):
+    """Makes the labels of one site imperfect, one after the other, and keeps account of what it did."""
+
+    seed: int
+    made: str
+
+    def __call__(self, mask: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Return the imperfect mask; the purpose decides what is random about it."""
+
+    def note(self, changed: Mask, clean: Mask) -> None:
+        """Take account of a label that was changed."""
+
+    def manifest(self) -> Mapping[str, Any]:
+        """Return the manifest's fields that say what was done."""
+
+
+class _ContourNoise:
+    made = "contour noise"
+
+    def __init__(self, noise: ContourNoise, choice: NoiseChoice, seed: int) -> None:
+        self.seed = seed
+        self._noise, self._choice = noise, choice
+        self._pairs: list[_Pair] = []
+
+    def __call__(self, mask: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Draw on a picture, or on a volume slice by slice, as an annotator draws."""
+        from ...transforms.contour_evolution import ContourEvolution
+
+        evolution = ContourEvolution(self._noise.mean, self._noise.spread)
+        evolution.set_random_state(seed=contour_noise_seed(self.seed, *purpose))
+        if mask.affine is None:
+            return Mask(np.asarray(evolution(mask.classes)))
+        axis = annotated_axis(mask, description)
+        slices_last = np.ascontiguousarray(np.moveaxis(mask.classes, axis, -1))
+        return Mask(np.moveaxis(np.asarray(evolution(slices_last)), -1, axis), mask.affine)
+
+    def note(self, changed: Mask, clean: Mask) -> None:
+        self._pairs.append((changed.classes, clean.classes))
+
+    def manifest(self) -> Mapping[str, Any]:
+        choice = self._choice
+        return {
+            "noise": measured_noise(
+                self._pairs, self._noise, model=choice.model, exact=choice.exact, stratified=choice.stratified
+            )
+        }
+
+
+class _MissingLesions:
+    made = "missing lesions"
+
+    def __init__(self, completeness: float, seed: int) -> None:
+        self.seed = seed
+        self._completeness = completeness
+        self._kept: NDArray[np.bool_] = np.zeros(0, dtype=bool)
+        self._cases: list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]] = []
+
+    def __call__(self, mask: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Drop lesions of a picture or of a whole volume."""
+        from ...transforms.missing_lesions import DropLesions
+
+        del description
+        drop = DropLesions(self._completeness).set_random_state(seed=missing_lesions_seed(self.seed, *purpose))
+        params = drop.make_params(mask.classes)
+        self._kept = params.kept
+        return Mask(np.asarray(drop.apply_transform(mask.classes, params)), mask.affine)
+
+    def note(self, changed: Mask, clean: Mask) -> None:
+        self._cases.append((changed.classes, clean.classes, self._kept))
+
+    def manifest(self) -> Mapping[str, Any]:
+        return {"missing_lesions": MissingLesionsManifest.measured(self._completeness, self._cases)}
+
+
 class _SiteCopy:
-    """Copies one site's folder; labels on the way may become noisy."""
+    """Copies one site's folder; labels on the way may be changed."""
 
     def __init__(self, source: Path, target: Path, site: str) -> None:
         self.source = source
@@ -75,8 +182,8 @@ class _SiteCopy:
             raise DataError(f"Site {site}: {error}") from error
         if not isinstance(description, SegmentationDescription):
             raise DataError(
-                f"Site {site}: {source / DESCRIPTION_FILE} has the pipeline {description.pipeline!r}; contour noise "
-                "needs masks."
+                f"Site {site}: {source / DESCRIPTION_FILE} has the pipeline {description.pipeline!r}; imperfect "
+                "annotations need masks."
             )
         self.description = description
         self.sections, self.left_out = _cases_with_masks(datalist)
@@ -105,9 +212,8 @@ class _SiteCopy:
         if (manifest := read_manifest(self.source)) is not None:
             write_manifest(self.target, manifest)
 
-    def with_noise(self, noise: ContourNoise, choice: NoiseChoice, seed: int) -> None:
-        """Copy with noisy labels, and write what the noise did to the manifest."""
-        pairs: list[_Pair] = []
+    def with_changed_labels(self, change: _LabelChange) -> None:
+        """Copy with changed labels, and write what the change did to the manifest."""
         excluded = list(self.left_out)
         copied: dict[str, list[Case]] = {}
         for section, cases in self.sections.items():
@@ -115,39 +221,26 @@ class _SiteCopy:
             for case in cases:
                 clean_file = self._copied(case.clean_label or case.label, "clean_labels")
                 try:
-                    mask_seed = contour_noise_seed(seed, self.site, section, case.image.name)
-                    noisy = self._noisy(case, noise, mask_seed)
-                    pairs.append((noisy.classes, read_classes(clean_file, self.description).classes))
-                    label = self._written(noisy, case)
+                    given = read_classes(_file(case.label), self.description)
+                    changed = change(given, self.description, self.site, section, case.image.name)
+                    change.note(changed, read_classes(clean_file, self.description))
+                    label = self._written(changed, case)
                 except DataError as error:
                     excluded.append((str(case.label), str(error)))
-                    _LOGGER.warning("Site %s: a label is copied without noise: %s", self.site, error)
+                    _LOGGER.warning("Site %s: a label is copied as it is: %s", self.site, error)
                     label = self._copied(case.label, "labels")
                 image = self._copy(case.image, "images")
                 copied[section].append(Case(image, label, clean_file, case.group, case.source))
         write_datalist(self.target / DATALIST_FILE, copied)
-        measured = measured_noise(pairs, noise, model=choice.model, exact=choice.exact, stratified=choice.stratified)
         before = read_manifest(self.source)
         manifest = Manifest(
-            made="contour noise",
-            seed=seed,
-            noise=measured,
+            made=change.made,
+            seed=change.seed,
             excluded=tuple(excluded),
             before=None if before is None else before.model_dump(mode="json"),
+            **change.manifest(),
         )
         write_manifest(self.target, manifest)
-
-    def _noisy(self, case: Case, noise: ContourNoise, seed: int) -> Mask:
-        """The mask of a case with noise; a volume's is drawn slice by slice, as an annotator draws."""
-        from ...transforms.contour_evolution import ContourEvolution
-
-        mask = read_classes(_file(case.label), self.description)
-        evolution = ContourEvolution(noise.mean, noise.spread).set_random_state(seed=seed)
-        if mask.affine is None:
-            return Mask(np.asarray(evolution(mask.classes)))
-        axis = annotated_axis(mask, self.description)
-        slices_last = np.ascontiguousarray(np.moveaxis(mask.classes, axis, -1))
-        return Mask(np.moveaxis(np.asarray(evolution(slices_last)), -1, axis), mask.affine)
 
     def _written(self, mask: Mask, case: Case) -> Path:
         target = self.target / "labels" / plain_name(_file(case.label))

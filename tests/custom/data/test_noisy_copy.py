@@ -5,11 +5,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.embedded_volumes import write_volume_federation
+from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import measured_noise, read_manifest
 from fedannot.custom.data.noise_choice import NoiseChoice
-from fedannot.custom.data.noisy_copy import add_contour_noise
+from fedannot.custom.data.noisy_copy import add_contour_noise, leave_lesions_out
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.transforms.connected_lesions import label_lesions
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.federation_noise import ContourNoise
 
@@ -201,7 +205,8 @@ def test_sites_without_masks_are_an_error_that_says_so(tmp_path):
     classes = "pipeline: classification\nclasses: [a, b]\nchannels: 1\nsize: [8, 8]\n"
     write_volumes(tmp_path / "source", classes)
     with pytest.raises(
-        DataError, match=r"^Site site-1: .*data\.yaml has the pipeline 'classification'; contour noise needs masks\.$"
+        DataError,
+        match=r"^Site site-1: .*data\.yaml has the pipeline 'classification'; imperfect annotations need masks\.$",
     ):
         add_contour_noise(tmp_path / "source", tmp_path / "noisy", CHOICE)
     assert [file.name for file in tmp_path.iterdir()] == ["source"]
@@ -224,3 +229,33 @@ def test_items_that_are_no_case_with_a_mask_are_left_out_and_listed(source, tmp_
     assert [len(list((site / kind).iterdir())) for kind in ("images", "labels", "clean_labels")] == [1, 1, 1]
     assert load_site_data(site, tmp_path / "cache", site="site-1").num_samples == 1
     assert sum("Site site-1: an item is left out: " in record.message for record in caplog.records) == 2
+
+
+def test_lesions_are_left_out_of_whole_volumes_and_of_pictures(tmp_path):
+    """Each site keeps round(c a) of the c lesions of every case; a lesion over several slices is one."""
+    write_volume_federation(tmp_path / "clean", num_sites=3, volumes_per_site=3, test_volumes=1)
+    before = contents(tmp_path / "clean")
+    shares = (0.0, 0.5, 1.0)
+    leave_lesions_out(tmp_path / "clean", tmp_path / "less", shares, seed=3)
+    assert contents(tmp_path / "clean") == before
+    for index, share in enumerate(shares):
+        site = tmp_path / "less" / f"site-{index + 1}"
+        counts = []
+        for case in read_datalist(site / "datalist.json").section("training"):
+            label, clean = (np.asarray(nibabel.load(file).dataobj) for file in (case.label, case.clean_label))
+            assert not (label & ~clean).any()
+            counts.append((label_lesions(label)[1], label_lesions(clean)[1]))
+        assert counts == [(int(share * lesions + 0.5), lesions) for _, lesions in counts]
+        missing = read_manifest(site).missing_lesions
+        assert missing.completeness == share
+        assert (missing.num_kept, missing.num_lesions) == tuple(map(sum, zip(*counts, strict=True)))
+    assert read_federation(tmp_path / "less").noise == "completeness 0,0.5,1"
+    leave_lesions_out(tmp_path / "clean", tmp_path / "again", shares, seed=3)
+    assert contents(tmp_path / "again") == contents(tmp_path / "less")
+
+
+@pytest.mark.parametrize(("shares", "text"), [((0.5,), "1 values for 2 sites"), ((0.5, 1.5), "found \\[1.5\\]")])
+def test_shares_that_do_not_fit_the_federation_are_refused(source, tmp_path, shares, text):
+    with pytest.raises(DataError, match=text):
+        leave_lesions_out(source, tmp_path / "out", shares)
+    assert not (tmp_path / "out").exists()
