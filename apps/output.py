@@ -84,6 +84,11 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print(_site_table(summary))
     if summary.get("weights"):
         console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
+    if summary.get("completeness"):
+        console.print(
+            "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it "
+            "added what it lacked"
+        )
     if (estimate := summary.get("estimate")) and estimate["reason"]:
         console.print(f"No groups of sites: {escape(estimate['reason'])}")
     for refusal in summary["refusals"]:
@@ -101,6 +106,7 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
     """One row per site; columns that would be empty for all sites are left out."""
     estimate = summary.get("estimate") or {"sites": {}}
     weights = summary.get("weights")
+    completeness = summary.get("completeness") or {}
     columns: dict[str, list[str]] = {}
     for site in sorted(summary["sites"], key=natural_order):
         report = summary["sites"][site]
@@ -117,6 +123,8 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
             "noise": number(judged.get("strength"), 3),
             "first w": number(row[0], 3),
             "last w": number(row[-1], 3),
+            "complete, %": _completeness(completeness.get(site)),
+            "corrected": _correction(completeness.get(site)),
         }
         for heading, entry in entries.items():
             columns.setdefault(heading, []).append(entry)
@@ -127,6 +135,16 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
     for cells in zip(*filled.values(), strict=True):
         table.add_row(*cells)
     return table
+
+
+def _completeness(site: Mapping[str, Any] | None) -> str:
+    if site is None:
+        return "-"
+    return f"{100 * site['estimate']:.0f}" if site["is_estimable"] else "not estimable"
+
+
+def _correction(site: Mapping[str, Any] | None) -> str:
+    return "-" if site is None or site["corrected_before_round"] is None else f"round {site['corrected_before_round']}"
 
 
 def natural_order(site: str) -> list[tuple[bool, int, str]]:

@@ -166,6 +166,15 @@ def test_a_site_without_estimate_weight_and_loss_has_dashes():
     assert row_of(text, "site-1")[1:4] == ["12", "-", "0.123"]
 
 
+def test_completeness_and_corrections_are_said_of_each_site():
+    estimate = {"estimate": 0.385, "is_estimable": True, "corrected_before_round": 14}
+    blind = {"estimate": 1.0, "is_estimable": False, "corrected_before_round": None}
+    text = printed(print_summary, summary_of(method="fedia", completeness={"site-1": estimate, "site-2": blind}))
+    assert row_of(text, "site-1") == ["site-1", "12", "0.123", "38", "round", "14"]
+    assert row_of(text, "site-2") == ["site-2", "9", "0.500", "not", "estimable", "-"]
+    assert "complete: lesions that the site annotates, as estimated" in text
+
+
 def test_reason_why_there_are_no_groups_is_said():
     judged = {site: values | {"group": None, "strength": None} for site, values in ESTIMATE["sites"].items()}
     reason = "One Gaussian explains the sites as well as two (p = 0.240)."
