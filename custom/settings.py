@@ -81,6 +81,14 @@ class EmbeddedSettings(_Settings):
     test_images: Positive = 50
     seed: int = 0
 
+    @property
+    def drawing(self) -> dict[str, Any]:
+        """What decides every site's data, as arguments of the functions that write the task's phantom."""
+        shared = {"num_sites": self.sites, "seed": self.seed}
+        if self.task == "lesions3d":
+            return shared | {"completeness": self.completeness}
+        return shared | {"noise": self.noise, "exact": self.exact, "stratified": self.stratified}
+
     @model_validator(mode="after")
     def _noise_can_be_read(self) -> "EmbeddedSettings":
         if self.noise is not None:
@@ -141,11 +149,30 @@ class FedAvgSettings(_Settings):
         return self
 
 
-class FedA3ISettings(FedAvgSettings):
+class _WarmupSettings(FedAvgSettings):
+    """What methods share that begin with federated averaging.
+
+    Args:
+        warmup_rounds: rounds of federated averaging, fewer than all.
+        max_extra_warmup_rounds: how long to wait for a warm-up model that is fit to judge annotations.
+    """
+
+    warmup_rounds: Positive = 10
+    max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "_WarmupSettings":
+        if self.warmup_rounds >= self.rounds:
+            raise ValueError(
+                f"warmup_rounds must be below rounds, but got warmup_rounds={self.warmup_rounds}, rounds={self.rounds}"
+            )
+        return self
+
+
+class FedA3ISettings(_WarmupSettings):
     """Settings of FedA³I: federated averaging for the warm-up, then quality-aware aggregation."""
 
     method: str = "feda3i"
-    warmup_rounds: Positive = 10
     weighting: Literal["intra_and_inter", "intra"] = "intra_and_inter"
     balance: Annotated[float, Field(ge=0, le=1)] = 0.5
     layer_weight: float = 1.0
@@ -154,50 +181,30 @@ class FedA3ISettings(FedAvgSettings):
     group_decision: Literal["test", "shrink"] = "test"
     group_test_level: Annotated[float, Field(gt=0, le=1)] = 0.05
     min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
-    max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> "FedA3ISettings":
-        _check_warmup_ends(self.warmup_rounds, self.rounds)
-        return self
 
 
-class FedIASettings(FedAvgSettings):
+class FedIASettings(_WarmupSettings):
     """Settings of FedIA: federated averaging for the warm-up, then weights by completeness, and corrections.
 
     Args:
-        warmup_rounds: T.
         weighting: ``completeness`` is Eq. 4 and 5; ``quantity`` is the ablation without.
         estimator: ``counts`` is Eq. 3; ``matched`` counts among the predicted lesions those that are annotated.
         correction: whether sites correct their annotations; off is the ablation without.
         correction_margin: λ of Eq. 7.
         correction_threshold: τ, the probability from which a background voxel becomes foreground.
-        max_extra_warmup_rounds: how long to wait for a warm-up model that predicts lesions at most sites.
     """
 
     method: str = "fedia"
-    warmup_rounds: Positive = 10
     weighting: Literal["completeness", "quantity"] = "completeness"
     estimator: Literal["counts", "matched"] = "counts"
     correction: bool = True
     correction_margin: float = 0.03
     correction_threshold: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
-    max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
 
     @property
     def reports_dice_loss(self) -> bool:
         """Always: weights and corrections follow from it."""
         return True
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> "FedIASettings":
-        _check_warmup_ends(self.warmup_rounds, self.rounds)
-        return self
-
-
-def _check_warmup_ends(warmup_rounds: int, rounds: int) -> None:
-    if warmup_rounds >= rounds:
-        raise ValueError(f"warmup_rounds must be below rounds, but got {warmup_rounds=}, {rounds=}")
 
 
 METHOD_SETTINGS: dict[str, type[FedAvgSettings]] = {

@@ -17,26 +17,11 @@ def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:
     Raises:
         DataError: if the folder holds files.
     """
+    images, tests = embedded.images_per_site, embedded.test_images
     if embedded.task == "lesions3d":
-        write_volume_federation(
-            folder,
-            num_sites=embedded.sites,
-            completeness=embedded.completeness,
-            seed=embedded.seed,
-            volumes_per_site=embedded.images_per_site,
-            test_volumes=embedded.test_images,
-        )
-        return
-    write_phantom_federation(
-        folder,
-        num_sites=embedded.sites,
-        noise=embedded.noise,
-        exact=embedded.exact,
-        stratified=embedded.stratified,
-        seed=embedded.seed,
-        images_per_site=embedded.images_per_site,
-        test_images=embedded.test_images,
-    )
+        write_volume_federation(folder, volumes_per_site=images, test_volumes=tests, **embedded.drawing)
+    else:
+        write_phantom_federation(folder, images_per_site=images, test_images=tests, **embedded.drawing)
 
 
 def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSettings) -> None:
@@ -51,25 +36,9 @@ def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSetting
         DataError: if the folder holds files or there is no such site.
     """
     if embedded.task == "lesions3d":
-        write_volume_site(
-            folder,
-            site_index,
-            num_sites=embedded.sites,
-            completeness=embedded.completeness,
-            seed=embedded.seed,
-            num_volumes=embedded.images_per_site,
-        )
-        return
-    write_phantom_site(
-        folder,
-        site_index,
-        num_sites=embedded.sites,
-        noise=embedded.noise,
-        exact=embedded.exact,
-        stratified=embedded.stratified,
-        seed=embedded.seed,
-        num_images=embedded.images_per_site,
-    )
+        write_volume_site(folder, site_index, num_volumes=embedded.images_per_site, **embedded.drawing)
+    else:
+        write_phantom_site(folder, site_index, num_images=embedded.images_per_site, **embedded.drawing)
 
 
 def write_embedded_test(folder: Path, embedded: EmbeddedSettings) -> None:

@@ -3,7 +3,7 @@
 import math
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,6 +38,10 @@ from .messages import REFUSAL_HEADER
 _WAITING_FOLDER = "waiting_models"
 
 
+# From what each site reported with its model to the weights of those sites.
+WeightsByReports = Callable[[Mapping[str, Mapping[str, Any]]], LayerWeights]
+
+
 class RunFailedError(RuntimeError):
     """The run cannot go on; the text says why."""
 
@@ -52,8 +56,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     validation cases (task ``validate``). After every round the state is written in one step, and a job with
     ``resume_from`` continues from it with the same bits.
 
-    A method overrides :meth:`before_round`, :meth:`aggregation_weights` (or :meth:`weighs_by_reports` and
-    :meth:`weights_by_reports`) and :meth:`describe`.
+    A method overrides :meth:`before_round`, :meth:`aggregation_weights` or :meth:`weights_by_reports`, and
+    :meth:`describe`.
 
     Args:
         settings: the job's settings; see :class:`fedannot.custom.settings.FedAvgSettings`.
@@ -93,19 +97,14 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         del round_number
         return None
 
-    def weighs_by_reports(self, round_number: int) -> bool:
-        """Return whether the round's weights follow from what the sites report with their models of this round."""
-        del round_number
-        return False
+    def weights_by_reports(self, round_number: int) -> WeightsByReports | None:
+        """Return what makes the round's weights of what sites report with their models of this round.
 
-    def weights_by_reports(self, round_number: int, reports: Mapping[str, Mapping[str, Any]]) -> LayerWeights:
-        """Return the weights of the sites whose models wait, where :meth:`weighs_by_reports` says so.
-
-        Args:
-            round_number: the round.
-            reports: what each of these sites reported with its model.
+        By default None: the weights are known before, see :meth:`aggregation_weights`. Else models wait for the weights
+        until all sites have answered.
         """
-        raise NotImplementedError
+        del round_number
+        return None
 
     def task_meta(self) -> dict[str, Any]:
         """Return what goes to the sites with every task, beside the model and the round."""
@@ -234,13 +233,13 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         return Path(self.engine.get_workspace().get_site_config_dir())
 
     def _train_round(self, round_number: int) -> bool:
-        waits = self.weighs_by_reports(round_number)
+        make_weights = self.weights_by_reports(round_number)
         self._aggregator.start_round(
             round_number,
             self.state.params,
             self._block_of,
-            None if waits else self.aggregation_weights(round_number),
-            wait_in=self.run_folder / _WAITING_FOLDER if waits else None,
+            self.aggregation_weights(round_number) if make_weights is None else None,
+            wait_in=None if make_weights is None else self.run_folder / _WAITING_FOLDER,
         )
         self._send(TRAIN, round_number, self._receive_model)
         if len(self._reports) < self.settings.min_sites:
@@ -250,8 +249,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             )
             self._aggregator.give_up_round()
             return False
-        if waits:
-            self._aggregator.weigh(self.weights_by_reports(round_number, self._reports))
+        if make_weights is not None:
+            self._aggregator.weigh(make_weights(self._reports))
         self.state.params = self._aggregator.aggregate_model().params
         return True
 

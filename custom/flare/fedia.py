@@ -9,7 +9,7 @@ from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from ..quality.completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
 from ..settings import FedIASettings
 from ..weighting import LayerWeights, completed_weights, quantity_weights
-from .federated_averaging import FedAvgController
+from .federated_averaging import FedAvgController, WeightsByReports
 from .messages import CONTINUED_JOB, CONTINUED_ROUND
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
@@ -45,6 +45,7 @@ class FedIAController(FedAvgController):
         super().__init__(*args, **kwargs)
         self.completeness: dict[str, Completeness] | None = None
         self._warmup_end = 0
+        self._lines: dict[str, IouLine] = {}
         self._due: set[str] = set()
         self._corrected: dict[str, int] = {}
         self._weights: LayerWeights | None = None
@@ -70,12 +71,13 @@ class FedIAController(FedAvgController):
             return "warm-up"
         return "corrected" if self._all_have_corrected() else "completeness-aware"
 
-    def weighs_by_reports(self, round_number: int) -> bool:
-        """Return whether Eq. 4's weights count in this round."""
-        return self.settings.weighting == "completeness" and self.stage(round_number) == "completeness-aware"
+    def weights_by_reports(self, round_number: int) -> WeightsByReports | None:
+        """Return Eq. 4 as a function of the round's losses, where it counts in this round."""
+        counts = self.settings.weighting == "completeness" and self.stage(round_number) == "completeness-aware"
+        return self._completeness_weights if counts else None
 
-    def weights_by_reports(self, round_number: int, reports: Mapping[str, Mapping[str, Any]]) -> LayerWeights:
-        """Return Eq. 4's weights; a site without an estimate or a loss keeps its quantity weight."""
+    def _completeness_weights(self, reports: Mapping[str, Mapping[str, Any]]) -> LayerWeights:
+        """Eq. 4's weights; a site without an estimate or a loss keeps its quantity weight."""
         assert self.completeness is not None
         losses = {
             # None stands for NaN: nothing is annotated, and the loss without an annotation is 1.
@@ -88,9 +90,7 @@ class FedIAController(FedAvgController):
             completeness_weights({site: self.completeness[site].value for site in losses}, losses) if losses else {}
         )
         self._weights = LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), self.blocks)
-        self.info(
-            f"Round {round_number}: effective number of sites {self._weights.effective_sites[0]:.2f} of {len(reports)}."
-        )
+        self.info(f"Effective number of sites: {self._weights.effective_sites[0]:.2f} of {len(reports)}.")
         return self._weights
 
     def describe_round(self) -> dict[str, Any]:
@@ -115,6 +115,7 @@ class FedIAController(FedAvgController):
             self.warning(f"{what}: one more warm-up round.")
             return
         self.completeness, self._warmup_end = estimates, round_number - 1
+        self._lines = self._fit_lines()
         for site, estimate in estimates.items():
             what = (
                 f"{estimate.value:.2f}" if estimate.is_estimable else "not estimable (no lesion predicted), taken as 1"
@@ -125,7 +126,7 @@ class FedIAController(FedAvgController):
             )
         for site in sorted(set(self.num_samples) - set(estimates)):
             self.warning(f"{site} has no estimate of its completeness and is weighed by its number of samples.")
-        for site in sorted(set(self.num_samples) - set(self._lines())):
+        for site in sorted(set(self.num_samples) - set(self._lines)):
             self.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
 
     def _estimate_of(self, answer: Mapping[str, Any]) -> Completeness:
@@ -137,7 +138,7 @@ class FedIAController(FedAvgController):
     def _ask_for_corrections(self, round_number: int) -> None:
         last = self.state.history[-1]
         if last["round"] > self._warmup_end:
-            for site, line in self._lines().items():
+            for site, line in self._lines.items():
                 iou = _iou(last["sites"].get(site, {}))
                 if site not in self._corrected and line.asks_for_correction(
                     last["round"], iou, self.settings.correction_margin
@@ -159,7 +160,7 @@ class FedIAController(FedAvgController):
                 del self._corrected[site]
                 self._due.add(site)
 
-    def _lines(self) -> dict[str, IouLine]:
+    def _fit_lines(self) -> dict[str, IouLine]:
         """The line through the IoU of each site that reported any in the warm-up."""
         warmup = [record for record in self.state.history if record["round"] <= self._warmup_end]
         sites = sorted({site for record in warmup for site in record["sites"]})
@@ -172,7 +173,7 @@ class FedIAController(FedAvgController):
             return False
         recent = self.state.history[-_ABSENT_ROUNDS:]
         present = {site for record in recent for site in record["sites"]}
-        awaited = present & set(self._lines())
+        awaited = present & set(self._lines)
         return bool(awaited) and awaited <= set(self._corrected)
 
     # --- state
@@ -204,6 +205,7 @@ class FedIAController(FedAvgController):
         if state.get("completeness") is not None:
             self.completeness = {site: Completeness(*values) for site, values in state["completeness"].items()}
         self._warmup_end = state.get("warmup_end", 0)
+        self._lines = self._fit_lines()
         self._due = set(state.get("due", []))
         self._corrected = dict(state.get("corrected", {}))
         if "job" in state:

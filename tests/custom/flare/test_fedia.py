@@ -113,8 +113,8 @@ def reports(**losses):
 
 def test_weights_are_the_softmax_of_completeness_over_loss():
     made = after_warmup(Sites({"a": (4, 10, 3), "b": (9, 9, 9)}))
-    assert made.weighs_by_reports(4)
-    weights = made.weights_by_reports(4, reports(a=0.5, b=0.25))
+    assert made.weights_by_reports(4) is not None
+    weights = made.weights_by_reports(4)(reports(a=0.5, b=0.25))
     # softmax(0.4 / 0.5, 1 / 0.25)
     a, b = math.exp(0.8), math.exp(4.0)
     for block in BLOCKS:
@@ -129,7 +129,7 @@ def test_sites_without_estimate_or_loss_weigh_by_quantity_and_one_without_annota
     names = ("a", "b", "c", "d")
     made = after_warmup(Sites({"a": (4, 10, 3), "b": (9, 9, 9), "c": (0, 5, 0)}), names=names)
     # d has no estimate, b too few patients for a loss; c has nothing annotated, so its estimate is 0.
-    weights = made.weights_by_reports(4, reports(a=0.5, b=..., c=None, d=0.5))
+    weights = made.weights_by_reports(4)(reports(a=0.5, b=..., c=None, d=0.5))
     a, c = math.exp(0.8), math.exp(0.0)
     assert weights.of("b")["first"] == weights.of("d")["first"] == pytest.approx(0.25)
     assert weights.of("a")["first"] == pytest.approx(0.5 * a / (a + c))
@@ -139,13 +139,13 @@ def test_sites_without_estimate_or_loss_weigh_by_quantity_and_one_without_annota
 @pytest.mark.parametrize("losses", [{"a": 0.0, "b": 0.5}, {"a": 0.0, "b": 0.0}])
 def test_a_loss_of_zero_overflows_nothing(losses):
     made = after_warmup(Sites({"a": (9, 9, 9), "b": (9, 9, 9)}))
-    weights = made.weights_by_reports(4, reports(**losses))
+    weights = made.weights_by_reports(4)(reports(**losses))
     assert weights.of("a")["first"] == pytest.approx(1.0 if losses["b"] else 0.5)
 
 
 def test_without_any_loss_sites_weigh_by_quantity():
     made = after_warmup(Sites({"a": None, "b": None}), max_extra_warmup_rounds=0)
-    weights = made.weights_by_reports(4, reports(a=..., b=...))
+    weights = made.weights_by_reports(4)(reports(a=..., b=...))
     assert [weights.of(site)["first"] for site in ("a", "b")] == [0.5, 0.5]
 
 
@@ -166,7 +166,7 @@ def test_a_site_is_asked_for_corrections_when_its_iou_falls_below_its_line():
     assert sites.asked[-1] == (CORRECT_ANNOTATIONS, 7, ["b"])
     # All have corrected before this round's training, so it is the first of federated averaging.
     assert made.stage(7) == "corrected"
-    assert not made.weighs_by_reports(7)
+    assert made.weights_by_reports(7) is None
     finish(made, {"a": 0.1, "b": 0.1}, corrected="ab")
     made.before_round(8)
     assert len(sites.asked) == 4, "nobody is asked twice"
@@ -233,9 +233,9 @@ def test_the_ablations():
     finish(weights_only, {"a": 0.0, "b": 0.0})
     weights_only.before_round(5)
     assert CORRECT_ANNOTATIONS not in [task for task, *_ in sites.asked]
-    assert weights_only.weighs_by_reports(5)
+    assert weights_only.weights_by_reports(5) is not None
     corrections_only = after_warmup(sites, weighting="quantity")
-    assert not corrections_only.weighs_by_reports(4)
+    assert corrections_only.weights_by_reports(4) is None
     assert corrections_only.aggregation_weights(4) is None
     finish(corrections_only, {"a": 0.0, "b": 0.0})
     corrections_only.before_round(5)
