@@ -1,6 +1,6 @@
 """The commands `fedannot bench …`: the comparisons that the documentation reports."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,52 +14,65 @@ if TYPE_CHECKING:
 bench_app = typer.Typer(help="Make the tables of docs/benchmarks again.", no_args_is_help=True)
 
 
-RowsOption = Annotated[str | None, typer.Option(help="Names of rows, separated by commas; default: all.")]
-ListOption = Annotated[bool, typer.Option("--list", help="Show the rows and what each compares, and run nothing.")]
-SeedsOption = Annotated[int, typer.Option(min=1, help="Number of seeds.")]
-FirstSeedOption = Annotated[int, typer.Option(help="The first seed.")]
-JobsOption = Annotated[Path, typer.Option(help="The folder that holds the jobs.")]
-OutOption = Annotated[Path, typer.Option(help="Output folder.")]
+def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "Row"]], *, example: str) -> None:
+    """Add the command of a benchmark.
 
-
-@bench_app.command("feda3i", epilog="Example: fedannot bench feda3i --rows ns-d,ne-d --seeds 3")
-def feda3i_rows(
-    rows: RowsOption = None,
-    list_: ListOption = False,
-    seeds: SeedsOption = 3,
-    first_seed: FirstSeedOption = 0,
-    jobs: JobsOption = Path("jobs"),
-    out: OutOption = Path("runs/bench/feda3i"),
-) -> None:
-    """FedA³I and its ablations beside federated averaging, on generated lesions, one row after the other.
-
-    What is finished is kept, so an interrupted table goes on. The table is written after every row and keeps the rows
-    of earlier calls.
+    Args:
+        name: the command's name, and the folder of its output.
+        what: what is compared, for the help.
+        known_rows: gives the rows; called when the command runs, as their imports take a while.
+        example: names of rows.
     """
-    with reported_errors():
-        from .benchmarks.feda3i import ROWS
+    default_out = Path("runs/bench") / name
 
-        _make_table(ROWS, rows, list_only=list_, seeds=range(first_seed, first_seed + seeds), jobs=jobs, out=out)
+    @bench_app.command(
+        name,
+        help=f"""{what}, one row after the other.
+
+        What is finished is kept, so an interrupted table goes on. The table is written after every row and keeps the
+        rows of earlier calls.""",
+        epilog=f"Example: fedannot bench {name} --rows {example} --seeds 3",
+    )
+    def make_table(
+        rows: Annotated[str | None, typer.Option(help="Names of rows, separated by commas; default: all.")] = None,
+        list_: Annotated[
+            bool, typer.Option("--list", help="Show the rows and what each compares, and run nothing.")
+        ] = False,
+        seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+        first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+        jobs: Annotated[Path, typer.Option(help="The folder that holds the jobs.")] = Path("jobs"),
+        out: Annotated[Path, typer.Option(help="Output folder.")] = default_out,
+    ) -> None:
+        with reported_errors():
+            _make_table(
+                known_rows(), rows, list_only=list_, seeds=range(first_seed, first_seed + seeds), jobs=jobs, out=out
+            )
 
 
-@bench_app.command("fedia", epilog="Example: fedannot bench fedia --rows ms-0,ms-1,ms-2,ms-3 --seeds 3")
-def fedia_rows(
-    rows: RowsOption = None,
-    list_: ListOption = False,
-    seeds: SeedsOption = 3,
-    first_seed: FirstSeedOption = 0,
-    jobs: JobsOption = Path("jobs"),
-    out: OutOption = Path("runs/bench/fedia"),
-) -> None:
-    """FedIA and its ablations beside federated averaging, on generated volumes, one row after the other.
+def _feda3i_rows() -> Mapping[str, "Row"]:
+    from .benchmarks.feda3i import ROWS
 
-    What is finished is kept, so an interrupted table goes on. The table is written after every row and keeps the rows
-    of earlier calls.
-    """
-    with reported_errors():
-        from .benchmarks.fedia import ROWS
+    return ROWS
 
-        _make_table(ROWS, rows, list_only=list_, seeds=range(first_seed, first_seed + seeds), jobs=jobs, out=out)
+
+def _fedia_rows() -> Mapping[str, "Row"]:
+    from .benchmarks.fedia import ROWS
+
+    return ROWS
+
+
+_add_benchmark(
+    "feda3i",
+    "FedA³I and its ablations beside federated averaging, on generated lesions",
+    _feda3i_rows,
+    example="ns-d,ne-d",
+)
+_add_benchmark(
+    "fedia",
+    "FedIA and its ablations beside federated averaging, on generated volumes",
+    _fedia_rows,
+    example="ms-0,ms-1,ms-2,ms-3",
+)
 
 
 def _make_table(

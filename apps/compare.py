@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file, write_text
+from ..custom.data.whole_files import write_text
+from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from .comparison import describe_run, paired_statistics
 from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings

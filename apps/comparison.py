@@ -133,13 +133,13 @@ def _correction(run: Mapping[str, Any]) -> str:
     pooled = pooled_correction(run["corrections"]) if run.get("corrections") else None
     if pooled is None or pooled["precision"] is None:
         return "-"
-    return f"{percent(pooled['precision'])} / {percent(pooled['recall'])}"
+    return f"{percent(pooled['precision'])}, {percent(pooled['recall'])}"
 
 
 # What a method found out about annotations; a column is shown where any run has something to say.
 _FINDINGS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "groups": lambda run: str(run["groups"]),
     "as drawn": lambda run: {True: "yes", False: "no", None: "-"}[run["groups_as_drawn"]],
-    "error of completeness": _completeness_error,
-    "added: precision / recall %": _correction,
+    "compl.\nerror": _completeness_error,
+    "added: prec.,\nrecall %": _correction,
 }

@@ -23,10 +23,10 @@ from .data.corrections import (
     write_corrections,
 )
 from .data.description import SegmentationDescription
-from .data.folders import new_folder
-from .data.masks import plain_name, read_classes, write_with_additions
+from .data.masks import plain_name, write_with_additions
 from .data.preparation import build_restoration
 from .data.site_data import LoadedCase, SiteData
+from .data.whole_files import new_folder
 from .inference import Inference
 from .quality.correction import confident_classes
 
@@ -87,15 +87,14 @@ def correct_annotations(
             target = corrected_label_target(unfinished, position, plain_name(given))
             try:
                 placed = restore(image, given, added)
-                file, kept = write_with_additions(target, given, placed, description)
+                file, before, kept = write_with_additions(target, given, placed, description)
             except DataError as error:
                 failed.append((record.label, str(error)))
                 continue
-            before = read_classes(given, description).classes
             changes = {
                 "file": str(file.relative_to(unfinished)),
-                "added_voxels": int(np.count_nonzero(kept.classes)),
-                "new_lesions": _new_lesions(before, kept.classes),
+                "added_voxels": int(np.count_nonzero(kept)),
+                "new_lesions": _new_lesions(before, kept),
             }
             labels.append(record.model_copy(update=changes))
         corrections = Corrections(

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import torch
 
+from .data.whole_files import write_text
+
 STATE_FILE = "fedannot_state.pt"
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
@@ -120,10 +122,3 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
 def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Write a JSON-lines file anew, in one step."""
     write_text(path, "".join(json.dumps(record) + "\n" for record in records))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file in one step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .run_state import RunState, write_text
+from .data.whole_files import write_text
+from .run_state import RunState
 
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ...custom.run_state import write_text
+from ...custom.data.whole_files import write_text
 from ..annotation_findings import pooled_correction
 from ..compare import Arm, compare
 from ..comparison import print_comparison

@@ -10,9 +10,9 @@ from typing import Any
 from ...custom.data.datalist import TESTING, Case, write_datalist
 from ...custom.data.description import SiteDescription, check_site_description, write_site_description
 from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
-from ...custom.data.folders import new_folder
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
+from ...custom.data.whole_files import new_folder
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError
 from .checked import CheckedCase, checked_case

@@ -1,23 +1,16 @@
 """Corrected annotations of a site: new files with their provenance, beside which the given ones stay as they are."""
 
-import json
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from ...transforms.errors import DataError, describe_validation_error
-from ..run_state import write_text
+from ...transforms.errors import DataError
+from .json_record import JsonRecord, read_record, write_record
 
 CORRECTIONS_FOLDER = "corrections"
 CORRECTIONS_FILE = "corrections.json"
 _LABELS_FOLDER = "labels"
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CorrectedLabel(_Record):
+class CorrectedLabel(JsonRecord):
     """What became of one given annotation.
 
     Args:
@@ -42,7 +35,7 @@ class CorrectedLabel(_Record):
         return bool(self.file) and not self.reverted
 
 
-class Corrections(_Record):
+class Corrections(JsonRecord):
     """The content of ``corrections.json``: how annotations of a site were corrected, and which.
 
     Args:
@@ -79,20 +72,12 @@ def read_corrections(folder: Path) -> Corrections | None:
     Raises:
         DataError: if the file has a wrong key or value.
     """
-    file = folder / CORRECTIONS_FILE
-    if not file.is_file():
-        return None
-    try:
-        return Corrections.model_validate(json.loads(file.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        raise DataError(describe_validation_error(error, source=str(file), model=Corrections)) from error
-    except ValueError as error:
-        raise DataError(f"{file}: is not JSON ({error}).") from error
+    return read_record(folder / CORRECTIONS_FILE, Corrections)
 
 
 def write_corrections(folder: Path, corrections: Corrections) -> None:
     """Write ``corrections.json`` in one step."""
-    write_text(folder / CORRECTIONS_FILE, json.dumps(corrections.model_dump(mode="json"), indent=2) + "\n")
+    write_record(folder / CORRECTIONS_FILE, corrections)
 
 
 def corrected_label_target(folder: Path, position: int, name: str) -> Path:

@@ -14,9 +14,9 @@ from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING, Case, write_datalist
 from .description import ImageDescription, write_site_description
 from .federation import TEST_FOLDER, FederationDescription, write_federation
-from .folders import new_folder
 from .manifest import Manifest, measured_noise, write_manifest
 from .noise_choice import NoiseChoice, contour_noise_seed
+from .whole_files import new_folder
 
 _REDUCTION = 4
 _MADE = "phantom lesions2d"

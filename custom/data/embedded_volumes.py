@@ -16,9 +16,9 @@ from .datalist import TESTING, TRAINING, Case, write_datalist
 from .description import SliceDescription, write_site_description
 from .embedded import check_counts, phantom_site_names
 from .federation import TEST_FOLDER, FederationDescription, write_federation
-from .folders import new_folder
 from .manifest import Manifest, MissingLesionsManifest, write_manifest
 from .noise_choice import check_completeness, completeness_text, missing_lesions_seed
+from .whole_files import new_folder
 
 _MADE = "phantom lesions3d"
 _AFFINE = np.diag([*SPACING, 1.0])

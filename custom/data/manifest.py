@@ -1,20 +1,18 @@
 """How a site's data were made and how far its labels are from the clean ones; for evaluation, never leaves the site."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.federation_noise import ContourNoise
 from .federation import MANIFEST_FILE
+from .json_record import JsonRecord, read_record, write_record
 
 
-class NoiseManifest(BaseModel):
+class NoiseManifest(JsonRecord):
     """The contour noise of a site and what it did, over training and validation cases.
 
     Args:
@@ -27,8 +25,6 @@ class NoiseManifest(BaseModel):
         area_ratio: annotated area with noise over that without.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     model: str
     exact: bool
     stratified: float | None
@@ -38,7 +34,7 @@ class NoiseManifest(BaseModel):
     area_ratio: float | None
 
 
-class MissingLesionsManifest(BaseModel):
+class MissingLesionsManifest(JsonRecord):
     """The lesions that a site left out, over training and validation cases.
 
     Args:
@@ -47,8 +43,6 @@ class MissingLesionsManifest(BaseModel):
         num_kept: how many of them are annotated.
         dice: mean Dice of the incomplete against the complete labels over cases and classes that either of them has.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     completeness: float
     num_lesions: int
@@ -79,7 +73,7 @@ class MissingLesionsManifest(BaseModel):
         )
 
 
-class Manifest(BaseModel):
+class Manifest(JsonRecord):
     """The content of a site's ``manifest.json``.
 
     Args:
@@ -91,8 +85,6 @@ class Manifest(BaseModel):
         before: the manifest of the data that these were made from.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     made: str
     seed: int
     noise: NoiseManifest | None = None
@@ -103,7 +95,7 @@ class Manifest(BaseModel):
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` of a site."""
-    (folder / MANIFEST_FILE).write_text(json.dumps(manifest.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
+    write_record(folder / MANIFEST_FILE, manifest)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -112,15 +104,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     Raises:
         DataError: if it has a wrong key or value.
     """
-    file = folder / MANIFEST_FILE
-    if not file.is_file():
-        return None
-    try:
-        return Manifest.model_validate(json.loads(file.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        raise DataError(describe_validation_error(error, source=str(file), model=Manifest)) from error
-    except ValueError as error:
-        raise DataError(f"{file}: is not JSON ({error}).") from error
+    return read_record(folder / MANIFEST_FILE, Manifest)
 
 
 def measured_noise(

@@ -41,7 +41,7 @@ def read_classes(file: Path, description: SegmentationDescription) -> Mask:
 
 def write_with_additions(
     target: Path, file: Path, added: NDArray[np.uint8], description: SegmentationDescription
-) -> tuple[Path, Mask]:
+) -> tuple[Path, NDArray[np.uint8], NDArray[np.uint8]]:
     """Write a copy of a mask file in which background has become foreground; what is annotated keeps its value.
 
     Args:
@@ -51,7 +51,7 @@ def write_with_additions(
         description: the site's description.
 
     Returns:
-        The file, and the classes that were added.
+        The file, the given classes and those that were added, 0 where none was.
 
     Raises:
         DataError: if the mask cannot be read, or a label value is none that a PNG can hold.
@@ -60,9 +60,10 @@ def write_with_additions(
     values, affine = _read_values(file, description)
     if values.shape != added.shape:
         raise ValueError(f"{file}: expected additions of the shape {values.shape}, but got {added.shape}.")
-    placed = np.where(map_mask(values, description.labels, file) == 0, added, 0)
+    given = map_mask(values, description.labels, file)
+    placed = np.where(given == 0, added, 0).astype(np.uint8)
     merged = np.where(placed != 0, _values_of_classes(description.labels)[placed], values)
-    return _write_values(target, merged, affine), Mask(placed.astype(np.uint8), affine)
+    return _write_values(target, merged, affine), given, placed
 
 
 def write_classes(target: Path, mask: Mask, description: SegmentationDescription) -> Path:

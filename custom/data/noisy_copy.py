@@ -20,7 +20,6 @@ from .description import (
     write_site_description,
 )
 from .federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
-from .folders import new_folder
 from .manifest import Manifest, MissingLesionsManifest, measured_noise, read_manifest, write_manifest
 from .masks import Mask, annotated_axis, plain_name, read_classes, write_classes
 from .noise_choice import (
@@ -30,6 +29,7 @@ from .noise_choice import (
     contour_noise_seed,
     missing_lesions_seed,
 )
+from .whole_files import new_folder
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -100,11 +100,8 @@ class _LabelChange(Protocol):
     seed: int
     made: str
 
-    def __call__(self, mask: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
-        """Return the imperfect mask; the purpose decides what is random about it."""
-
-    def note(self, changed: Mask, clean: Mask) -> None:
-        """Take account of a label that was changed."""
+    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Return the imperfect mask; the clean one is for the account, the purpose decides what is random."""
 
     def manifest(self) -> Mapping[str, Any]:
         """Return the manifest's fields that say what was done."""
@@ -118,20 +115,18 @@ class _ContourNoise:
         self._noise, self._choice = noise, choice
         self._pairs: list[_Pair] = []
 
-    def __call__(self, mask: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Draw on a picture, or on a volume slice by slice, as an annotator draws."""
         from ...transforms.contour_evolution import ContourEvolution
 
         evolution = ContourEvolution(self._noise.mean, self._noise.spread)
         evolution.set_random_state(seed=contour_noise_seed(self.seed, *purpose))
-        if mask.affine is None:
-            return Mask(np.asarray(evolution(mask.classes)))
-        axis = annotated_axis(mask, description)
-        slices_last = np.ascontiguousarray(np.moveaxis(mask.classes, axis, -1))
-        return Mask(np.moveaxis(np.asarray(evolution(slices_last)), -1, axis), mask.affine)
-
-    def note(self, changed: Mask, clean: Mask) -> None:
-        self._pairs.append((changed.classes, clean.classes))
+        # The last axis is the one across which the slices lie.
+        axis = -1 if given.affine is None else annotated_axis(given, description)
+        slices_last = np.ascontiguousarray(np.moveaxis(given.classes, axis, -1))
+        noisy = np.moveaxis(np.asarray(evolution(slices_last)), -1, axis)
+        self._pairs.append((noisy, clean.classes))
+        return Mask(noisy, given.affine)
 
     def manifest(self) -> Mapping[str, Any]:
         choice = self._choice
@@ -148,21 +143,18 @@ class _MissingLesions:
     def __init__(self, completeness: float, seed: int) -> None:
         self.seed = seed
         self._completeness = completeness
-        self._kept: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._cases: list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]] = []
 
-    def __call__(self, mask: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Drop lesions of a picture or of a whole volume."""
         from ...transforms.missing_lesions import DropLesions
 
         del description
         drop = DropLesions(self._completeness).set_random_state(seed=missing_lesions_seed(self.seed, *purpose))
-        params = drop.make_params(mask.classes)
-        self._kept = params.kept
-        return Mask(np.asarray(drop.apply_transform(mask.classes, params)), mask.affine)
-
-    def note(self, changed: Mask, clean: Mask) -> None:
-        self._cases.append((changed.classes, clean.classes, self._kept))
+        params = drop.make_params(given.classes)
+        incomplete = np.asarray(drop.apply_transform(given.classes, params))
+        self._cases.append((incomplete, clean.classes, params.kept))
+        return Mask(incomplete, given.affine)
 
     def manifest(self) -> Mapping[str, Any]:
         return {"missing_lesions": MissingLesionsManifest.measured(self._completeness, self._cases)}
@@ -222,8 +214,8 @@ class _SiteCopy:
                 clean_file = self._copied(case.clean_label or case.label, "clean_labels")
                 try:
                     given = read_classes(_file(case.label), self.description)
-                    changed = change(given, self.description, self.site, section, case.image.name)
-                    change.note(changed, read_classes(clean_file, self.description))
+                    clean = read_classes(clean_file, self.description)
+                    changed = change(given, clean, self.description, self.site, section, case.image.name)
                     label = self._written(changed, case)
                 except DataError as error:
                     excluded.append((str(case.label), str(error)))

@@ -70,7 +70,7 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
         super().__init__()
         self.settings = read_job_settings(settings)
         self._location: DataLocation | None = None
-        self._data: dict[str, SiteData] = {}
+        self._data: dict[str, tuple[Mapping[Path, Path], SiteData]] = {}
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Make the process ready for tensors before the first message."""
@@ -157,7 +157,6 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
             threshold=self.settings.correction_threshold,
             inference=Inference.of(self.settings),
         )
-        del self._data[TRAINING]
         voxels, lesions = (
             sum(getattr(label, of) for label in corrections.used) for of in ("added_voxels", "new_lesions")
         )
@@ -213,17 +212,16 @@ class SegmentationExecutor(Executor):  # type: ignore[misc]
         return self._location
 
     def _site_data(self, section: str, fl_ctx: FLContext) -> SiteData:
-        if section not in self._data:
-            folder, site = self._locate(fl_ctx).folder, fl_ctx.get_identity_name()
+        """The cases of a section, loaded again if the annotations in use have changed: the data manager may revert."""
+        folder, site = self._locate(fl_ctx).folder, fl_ctx.get_identity_name()
+        replaced = labels_in_use(_corrections_folder(fl_ctx), folder) if section == TRAINING else {}
+        if section not in self._data or self._data[section][0] != replaced:
             check_data_fit(folder, self.settings, site=site)
-            self._data[section] = load_site_data(
-                folder,
-                _run_folder(fl_ctx) / "prepared",
-                section=section,
-                site=site,
-                replaced_labels=labels_in_use(_corrections_folder(fl_ctx), folder) if section == TRAINING else None,
+            data = load_site_data(
+                folder, _run_folder(fl_ctx) / "prepared", section=section, site=site, replaced_labels=replaced
             )
-        return self._data[section]
+            self._data[section] = replaced, data
+        return self._data[section][1]
 
 
 def _run_folder(fl_ctx: FLContext) -> Path:

@@ -1,13 +1,15 @@
 """Paired statistics of a comparison, and whether the groups are those that were drawn."""
 
+import io
 import json
 import math
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
-from fedannot.apps.comparison import groups_as_drawn, paired_statistics
+from fedannot.apps.comparison import groups_as_drawn, paired_statistics, print_comparison
 
 
 def test_paired_statistics_by_hand():
@@ -113,3 +115,26 @@ def test_groups_are_compared_with_the_sign_of_the_drawn_noise(federation, groups
 
 def test_data_without_a_federation_folder_tell_nothing(tmp_path):
     assert groups_as_drawn({"site-1": "larger"}, tmp_path / "nowhere") is None
+
+
+def test_the_table_fits_a_terminal_of_80_columns():
+    """With the longest name of an arm, all that FedIA finds, and a run that took an hour."""
+    site = {"added": 900, "right": 675, "missing": 1350, "removed": 0}
+    scores = {"dice": 0.8149, "hd95": 12.3, "hd95_undefined": 0}
+    run = {
+        "arm": "corrections-only",
+        "seed": 100,
+        "last_rounds": scores,
+        "groups": "-",
+        "groups_as_drawn": None,
+        "completeness": {"mean_absolute_error": 0.125},
+        "corrections": {"site-1": site},
+        "seconds": 3600.0,
+        "peak_memory_mb": 1234.0,
+    }
+    text = io.StringIO()
+    print_comparison({"runs": [run], "paired": []}, Console(file=text, width=80))
+    lines = [line.split() for line in text.getvalue().splitlines()]
+    assert "…" not in text.getvalue()
+    assert ["compl.", "added:", "prec.,"] in lines
+    assert ["corrections-only", "100", "81.5", "12.3", "0.12", "75.0,", "50.0", "3600", "1234"] in lines

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedannot.custom import run_state
-from fedannot.custom.run_state import ResumeError, RunState, append_record, write_records, write_text
+from fedannot.custom.run_state import ResumeError, RunState, append_record, write_records
 
 SETTINGS = {"rounds": 9, "seed": 0, "training": {"batch_size": 4}, "network": {"features": (2, 4)}}
 
@@ -170,12 +170,3 @@ def test_records_are_lines_of_json(tmp_path):
     assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
     write_records(file, [])
     assert file.read_text(encoding="utf-8") == ""
-
-
-def test_text_is_written_in_one_step(tmp_path, monkeypatch):
-    file = tmp_path / "summary.json"
-    write_text(file, "first")
-    monkeypatch.setattr(run_state.Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("crash")))
-    with pytest.raises(OSError, match="crash"):
-        write_text(file, "second")
-    assert file.read_text(encoding="utf-8") == "first"

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nibabel
 import numpy as np
@@ -17,7 +18,11 @@ from fedannot.apps.corrections import find_corrections
 from fedannot.apps.job import Job
 from fedannot.apps.output import collect_output, read_summary
 from fedannot.apps.simulate import simulate
+from fedannot.custom.batches import training_batches
+from fedannot.custom.data.corrections import revert_corrections
 from fedannot.custom.data.embedded_volumes import write_volume_federation
+from fedannot.custom.data.site_data import SiteData
+from fedannot.custom.flare import executor
 from fedannot.custom.run_state import STATE_FILE, RunState
 
 # A model that has hardly learnt anything corrects all the same: every IoU is below its line, and half a probability is
@@ -124,6 +129,30 @@ def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_
     for site in runs["whole"]["corrections"].values():
         assert site["removed"] == 0
         assert site["right"] <= min(site["added"], site["missing"])
+
+
+def test_a_site_whose_data_manager_reverts_trains_on_the_given_annotations_from_then_on(
+    eager_job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All correct before round 3; site-1's corrections are reverted after its third training, in the living process."""
+    job, out = eager_job(rounds=4, embedded__completeness=[0.3, 0.5, 0.7, 0.9]), tmp_path / "out"
+    annotated: dict[str, list[int]] = {}
+
+    def batches_of(data: SiteData, *args: Any) -> Any:
+        trained = annotated.setdefault(data.site, [])
+        trained.append(int(data.labels.sum()))
+        if data.site == "site-1" and len(trained) == 3:
+            (found,) = (found for found in find_corrections(out) if found.corrections.site == "site-1")
+            revert_corrections(found.folder)
+        return training_batches(data, *args)
+
+    monkeypatch.setattr(executor, "training_batches", batches_of)
+    summary = simulate(job, out)
+    before, after, corrected, last = annotated["site-1"]
+    assert before == after == last < corrected
+    assert all(site[2] == site[3] for name, site in annotated.items() if name != "site-1")
+    # It has corrected, so it is not asked again.
+    assert summary["corrected_before_round"]["site-1"] == 3
 
 
 def odd_federation(folder: Path) -> Path:

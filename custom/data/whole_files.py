@@ -1,5 +1,6 @@
-"""Writing a folder as a whole or not at all."""
+"""Writing a folder or a file as a whole or not at all."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -34,3 +35,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
         unfinished.rename(folder)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

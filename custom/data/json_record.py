@@ -1,0 +1,40 @@
+"""JSON files that the software keeps as a record, their content a pydantic model."""
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...transforms.errors import DataError, describe_validation_error
+from .whole_files import write_text
+
+
+class JsonRecord(BaseModel):
+    """The content of a record, or a part of it; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Record = TypeVar("Record", bound=JsonRecord)
+
+
+def read_record(file: Path, kind: type[Record]) -> Record | None:
+    """Read a record, None if there is no such file.
+
+    Raises:
+        DataError: if the file is not JSON, or has a wrong key or value.
+    """
+    if not file.is_file():
+        return None
+    try:
+        return kind.model_validate(json.loads(file.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=str(file), model=kind)) from error
+    except ValueError as error:
+        raise DataError(f"{file}: is not JSON ({error}).") from error
+
+
+def write_record(file: Path, record: JsonRecord) -> None:
+    """Write a record in one step."""
+    write_text(file, json.dumps(record.model_dump(mode="json"), indent=2) + "\n")
