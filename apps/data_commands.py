@@ -216,7 +216,8 @@ def import_(
 
 @data_app.command(
     epilog='Example: fedannot data noise runs/busi --model "M(25,-15,5,0.8)" --exact --out runs/busi-noisy\n\n'
-    "Example: fedannot data noise runs/ms --completeness 0.4,0.6,0.8,1 --out runs/ms-m0"
+    "Example: fedannot data noise runs/ms --completeness 0.4,0.6,0.8,1 --out runs/ms-m0\n\n"
+    "Example: fedannot data noise runs/kvasir --labels 0-S40-P20-C20 --table kvasir-capsule --out runs/kvasir-noisy"
 )
 def noise(
     federation: Annotated[Path, typer.Argument(help="The federation's folder; it stays as it is.")],
@@ -229,25 +230,49 @@ def noise(
         str | None,
         typer.Option(metavar="SHARE,…", help="Share of each case's lesions that a site annotates, one per site."),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NOISE-…",
+            help="Wrong classes, one entry per site or one for all: 0, or S, P, C (symmetric, pairflip, clinical) with "
+            "a rate in %.",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="For clinical label noise, which classes are confused: kvasir-capsule, oia-odir or a YAML file."
+        ),
+    ] = None,
     exact: ExactOption = False,
     stratified: StratifiedOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Copy a federation with imperfect training and validation labels; the clean ones are kept beside.
 
-    Either contours are noisy (--model) or lesions are missing (--completeness).
+    Either contours are noisy (--model), or lesions are missing (--completeness), or classes are wrong (--labels).
     """
     with reported_errors():
+        from ..custom.data.mislabelled_copy import mislabel_cases
         from ..custom.data.noise_choice import NoiseChoice
         from ..custom.data.noisy_copy import add_contour_noise, leave_lesions_out
         from ..transforms.errors import DataError
 
-        if (model is None) == (completeness is None):
-            raise DataError("Expected either --model, for noisy contours, or --completeness, for missing lesions.")
+        if sum(option is not None for option in (model, completeness, labels)) != 1:
+            raise DataError(
+                "Expected one of --model, for noisy contours, --completeness, for missing lesions, and --labels, for "
+                "wrong classes."
+            )
+        of_contours = {"--exact": exact, "--stratified": stratified is not None}
+        of_labels = {"--table": table is not None}
         if completeness is not None:
-            _refuse_options("--completeness", {"--exact": exact, "--stratified": stratified is not None})
+            _refuse_options("--completeness", of_contours | of_labels)
             leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), seed=seed)
+        elif labels is not None:
+            _refuse_options("--labels", of_contours)
+            mislabel_cases(federation, out, labels, table=table, seed=seed)
         elif model is not None:
+            _refuse_options("--model", of_labels)
             add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed)
         _print_federation(out)
 
@@ -372,17 +397,24 @@ def _print_federation(folder: Path) -> None:
 
     from ..custom.data.overview import federation_overview
 
+    rows = [
+        {
+            "site": row.site,
+            "cases": str(row.cases),
+            "excluded": str(row.excluded),
+            "μ": "-" if row.mean is None else f"{row.mean:+.1f}",
+            "σ": "-" if row.spread is None else f"{row.spread:.1f}",
+            "complete, %": "-" if row.completeness is None else f"{100 * row.completeness:.0f}",
+            "wrong, %": "-" if row.wrong is None else f"{100 * row.wrong:.1f}",
+            "Dice to clean, %": "-" if row.dice is None else f"{100 * row.dice:.1f}",
+        }
+        for row in federation_overview(folder)
+    ]
+    # Columns that would be empty for all sites are left out.
+    headings = [heading for heading in rows[0] if any(row[heading] != "-" for row in rows)]
     table = Table(title=str(folder))
-    for heading in ("site", "cases", "excluded", "μ", "σ", "complete, %", "Dice to clean, %"):
+    for heading in headings:
         table.add_column(heading, justify="left" if heading == "site" else "right")
-    for row in federation_overview(folder):
-        table.add_row(
-            row.site,
-            str(row.cases),
-            str(row.excluded),
-            "-" if row.mean is None else f"{row.mean:+.1f}",
-            "-" if row.spread is None else f"{row.spread:.1f}",
-            "-" if row.completeness is None else f"{100 * row.completeness:.0f}",
-            "-" if row.dice is None else f"{100 * row.dice:.1f}",
-        )
+    for row in rows:
+        table.add_row(*(row[heading] for heading in headings))
     Console().print(table)

@@ -1,12 +1,13 @@
 """How a site's data were made and how far its labels are from the clean ones; for evaluation, never leaves the site."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...transforms.class_noise import ClassNoise
 from ...transforms.federation_noise import ContourNoise
 from .federation import MANIFEST_FILE
 from .json_record import JsonRecord, read_record, write_record
@@ -73,6 +74,25 @@ class MissingLesionsManifest(JsonRecord):
         )
 
 
+class ClassNoiseManifest(JsonRecord):
+    """The wrong labels of a site, over training and validation cases.
+
+    Args:
+        noise: what was asked for, ``S40``.
+        num_cases: cases.
+        num_wrong: cases whose given label is not the true one.
+    """
+
+    noise: str
+    num_cases: int
+    num_wrong: int
+
+    @classmethod
+    def measured(cls, noise: ClassNoise, pairs: Sequence[tuple[int, int]]) -> "ClassNoiseManifest":
+        """Count the pairs of given and true labels that differ."""
+        return cls(noise=str(noise), num_cases=len(pairs), num_wrong=sum(given != true for given, true in pairs))
+
+
 class Manifest(JsonRecord):
     """The content of a site's ``manifest.json``.
 
@@ -81,6 +101,7 @@ class Manifest(JsonRecord):
         seed: the seed of everything random in it.
         noise: the contour noise, if any was added.
         missing_lesions: the lesions that were left out, if any were.
+        class_noise: the wrong labels, if any were given.
         excluded: cases that could not be used, file and reason.
         before: the manifest of the data that these were made from.
     """
@@ -89,6 +110,7 @@ class Manifest(JsonRecord):
     seed: int
     noise: NoiseManifest | None = None
     missing_lesions: MissingLesionsManifest | None = None
+    class_noise: ClassNoiseManifest | None = None
     excluded: tuple[tuple[str, str], ...] = ()
     before: dict[str, Any] | None = None
 

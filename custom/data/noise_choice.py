@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...transforms.class_noise import ClassNoise
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise, FederationNoise
 from ..seeding import derive_seed
@@ -69,3 +70,25 @@ def check_completeness(completeness: Sequence[float] | None, num_sites: int) -> 
 def completeness_text(completeness: Sequence[float]) -> str:
     """Return the shares as a federation's description has them, ``completeness 0.4,0.6``."""
     return f"{COMPLETENESS} {','.join(f'{share:g}' for share in completeness)}"
+
+
+def class_noise_of_sites(pattern: str, num_sites: int) -> tuple[ClassNoise, ...]:
+    """Read the label noise of a federation's sites, ``0-S10-P10-C10``; a single one is that of all sites.
+
+    Raises:
+        DataError: if the text cannot be read or is not for this number of sites.
+    """
+    try:
+        noise = ClassNoise.parse_sites(pattern)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    if len(noise) == 1:
+        return noise * num_sites
+    if len(noise) != num_sites:
+        raise DataError(f"Label noise {pattern}: found {len(noise)} entries for {num_sites} sites; expected 1 or all.")
+    return noise
+
+
+def class_noise_seed(seed: int, *purpose: str | int) -> int:
+    """Return the seed of a list of wrong labels, in the range that MONAI's transforms take."""
+    return derive_seed(seed, "wrong labels", *purpose) % 2**32

@@ -1,7 +1,6 @@
 """A copy of a federation whose training and validation labels are imperfect; the clean ones are kept beside."""
 
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,15 +10,10 @@ from numpy.typing import NDArray
 
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise
-from .datalist import Case, Datalist, read_datalist, write_datalist
-from .description import (
-    DATALIST_FILE,
-    DESCRIPTION_FILE,
-    SegmentationDescription,
-    read_site_description,
-    write_site_description,
-)
-from .federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
+from .datalist import Case, write_datalist
+from .description import DATALIST_FILE, DESCRIPTION_FILE, SegmentationDescription
+from .federation import read_federation
+from .federation_copy import CLEAN_LABELS, IMAGES, LABELS, SiteCopy, write_federation_copy
 from .manifest import Manifest, MissingLesionsManifest, measured_noise, read_manifest, write_manifest
 from .masks import Mask, annotated_axis, plain_name, read_classes, write_classes
 from .noise_choice import (
@@ -29,7 +23,6 @@ from .noise_choice import (
     contour_noise_seed,
     missing_lesions_seed,
 )
-from .whole_files import new_folder
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -82,16 +75,9 @@ def leave_lesions_out(source: Path, out: Path, completeness: Sequence[float], *,
 
 
 def _write_copy(source: Path, out: Path, changes: Sequence["_LabelChange"], *, what: str, made: str) -> None:
-    federation = read_federation(source)
-    with new_folder(out) as folder:
-        for site, change in zip(federation.sites, changes, strict=True):
-            _SiteCopy(source / site, folder / site, site).with_changed_labels(change)
-        if (source / TEST_FOLDER / DESCRIPTION_FILE).is_file():
-            _SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER).unchanged()
-        noise = "; ".join(text for text in (federation.noise, what) if text)
-        before = f"{federation.made}; " if federation.made else ""
-        values = federation.model_dump() | {"noise": noise, "made": before + made}
-        write_federation(folder, FederationDescription.model_validate(values))
+    write_federation_copy(
+        source, out, lambda index, copy: _copy_with_changed_labels(copy, changes[index]), what=what, made=made
+    )
 
 
 class _LabelChange(Protocol):
@@ -160,119 +146,63 @@ class _MissingLesions:
         return {"missing_lesions": MissingLesionsManifest.measured(self._completeness, self._cases)}
 
 
-class _SiteCopy:
-    """Copies one site's folder; labels on the way may be changed."""
-
-    def __init__(self, source: Path, target: Path, site: str) -> None:
-        self.source = source
-        self.target = target
-        self.site = site
-        try:
-            description = read_site_description(source)
-            datalist = read_datalist(source / description.datalist)
-        except DataError as error:
-            raise DataError(f"Site {site}: {error}") from error
-        if not isinstance(description, SegmentationDescription):
-            raise DataError(
-                f"Site {site}: {source / DESCRIPTION_FILE} has the pipeline {description.pipeline!r}; imperfect "
-                "annotations need masks."
-            )
-        self.description = description
-        self.sections, self.left_out = _cases_with_masks(datalist)
-        for _, reason in self.left_out:
-            _LOGGER.warning("Site %s: an item is left out: %s", site, reason)
-        target.mkdir()
-        # The copy has its datalist in its own folder, wherever the source has it.
-        write_site_description(target, self.description.model_copy(update={"datalist": DATALIST_FILE}))
-
-    def unchanged(self) -> None:
-        """Copy everything as it is."""
-        copied = {
-            section: [
-                Case(
-                    image=self._copy(case.image, "images"),
-                    label=self._copied(case.label, "labels"),
-                    clean_label=None if case.clean_label is None else self._copied(case.clean_label, "clean_labels"),
-                    group=case.group,
-                    source=case.source,
-                )
-                for case in cases
-            ]
-            for section, cases in self.sections.items()
-        }
-        write_datalist(self.target / DATALIST_FILE, copied)
-        if (manifest := read_manifest(self.source)) is not None:
-            write_manifest(self.target, manifest)
-
-    def with_changed_labels(self, change: _LabelChange) -> None:
-        """Copy with changed labels, and write what the change did to the manifest."""
-        excluded = list(self.left_out)
-        copied: dict[str, list[Case]] = {}
-        for section, cases in self.sections.items():
-            copied[section] = []
-            for case in cases:
-                clean_file = self._copied(case.clean_label or case.label, "clean_labels")
-                try:
-                    given = read_classes(_file(case.label), self.description)
-                    clean = read_classes(clean_file, self.description)
-                    changed = change(given, clean, self.description, self.site, section, case.image.name)
-                    label = self._written(changed, case)
-                except DataError as error:
-                    excluded.append((str(case.label), str(error)))
-                    _LOGGER.warning("Site %s: a label is copied as it is: %s", self.site, error)
-                    label = self._copied(case.label, "labels")
-                image = self._copy(case.image, "images")
-                copied[section].append(Case(image, label, clean_file, case.group, case.source))
-        write_datalist(self.target / DATALIST_FILE, copied)
-        before = read_manifest(self.source)
-        manifest = Manifest(
-            made=change.made,
-            seed=change.seed,
-            excluded=tuple(excluded),
-            before=None if before is None else before.model_dump(mode="json"),
-            **change.manifest(),
+def _copy_with_changed_labels(copy: SiteCopy, change: _LabelChange) -> None:
+    """Copy a site with changed labels, and write what the change did to the manifest."""
+    description = copy.description
+    if not isinstance(description, SegmentationDescription):
+        raise DataError(
+            f"Site {copy.site}: {copy.source / DESCRIPTION_FILE} has the pipeline {description.pipeline!r}; imperfect "
+            "contours and missing lesions need masks."
         )
-        write_manifest(self.target, manifest)
+    sections = _cases_with_masks(copy)
+    excluded = list(copy.left_out)
+    copied: dict[str, list[Case]] = {}
+    for section, cases in sections.items():
+        copied[section] = []
+        for case in cases:
+            clean_file = copy.copy(_file(case.clean_label or case.label), CLEAN_LABELS)
+            try:
+                given = read_classes(_file(case.label), description)
+                clean = read_classes(clean_file, description)
+                changed = change(given, clean, description, copy.site, section, case.image.name)
+                label = _written(copy, changed, case, description)
+            except DataError as error:
+                excluded.append((str(case.label), str(error)))
+                _LOGGER.warning("Site %s: a label is copied as it is: %s", copy.site, error)
+                label = copy.copy(_file(case.label), LABELS)
+            image = copy.copy(case.image, IMAGES)
+            copied[section].append(Case(image, label, clean_file, case.group, case.source))
+    write_datalist(copy.target / DATALIST_FILE, copied)
+    before = read_manifest(copy.source)
+    manifest = Manifest(
+        made=change.made,
+        seed=change.seed,
+        excluded=tuple(excluded),
+        before=None if before is None else before.model_dump(mode="json"),
+        **change.manifest(),
+    )
+    write_manifest(copy.target, manifest)
 
-    def _written(self, mask: Mask, case: Case) -> Path:
-        target = self.target / "labels" / plain_name(_file(case.label))
-        for suffix in (".png", ".nii.gz"):
-            self._free(target.with_name(target.name + suffix))
-        return write_classes(target, mask, self.description)
 
-    def _copied(self, label: Path | int, kind: str) -> Path:
-        return self._copy(_file(label), kind)
-
-    def _copy(self, file: Path, kind: str) -> Path:
-        """Copy a file; one that does not exist stays missing and is left out where the data are loaded."""
-        target = self._free(self.target / kind / file.name)
-        if file.is_file():
-            shutil.copyfile(file, target)
-        return target
-
-    def _free(self, target: Path) -> Path:
-        if target.exists():
-            raise DataError(
-                f"Site {self.site}: found several files named {target.name!r} among its {target.parent.name}; "
-                "expected different names."
-            )
-        target.parent.mkdir(exist_ok=True)
-        return target
+def _written(copy: SiteCopy, mask: Mask, case: Case, description: SegmentationDescription) -> Path:
+    target = copy.target / LABELS / plain_name(_file(case.label))
+    for suffix in (".png", ".nii.gz"):
+        copy.free(target.with_name(target.name + suffix))
+    return write_classes(target, mask, description)
 
 
-def _cases_with_masks(datalist: Datalist) -> tuple[dict[str, list[Case]], list[tuple[str, str]]]:
-    """The cases of every section whose labels are files, and of the other items the name and the reason."""
+def _cases_with_masks(copy: SiteCopy) -> dict[str, list[Case]]:
+    """The cases of every section whose labels are files; the others are left out."""
     sections: dict[str, list[Case]] = {}
-    left_out = [(item.name, item.reason) for items in datalist.refused.values() for item in items]
-    for section, cases in datalist.cases.items():
+    for section, cases in copy.datalist.cases.items():
         sections[section] = []
         for case in cases:
             numbers = [label for label in (case.label, case.clean_label) if isinstance(label, int)]
             if numbers:
-                left_out.append((str(case.image), f"{case.image}: found the label {numbers[0]}; expected a mask file."))
+                copy.leave_out(str(case.image), f"{case.image}: found the label {numbers[0]}; expected a mask file.")
             else:
                 sections[section].append(case)
-    return sections, left_out
+    return sections
 
 
 def _file(label: Path | int) -> Path:

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedannot.transforms.class_noise import ClassNoise, Mislabel, MislabelParams
+from fedannot.transforms.class_noise import ClassNoise
 from fedannot.transforms.confusion_table import known_tables, read_confusions
 from fedannot.transforms.errors import DataError
+from fedannot.transforms.mislabel import Mislabel, MislabelParams
 
 CONFUSIONS = ((1, 2, 3), (0,), (1, 3), ())
 

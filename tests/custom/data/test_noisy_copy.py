@@ -206,7 +206,7 @@ def test_sites_without_masks_are_an_error_that_says_so(tmp_path):
     write_volumes(tmp_path / "source", classes)
     with pytest.raises(
         DataError,
-        match=r"^Site site-1: .*data\.yaml has the pipeline 'classification'; imperfect annotations need masks\.$",
+        match=r"^Site site-1: .*data\.yaml has the pipeline 'classification'; imperfect contours .* need masks\.$",
     ):
         add_contour_noise(tmp_path / "source", tmp_path / "noisy", CHOICE)
     assert [file.name for file in tmp_path.iterdir()] == ["source"]
