@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -50,6 +50,7 @@ class PhantomTask(StrEnum):
 
     LESIONS_2D = "lesions2d"
     LESIONS_3D = "lesions3d"
+    CELLS_2D = "cells2d"
 
 
 @data_app.command(
@@ -60,11 +61,11 @@ class PhantomTask(StrEnum):
 def phantom(
     out: OutOption,
     task: Annotated[
-        PhantomTask, typer.Option(help="Pictures with one lesion, or volumes with several.")
+        PhantomTask, typer.Option(help="Pictures with one lesion, volumes with several, or cells in classes.")
     ] = PhantomTask.LESIONS_2D,
-    sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, in 3D 4.")] = None,
-    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, in 3D 8.")] = None,
-    test_images: Annotated[int | None, typer.Option(help="Cases of the clean test set; default: 50, in 3D 8.")] = None,
+    sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, 4, 4.")] = None,
+    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, 8, 200.")] = None,
+    test_images: Annotated[int | None, typer.Option(help="Cases of the clean test set; default: 50, 8, 320.")] = None,
     noise: Annotated[
         str | None,
         typer.Option(
@@ -79,29 +80,39 @@ def phantom(
             metavar="SHARE,…", help="lesions3d: share of its lesions that each site annotates; default: all of them."
         ),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="NOISE-…", help="cells2d: wrong classes, as for `fedannot data noise`; default: none."),
+    ] = None,
     seed: SeedOption = 0,
 ) -> None:
     """Write a generated federation with a clean test set; no download, no patient."""
     with reported_errors():
-        given = {"num_sites": sites, "seed": seed}
+        given = {
+            PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
+            PhantomTask.LESIONS_3D: {"--completeness": completeness},
+            PhantomTask.CELLS_2D: {"--labels": labels},
+        }
+        for other, options in given.items():
+            if other is not task:
+                _refuse_options(f"the task {task.value}", {key: value is not None for key, value in options.items()})
+        counts: dict[str, Any] = {"num_sites": sites, "images_per_site": images, "test_images": test_images}
         if task is PhantomTask.LESIONS_2D:
             from ..custom.data.embedded import write_phantom_federation
 
-            _refuse_options(f"the task {task.value}", {"--completeness": completeness is not None})
-            given |= {"images_per_site": images, "test_images": test_images}
-            kept = {key: value for key, value in given.items() if value is not None}
-            write_phantom_federation(out, noise=noise, exact=exact, stratified=stratified, **kept)
-        else:
+            write_phantom_federation(
+                out, noise=noise, exact=exact, stratified=stratified, seed=seed, **_without_none(counts)
+            )
+        elif task is PhantomTask.LESIONS_3D:
             from ..custom.data.embedded_volumes import write_volume_federation
 
-            _refuse_options(
-                f"the task {task.value}",
-                {"--noise": noise is not None, "--exact": exact, "--stratified": stratified is not None},
-            )
             shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
-            given |= {"volumes_per_site": images, "test_volumes": test_images}
-            kept = {key: value for key, value in given.items() if value is not None}
-            write_volume_federation(out, completeness=shares, **kept)
+            counts = {"num_sites": sites, "volumes_per_site": images, "test_volumes": test_images}
+            write_volume_federation(out, completeness=shares, seed=seed, **_without_none(counts))
+        else:
+            from ..custom.data.embedded_cells import write_cell_federation
+
+            write_cell_federation(out, label_noise=labels, seed=seed, **_without_none(counts))
         _print_federation(out)
 
 
@@ -329,6 +340,11 @@ def overlap(
         from .checking.table import print_overlaps
 
         print_overlaps(*find_overlaps(files), Console())
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person named, so that the rest keeps its default."""
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _refuse_options(what: str, given: Mapping[str, bool]) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import describe_validation_error
 from ..transforms.federation_noise import FederationNoise
 from .networks import FEATURES
@@ -68,15 +69,17 @@ class EmbeddedSettings(_Settings):
     """The phantom federation that sites make for themselves where they have no data of their own.
 
     ``lesions2d`` are pictures with one lesion, whose contours may have noise; ``lesions3d`` are volumes with several
-    lesions, of which each site annotates a share, its `completeness`.
+    lesions, of which each site annotates a share, its `completeness`; ``cells2d`` are pictures of cells in eight
+    classes, whose labels may have noise.
     """
 
-    task: Literal["lesions2d", "lesions3d"] = "lesions2d"
+    task: Literal["lesions2d", "lesions3d", "cells2d"] = "lesions2d"
     sites: Positive = 10
     noise: str | None = None
     exact: bool = False
     stratified: Annotated[float, Field(ge=0, lt=1)] | None = None
     completeness: tuple[Annotated[float, Field(ge=0, le=1)], ...] | None = None
+    label_noise: str | None = None
     images_per_site: Positive = 12
     test_images: Positive = 50
     seed: int = 0
@@ -87,20 +90,23 @@ class EmbeddedSettings(_Settings):
         shared = {"num_sites": self.sites, "seed": self.seed}
         if self.task == "lesions3d":
             return shared | {"completeness": self.completeness}
+        if self.task == "cells2d":
+            return shared | {"label_noise": self.label_noise}
         return shared | {"noise": self.noise, "exact": self.exact, "stratified": self.stratified}
 
     @model_validator(mode="after")
     def _noise_can_be_read(self) -> "EmbeddedSettings":
         if self.noise is not None:
             FederationNoise.parse(self.noise)
+        if self.label_noise is not None:
+            ClassNoise.parse_sites(self.label_noise)
         return self
 
     @model_validator(mode="after")
     def _imperfections_suit_the_task(self) -> "EmbeddedSettings":
-        if self.task == "lesions2d" and self.completeness is not None:
-            raise ValueError("key 'embedded.completeness' goes with embedded.task = lesions3d")
-        if self.task == "lesions3d" and self.noise is not None:
-            raise ValueError("key 'embedded.noise' goes with embedded.task = lesions2d")
+        for key, task in (("noise", "lesions2d"), ("completeness", "lesions3d"), ("label_noise", "cells2d")):
+            if self.task != task and getattr(self, key) is not None:
+                raise ValueError(f"key 'embedded.{key}' goes with embedded.task = {task}")
         if self.completeness is not None and len(self.completeness) != self.sites:
             raise ValueError(
                 f"key 'embedded.completeness' has {len(self.completeness)} shares, expected one for each of "

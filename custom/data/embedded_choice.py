@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ..settings import EmbeddedSettings
 from .embedded import write_phantom_federation, write_phantom_site, write_phantom_test
+from .embedded_cells import write_cell_federation, write_cell_site, write_cell_test
 from .embedded_volumes import write_volume_federation, write_volume_site, write_volume_test
 
 
@@ -20,6 +21,8 @@ def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:
     images, tests = embedded.images_per_site, embedded.test_images
     if embedded.task == "lesions3d":
         write_volume_federation(folder, volumes_per_site=images, test_volumes=tests, **embedded.drawing)
+    elif embedded.task == "cells2d":
+        write_cell_federation(folder, images_per_site=images, test_images=tests, **embedded.drawing)
     else:
         write_phantom_federation(folder, images_per_site=images, test_images=tests, **embedded.drawing)
 
@@ -37,6 +40,8 @@ def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSetting
     """
     if embedded.task == "lesions3d":
         write_volume_site(folder, site_index, num_volumes=embedded.images_per_site, **embedded.drawing)
+    elif embedded.task == "cells2d":
+        write_cell_site(folder, site_index, num_images=embedded.images_per_site, **embedded.drawing)
     else:
         write_phantom_site(folder, site_index, num_images=embedded.images_per_site, **embedded.drawing)
 
@@ -53,5 +58,7 @@ def write_embedded_test(folder: Path, embedded: EmbeddedSettings) -> None:
     """
     if embedded.task == "lesions3d":
         write_volume_test(folder, num_volumes=embedded.test_images, seed=embedded.seed)
+    elif embedded.task == "cells2d":
+        write_cell_test(folder, num_images=embedded.test_images, seed=embedded.seed)
     else:
         write_phantom_test(folder, num_images=embedded.test_images, seed=embedded.seed)
