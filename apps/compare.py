@@ -16,6 +16,7 @@ from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from .comparison import describe_run, paired_statistics
 from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings
+from .output import main_score, scoring_of
 from .pictures import draw_comparison
 from .settings_files import SettingsFile
 from .simulate import RUN_FOLDER, can_be_resumed
@@ -226,11 +227,13 @@ def _summarize(names: Sequence[str], seeds: Sequence[int], data: str | None, out
             summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
             federation = _federation(data, seed) or folder / "data"
             runs.append(describe_run(name, seed, folder, summary, federation))
-            if summary["last_rounds"]["dice"] is None:
+            score = main_score(summary)
+            if score is None:
                 raise RunError(
-                    f"{folder} has no Dice: neither a test set at {federation} nor validation cases of sites."
+                    f"{folder} has no {scoring_of(summary).label}: neither a test set at {federation} nor validation "
+                    "cases of sites."
                 )
-            scores.setdefault(name, []).append(summary["last_rounds"]["dice"])
+            scores.setdefault(name, []).append(score)
     reference = names[0]
     paired = [
         {"arm": name, "reference": reference} | paired_statistics(scores[reference], values)

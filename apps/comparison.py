@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
-from .output import number, percent
+from .output import number, percent, score_cells, scoring_of
 
 _NO_SPREAD = 1e-12
 
@@ -40,27 +40,26 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
     """Print a row per run and the paired differences to the reference."""
     table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
     findings = [heading for heading, show in _FINDINGS.items() if any(show(run) != "-" for run in comparison["runs"])]
-    for heading in ("arm", "seed", "Dice %", "HD95", *findings, "s", "MB"):
+    for heading in ("arm", "seed", *score_cells(comparison["runs"][0]), *findings, "s", "MB"):
         left = heading in ("arm", "groups", "as drawn")
         table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for run in comparison["runs"]:
         table.add_row(
             run["arm"],
             str(run["seed"]),
-            percent(run["last_rounds"]["dice"]),
-            number(run["last_rounds"]["hd95"]),
+            *score_cells(run).values(),
             *(_FINDINGS[heading](run) for heading in findings),
             number(run["seconds"], 0),
             number(run["peak_memory_mb"], 0),
         )
     console.print(table)
+    label = scoring_of(comparison["runs"][0]).label
     for pair in comparison["paired"]:
         spread = "" if pair["standard_deviation"] is None else f" ± {100 * pair['standard_deviation']:.1f}"
         test = "" if pair["p_value"] is None else f", paired t-test p = {pair['p_value']:.3f}"
         each = ", ".join(f"{100 * difference:+.1f}" for difference in pair["differences"])
-        console.print(
-            f"{pair['arm']} - {pair['reference']}: {100 * pair['mean']:+.1f}{spread} Dice points (seeds: {each}){test}"
-        )
+        difference = f"{100 * pair['mean']:+.1f}{spread} {label} points"
+        console.print(f"{pair['arm']} - {pair['reference']}: {difference} (seeds: {each}){test}")
 
 
 def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
@@ -81,11 +80,12 @@ def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], fed
         described = "none" if estimate["reason"] else f"{counts['larger']} larger, {counts['smaller']} smaller"
     return {
         "arm": arm,
+        "task": summary["task"],
         "method": summary["method"],
         "seed": seed,
         "last_rounds": summary["last_rounds"],
         "last_round": summary["last_round"],
-        "rounds": [{key: record[key] for key in ("round", "dice", "hd95")} for record in summary["rounds"]],
+        "rounds": [{key: record[key] for key in ("round", *scoring_of(summary).names)} for record in summary["rounds"]],
         "groups": described,
         "p_value": estimate["p_value"] if estimate else None,
         "groups_as_drawn": groups_as_drawn(groups, federation),

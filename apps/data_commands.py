@@ -88,7 +88,7 @@ def phantom(
 ) -> None:
     """Write a generated federation with a clean test set; no download, no patient."""
     with reported_errors():
-        given = {
+        given: dict[PhantomTask, dict[str, Any]] = {
             PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
             PhantomTask.LESIONS_3D: {"--completeness": completeness},
             PhantomTask.CELLS_2D: {"--labels": labels},

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..custom.settings import FedAvgSettings, SettingsError, read_job_settings
+from ..custom.settings import RunSettings, SettingsError, read_job_settings
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
@@ -81,7 +81,7 @@ class Job:
         """The file with the job's settings."""
         return self.app / "config" / "settings.conf"
 
-    def settings(self) -> FedAvgSettings:
+    def settings(self) -> RunSettings:
         """Read and check the job's settings.
 
         Raises:
@@ -90,7 +90,7 @@ class Job:
         """
         return read_job_settings(self._values(), source=str(self.settings_file))
 
-    def settings_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> FedAvgSettings:
+    def settings_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> RunSettings:
         """Return the job's settings with some of them changed; no file is.
 
         Args:

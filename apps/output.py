@@ -13,6 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
+from ..custom.scoring import Scoring
+
+# How scores are called in tables.
+_SCORE_HEADINGS = {"dice": "Dice %", "hd95": "HD95", "f1": "F1 %", "recall": "recall %", "precision": "precision %"}
 
 MODEL_FILE = "model.pt"
 _PERSISTED_MODEL = Path("app_server") / "FL_global_model.pt"
@@ -61,25 +65,42 @@ def read_summary(out: Path) -> dict[str, Any]:
 def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Console) -> None:
     """Print the scores of two runs on the same data beside each other."""
     table = Table(title="On the same data, mean of the last five rounds")
-    for heading in ("method", "Dice %", "HD95"):
+    for heading in ("method", *score_cells(summary)):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for run in (other, summary):
-        last = run["last_rounds"]
-        table.add_row(run["method"], percent(last["dice"]), number(last["hd95"]))
+        table.add_row(run["method"], *score_cells(run).values())
     console.print(table)
-    scores = [run["last_rounds"]["dice"] for run in (summary, other)]
-    if None not in scores:
-        gain = 100 * (scores[0] - scores[1])
-        console.print(f"{summary['method']} - {other['method']}: {gain:+.1f} Dice points")
+    one, reference = main_score(summary), main_score(other)
+    if one is not None and reference is not None:
+        gain = 100 * (one - reference)
+        console.print(f"{summary['method']} - {other['method']}: {gain:+.1f} {scoring_of(summary).label} points")
+
+
+def scoring_of(run: Mapping[str, Any]) -> Scoring:
+    """Return the scoring of a run, of its summary or of what a comparison keeps of it."""
+    return Scoring.of(run.get("task", "segmentation"))
+
+
+def main_score(run: Mapping[str, Any]) -> float | None:
+    """Return the score that says how good the run's model is, over its last rounds: Dice or macro F1."""
+    value: float | None = run["last_rounds"][scoring_of(run).names[0]]
+    return value
+
+
+def score_cells(run: Mapping[str, Any]) -> dict[str, str]:
+    """Return the scores of a run's last rounds as cells of a table, by heading."""
+    last = run["last_rounds"]
+    return {
+        _SCORE_HEADINGS[name]: number(last[name]) if name == "hd95" else percent(last[name])
+        for name in scoring_of(run).names
+    }
 
 
 def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     """Print a run's scores and, for a quality-aware method, what was concluded of each site."""
-    last = summary["last_rounds"]
     console.print(
         f"[bold]{summary['method']}[/bold], seed {summary['seed']}, {summary['rounds_finished']} rounds, "
-        f"{summary['seconds']:.0f} s: Dice {percent(last['dice'])} %, HD95 {_distance(summary)} "
-        "(mean of the last five rounds)"
+        f"{summary['seconds']:.0f} s: {_score_text(summary)} (mean of the last five rounds)"
     )
     console.print(_site_table(summary))
     if summary.get("weights"):
@@ -96,10 +117,16 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         console.print(f"[yellow]{escape(text)}[/yellow]")
 
 
-def _distance(summary: Mapping[str, Any]) -> str:
-    """HD95 with its unit, where one is known: millimetres for volumes, pixels for pictures."""
+def _score_text(summary: Mapping[str, Any]) -> str:
+    """The scores in words; HD95 with its unit, where one is known: millimetres for volumes, pixels for pictures."""
+    last = summary["last_rounds"]
+    if "dice" not in last:
+        return f"macro F1 {percent(last['f1'])} %, recall {percent(last['recall'])} %, precision " + (
+            f"{percent(last['precision'])} %"
+        )
     units = {record.get("hd95_unit") for record in summary["rounds"]} - {None}
-    return " ".join([number(summary["last_rounds"]["hd95"]), *sorted(units)])
+    distance = " ".join([number(last["hd95"]), *sorted(units)])
+    return f"Dice {percent(last['dice'])} %, HD95 {distance}"
 
 
 def _site_table(summary: Mapping[str, Any]) -> Table:

@@ -1,6 +1,5 @@
-"""Pictures of a run: Dice over rounds, aggregation weights, the two groups, and cases with their contours."""
+"""Pictures of a run: scores over rounds, aggregation weights, the two groups, cases with contours or classes."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ..custom.data.datalist import TESTING, TRAINING
-from ..custom.data.description import DESCRIPTION_FILE
+from ..custom.data.description import DESCRIPTION_FILE, read_site_description
 from ..custom.data.federation import TEST_FOLDER, read_federation
 from ..custom.data.site_data import LoadedCase, SiteData, load_site_data
 from ..custom.inference import Inference
-from ..custom.networks import build_network
-from ..custom.run_state import SUMMARY_FILE
 from ..custom.settings import read_job_settings
-from .output import MODEL_FILE, natural_order
+from .class_pictures import case_figure, confusion_figure
+from .output import MODEL_FILE, natural_order, read_summary, scoring_of
 
 mpl.use("Agg")
 
@@ -42,38 +40,45 @@ def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = N
     Args:
         out: output folder with the model and the summary.
         data: the federation's folder, for overlays, which show cases; None leaves them out.
-        against: summary of another run on the same data, for the curve of Dice.
+        against: summary of another run on the same data, for the curve of Dice or macro F1.
     """
-    summary = json.loads((out / SUMMARY_FILE).read_text(encoding="utf-8"))
+    summary = read_summary(out)
     folder = out / PICTURE_FOLDER
     folder.mkdir(exist_ok=True)
     files = []
-    if any(record["dice"] is not None for record in summary["rounds"]):
-        files.append(draw_rounds(summary, folder / "dice.png", against))
+    score = scoring_of(summary).names[0]
+    if any(record[score] is not None for record in summary["rounds"]):
+        files.append(draw_rounds(summary, folder / f"{score}.png", against))
     if summary.get("weights"):
         files.append(draw_weights(summary["weights"], folder / "weights.png"))
     if summary.get("estimate"):
         files.append(draw_groups(summary["estimate"], folder / "groups.png"))
     if data is not None:
+        if summary["last_round"].get("confusion"):
+            classes = read_site_description(data / read_federation(data).sites[0]).classes
+            figure = confusion_figure(summary["last_round"]["confusion"], classes)
+            files.append(_save(figure, folder / "confusion.png"))
         with TemporaryDirectory() as cache:
             files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
     return files
 
 
 def draw_rounds(summary: Mapping[str, Any], file: Path, against: Mapping[str, Any] | None = None) -> Path:
-    """Draw Dice over rounds with the stages, and that of another run on the same data."""
+    """Draw Dice or macro F1 over rounds with the stages, and that of another run on the same data."""
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
+    scoring = scoring_of(summary)
+    score = scoring.names[0]
     for run, style in ((summary, "-o"), (against, "--s")):
         if run is not None:
-            scored = [record for record in run["rounds"] if record["dice"] is not None]
-            dice = [100 * record["dice"] for record in scored]
-            axes.plot([record["round"] for record in scored], dice, style, label=run["method"])
+            scored = [record for record in run["rounds"] if record[score] is not None]
+            values = [100 * record[score] for record in scored]
+            axes.plot([record["round"] for record in scored], values, style, label=run["method"])
     stages = [record["stage"] for record in summary["rounds"]]
     for index in range(1, len(stages)):
         if stages[index] != stages[index - 1]:
             axes.axvline(index + 0.5, color="gray", linestyle=":", label=f"{stages[index]} from round {index + 1}")
-    axes.set(xlabel="round", ylabel="Dice, %", title=f"{summary['method']}, seed {summary['seed']}")
+    axes.set(xlabel="round", ylabel=f"{scoring.label}, %", title=f"{summary['method']}, seed {summary['seed']}")
     axes.legend()
     return _save(figure, file)
 
@@ -119,18 +124,20 @@ def draw_groups(estimate: Mapping[str, Any], file: Path) -> Path:
 
 
 def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, *, cache: Path) -> Path:
-    """Draw cases of some sites with the annotation, the clean contour where it is known, and the model's prediction.
+    """Draw cases of some sites with the annotation, the clean one where it is known, and the model's prediction.
 
     Of a volume the slice with the largest annotation is shown, of a whole one across its last axis.
     """
     settings = read_job_settings(summary["settings"])
-    network = build_network(**settings.network.model_dump())
+    network = settings.network.build()
     network.load_state_dict(torch.load(model, map_location="cpu", weights_only=True)["model"])
     sites = read_federation(data).sites
     step = max(1, len(sites) // _SITES_SHOWN)
     rows = [load_site_data(data / site, cache, section=TRAINING, site=site) for site in sites[::step][:_SITES_SHOWN]]
     if (data / TEST_FOLDER / DESCRIPTION_FILE).is_file():
         rows.append(load_site_data(data / TEST_FOLDER, cache, section=TESTING, site=TEST_FOLDER))
+    if settings.task == "classification":
+        return _save(case_figure(network, rows, Inference.of(settings)), file)
     figure = Figure(figsize=(3 * _CASES_PER_SITE, 3 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), _CASES_PER_SITE, squeeze=False)
     for site_data, row in zip(rows, grid, strict=True):
@@ -152,13 +159,17 @@ def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, 
 
 
 def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
-    """Draw Dice over rounds, a thin line per seed and a thick one for the mean, and the scores paired by seed."""
+    """Draw Dice or macro F1 over rounds, a thin line per seed and a thick one for the mean, and the scores paired by
+    seed.
+    """
+    scoring = scoring_of(comparison["runs"][0])
+    score = scoring.names[0]
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     arms = list(dict.fromkeys(run["arm"] for run in comparison["runs"]))
     for index, arm in enumerate(arms):
         runs = [run for run in comparison["runs"] if run["arm"] == arm]
-        curves = 100 * np.array([[record["dice"] for record in run["rounds"]] for run in runs], dtype=float)
+        curves = 100 * np.array([[record[score] for record in run["rounds"]] for run in runs], dtype=float)
         rounds = np.array([record["round"] for record in runs[0]["rounds"]])
         scored = ~np.isnan(curves).any(axis=0)
         rounds, curves = rounds[scored], curves[:, scored]
@@ -166,14 +177,14 @@ def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
         left.plot(rounds, curves.mean(0), color=f"C{index}", linewidth=2.5, label=arm)
     for seed in comparison["seeds"]:
         scores = [
-            100 * next(r["last_rounds"]["dice"] for r in comparison["runs"] if (r["arm"], r["seed"]) == (arm, seed))
+            100 * next(r["last_rounds"][score] for r in comparison["runs"] if (r["arm"], r["seed"]) == (arm, seed))
             for arm in arms
         ]
         right.plot(range(len(arms)), scores, marker="o", label=f"seed {seed}")
-    left.set(xlabel="round", ylabel="Dice, %", title="all rounds")
+    left.set(xlabel="round", ylabel=f"{scoring.label}, %", title="all rounds")
     left.legend()
     right.set_xticks(range(len(arms)), arms)
-    right.set(title="mean of the last five rounds", ylabel="Dice, %")
+    right.set(title="mean of the last five rounds", ylabel=f"{scoring.label}, %")
     right.margins(x=0.3)
     right.legend(fontsize=8)
     return _save(figure, file)

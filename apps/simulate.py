@@ -16,7 +16,7 @@ from ..custom.data.embedded_choice import write_embedded_federation
 from ..custom.data.federation import read_federation
 from ..custom.data.location import DATA_VARIABLE
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
-from ..custom.settings import FedAvgSettings
+from ..custom.settings import RunSettings
 from .in_process import JOB_ID, run_in_process
 from .job import Job, JobError
 from .output import collect_output
@@ -117,7 +117,7 @@ def _prepare_output(out: Path, resume: bool) -> Path | None:
     return state.resolve()
 
 
-def _embedded_federation(settings: FedAvgSettings, folder: Path) -> Path:
+def _embedded_federation(settings: RunSettings, folder: Path) -> Path:
     if not folder.exists():
         write_embedded_federation(folder, settings.embedded)
     return folder

@@ -68,10 +68,66 @@ class SampleBatches:
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; see :class:`Batches`."""
-        for chosen in torch.split(torch.randperm(self.samples_per_epoch, generator=generator), self._batch_size):
+        for images, labels in self._drawn(generator):
+            yield images, labels.unsqueeze(1)
+
+    def _drawn(self, generator: torch.Generator) -> Iterator[Batch]:
+        """The batches of an epoch with labels as they were given, on the training device."""
+        for chosen in self._split(torch.randperm(self.samples_per_epoch, generator=generator)):
             selection = chosen.to(self._images.device)
-            images, labels = self._images[selection], self._labels[selection]
-            yield _sent(images, self._device), _sent(labels, self._device).unsqueeze(1)
+            yield _sent(self._images[selection], self._device), _sent(self._labels[selection], self._device)
+
+    def _split(self, order: torch.Tensor) -> Sequence[torch.Tensor]:
+        return torch.split(order, self._batch_size)
+
+
+class ClassBatches(SampleBatches):
+    """All samples of a classification once per epoch in a random order, turned and mirrored at random where wanted.
+
+    A single sample that would be left over goes with the batch before: normalisation over one says nothing.
+
+    Args:
+        images: ``(N, C, H, W)`` float32.
+        labels: classes ``(N,)``.
+        batch_size: samples per batch.
+        device: where batches are needed.
+        augmentation: turn images by multiples of 90° and mirror them.
+    """
+
+    def __init__(
+        self, images: torch.Tensor, labels: torch.Tensor, batch_size: int, device: torch.device, *, augmentation: bool
+    ) -> None:
+        super().__init__(images, labels.long(), batch_size, device)
+        self._augmentation = augmentation
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yield images ``(B, C, H, W)`` and classes ``(B,)``."""
+        for images, labels in self._drawn(generator):
+            yield turned_and_mirrored(images, generator) if self._augmentation else images, labels
+
+    def _split(self, order: torch.Tensor) -> Sequence[torch.Tensor]:
+        parts = list(torch.split(order, self._batch_size))
+        if len(parts) > 1 and len(parts[-1]) == 1:
+            parts[-2:] = [torch.cat(parts[-2:])]
+        return parts
+
+
+def turned_and_mirrored(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Turn each image ``(B, C, H, W)`` by a random multiple of 90°, of 180° where sides differ, and mirror half of
+    them.
+    """
+    turns = torch.randint(4, (len(images),), generator=generator)
+    mirrored = torch.randint(2, (len(images),), generator=generator).bool()
+    if images.shape[-1] != images.shape[-2]:
+        turns = turns - turns % 2
+    changed = torch.empty_like(images)
+    for turn in range(4):
+        for mirror in (False, True):
+            chosen = ((turns == turn) & (mirrored == mirror)).nonzero().flatten().to(images.device)
+            if len(chosen):
+                part = torch.rot90(images[chosen], turn, (2, 3))
+                changed[chosen] = part.flip(3) if mirror else part
+    return changed
 
 
 class PatchBatches:

@@ -152,10 +152,13 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
     Args:
         answers: what sites sent for the task ``validate``: ``num_samples``, and where that is at least the minimum
             count ``dice``, ``hd95`` and ``num_defined`` per class.
+
+    Returns:
+        The scores as plain values; nothing if no site has any.
     """
     scored = [answer for answer in answers.values() if "dice" in answer]
     if not scored:
-        return {"evaluated_on": None, "dice": None, "hd95": None}
+        return {}
     cases = sum(answer["num_samples"] for answer in scored)
     num_classes = len(scored[0]["dice"])
     dice = [sum(answer["dice"][c] * answer["num_samples"] for answer in scored) / cases for c in range(num_classes)]

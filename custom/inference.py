@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .data.site_data import LoadedCase
-from .settings import FedAvgSettings
+from .settings import RunSettings, TrainingSettings
 
 _OVERLAP = 0.5
 
@@ -27,9 +27,10 @@ class Inference:
     window: tuple[int, ...] | None = None
 
     @classmethod
-    def of(cls, settings: FedAvgSettings) -> "Inference":
-        """Return what follows from a job's settings: the window is the patch of the training."""
-        return cls(settings.training.batch_size, settings.training.patch)
+    def of(cls, settings: RunSettings) -> "Inference":
+        """Return what follows from a job's settings: the window is the patch of the training, where there is one."""
+        training = settings.training
+        return cls(training.batch_size, training.patch if isinstance(training, TrainingSettings) else None)
 
     @torch.inference_mode()
     def logits(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
@@ -67,6 +68,19 @@ class Inference:
                     samples = []
         if samples:
             yield SampleBatch.of(samples)
+
+    def class_probabilities(self, network: nn.Module, cases: Sequence[LoadedCase]) -> torch.Tensor:
+        """Return what a classifier says of every sample, ``(N, C)`` float64 in main memory.
+
+        Args:
+            network: the model; it is run in evaluation mode.
+            cases: the cases.
+        """
+        parts = []
+        for batch in self.batches(cases):
+            with evaluating(network):
+                parts.append(self.logits(network, batch.images).to("cpu", torch.float64).softmax(dim=1))
+        return torch.cat(parts)
 
     def predictions(
         self,

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 
-from .adam import Adam
 from .batches import Batches
 from .losses import DiceRecord, build_loss
+from .optimizers import Adam
 from .settings import TrainingSettings
 
 # Momentum terms of Adam as in FedA³I and FedIA; the optimiser is made anew each round.
@@ -59,17 +60,53 @@ def train_locally(
         TrainingStopped: if `should_stop` said so.
     """
     device = next(network.parameters()).device
-    loss_function = build_loss(settings.loss)
-    optimizer = Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS, fused=True)
+    return run_epochs(
+        network,
+        batches,
+        build_loss(settings.loss),
+        Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS, fused=True),
+        epochs=settings.local_epochs,
+        seed=seed,
+        should_stop=should_stop,
+        dice=DiceRecord(annotated_only=settings.dice_loss_over == "annotated", device=device) if record_dice else None,
+    )
+
+
+def run_epochs(
+    network: nn.Module,
+    batches: Batches,
+    loss_function: Callable[[torch.Tensor, torch.Tensor], Any],
+    optimizer: torch.optim.Optimizer,
+    *,
+    epochs: int,
+    seed: int,
+    should_stop: Callable[[], bool] | None = None,
+    dice: DiceRecord | None = None,
+) -> TrainingOutcome:
+    """Train a network in place for some epochs; see :func:`train_locally` for precision and errors.
+
+    Args:
+        network: the network with the received weights.
+        batches: images and labels on the network's device.
+        loss_function: the mean loss of a batch, of logits and labels.
+        optimizer: of the network's parameters.
+        epochs: number of epochs.
+        seed: seed of everything that `batches` draws.
+        should_stop: asked before each batch; when it says yes the round is given up.
+        dice: is given every batch to measure its Dice loss.
+
+    Raises:
+        TrainingStopped: if `should_stop` said so.
+    """
+    device = next(network.parameters()).device
     on_gpu = device.type == "cuda"
     precision = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
     scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and precision is torch.float16)
     generator = torch.Generator().manual_seed(seed)
     total_loss = torch.zeros((), device=device)
-    dice = DiceRecord(annotated_only=settings.dice_loss_over == "annotated", device=device) if record_dice else None
     steps = 0
     network.train()
-    for _ in range(settings.local_epochs):
+    for _ in range(epochs):
         for images, labels in batches.epoch(generator):
             if should_stop is not None and should_stop():
                 raise TrainingStopped
@@ -84,5 +121,5 @@ def train_locally(
             if dice is not None:
                 dice.add(logits, labels)
             steps += 1
-    mean_loss = float(total_loss) / (settings.local_epochs * batches.samples_per_epoch)
+    mean_loss = float(total_loss) / (epochs * batches.samples_per_epoch)
     return TrainingOutcome(mean_loss, steps, None if dice is None else dice.mean)

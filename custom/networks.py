@@ -1,13 +1,25 @@
-"""The segmentation network and its layer blocks, the units of layer-wise aggregation."""
+"""The networks, for segmentation and for classification, and their layer blocks, the units of aggregation."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import torch
 from torch import nn
 
+from ..transforms.errors import DataError
 from .light_monai import unused_packages_absent
 
 FEATURES = (16, 32, 64, 128, 256, 16)
+WIDTHS = (64, 128, 256, 512)
+
+# Kind of the residual blocks, and their number in each of the four stages, by the network's depth.
+_STAGES = {
+    10: ("basic", [1, 1, 1, 1]),
+    18: ("basic", [2, 2, 2, 2]),
+    34: ("basic", [3, 4, 6, 3]),
+    50: ("bottleneck", [3, 4, 6, 3]),
+}
+_LAST_LAYER = "fc"
 
 
 def build_network(
@@ -47,12 +59,95 @@ def build_network(
     return network
 
 
+def build_classifier(
+    in_channels: int = 3,
+    num_classes: int = 2,
+    depth: int = 50,
+    widths: Sequence[int] = WIDTHS,
+    stem: str = "large",
+    checkpoint: str = "",
+    spatial_dims: int = 2,
+    seed: int = 0,
+) -> nn.Module:
+    """Build MONAI's residual network for classification, initialised from a seed or a checkpoint.
+
+    With the default widths and the large stem its entries have the names and shapes of the usual ResNet of PyTorch, so
+    that checkpoints of it can be loaded.
+
+    Args:
+        in_channels: channels of the image, 1 for grey, 3 for RGB.
+        num_classes: number of classes C, the number of outputs.
+        depth: 10, 18, 34 or 50 layers.
+        widths: channels of the four stages; with 50 layers a quarter of what leaves them.
+        stem: ``"large"``, a 7×7 convolution of stride 2 and pooling; ``"small"``, for images of some tens of pixels, a
+            3×3 convolution of stride 2 without pooling.
+        checkpoint: file with a state dict, or one under the key ``state_dict`` or ``model``, read with
+            ``weights_only``; a last layer for another number of classes is not taken from it.
+        spatial_dims: 2 for images ``(B, C, H, W)``.
+        seed: seed of the start weights; the global random state is left as it was.
+
+    Raises:
+        DataError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
+    """
+    with unused_packages_absent():
+        from monai.networks.nets.resnet import ResNet
+
+    block, layers = _STAGES[depth]
+    is_large = stem == "large"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network: nn.Module = ResNet(
+            block,
+            layers,
+            list(widths),
+            spatial_dims=spatial_dims,
+            n_input_channels=in_channels,
+            conv1_t_size=7 if is_large else 3,
+            conv1_t_stride=2,
+            no_max_pool=not is_large,
+            bias_downsample=False,
+            num_classes=num_classes,
+        )
+    if checkpoint:
+        _load_checkpoint(network, Path(checkpoint))
+    return network
+
+
+def _load_checkpoint(network: nn.Module, file: Path) -> None:
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # Whatever a broken file makes of the unpickler.
+        what = " ".join(str(error).split())
+        raise DataError(
+            f"{file}: cannot be read as a checkpoint ({what}); expected a state dict of tensors."
+        ) from error
+    for key in ("state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+        raise DataError(f"{file}: holds {type(content).__name__}; expected a state dict of tensors.")
+    wanted = network.state_dict()
+    found = {name.removeprefix("module."): tensor for name, tensor in content.items()}
+    last = [name for name in wanted if name.startswith(f"{_LAST_LAYER}.")]
+    if any(name not in found or found[name].shape != wanted[name].shape for name in last):
+        found |= {name: wanted[name] for name in last}
+    missing, unknown = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+    differing = sorted(name for name in set(wanted) & set(found) if wanted[name].shape != found[name].shape)
+    if missing or unknown or differing:
+        raise DataError(
+            f"{file}: does not fit the network; missing {missing[:3]}, unknown {unknown[:3]}, of another shape "
+            f"{differing[:3]} (the first three of {len(missing)}, {len(unknown)} and {len(differing)})."
+        )
+    network.load_state_dict(found)
+
+
 def layer_blocks(network: nn.Module, prefixes: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return the names of a network's layer blocks in forward order.
 
     The configured prefixes come first; else a network says it by an attribute ``layer_blocks`` (a sequence of parameter
-    name prefixes); else the children of MONAI's ``BasicUNet``, which are registered in forward order, are its blocks:
-    conv_0, down_1..4, upcat_4..1, final_conv.
+    name prefixes); else the children of MONAI's ``BasicUNet`` or ``ResNet`` that have parameters, which are registered
+    in forward order, are its blocks: conv_0, down_1..4, upcat_4..1, final_conv, or conv1, bn1, layer1..4, fc.
 
     Raises:
         ValueError: if nothing says which blocks the network has.
@@ -62,8 +157,8 @@ def layer_blocks(network: nn.Module, prefixes: Sequence[str] | None = None) -> t
     declared = getattr(network, "layer_blocks", None)
     if declared is not None:
         return tuple(declared)
-    if type(network).__name__ == "BasicUNet":
-        return tuple(name for name, _ in network.named_children())
+    if type(network).__name__ in ("BasicUNet", "ResNet"):
+        return tuple(name for name, child in network.named_children() if child.state_dict())
     raise ValueError(
         f"Expected a network that declares its blocks in forward order, but {type(network).__name__} has no attribute "
         "'layer_blocks'; name the parameter prefixes in the job's setting 'blocks'."

@@ -12,6 +12,7 @@ ESTIMATE_QUALITY = "estimate_quality"
 ESTIMATE_COMPLETENESS = "estimate_completeness"
 CORRECT_ANNOTATIONS = "correct_annotations"
 VALIDATE = "validate"
+VALIDATE_CLASSES = "validate_classes"
 
 # A mean over fewer patients than this is close to a patient's own value and stays at the site. Patients or volumes are
 # counted, never slices.
@@ -61,7 +62,7 @@ OUTBOUND_FIELDS = (
     OutboundField("params", (TRAIN,), "model", "the locally trained model, to be aggregated"),
     OutboundField(
         "num_samples",
-        (TRAIN, ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS, VALIDATE),
+        (TRAIN, ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS, VALIDATE, VALIDATE_CLASSES),
         "count",
         "weights of means: pictures, volumes or slices; for validation, pictures or volumes",
     ),
@@ -79,7 +80,7 @@ OUTBOUND_FIELDS = (
     ),
     OutboundField(
         "num_patients",
-        (TRAIN, ESTIMATE_COMPLETENESS, VALIDATE),
+        (TRAIN, ESTIMATE_COMPLETENESS, VALIDATE, VALIDATE_CLASSES),
         "count",
         "patients or volumes behind means, scores and numbers of lesions, never slices",
         optional="means",
@@ -155,6 +156,30 @@ OUTBOUND_FIELDS = (
         (VALIDATE,),
         "counts",
         "cases behind the mean HD95; it is undefined for the others",
+        optional="means",
+    ),
+    OutboundField(
+        "num_correct",
+        (VALIDATE_CLASSES,),
+        "counts",
+        "validation cases of each class that are predicted as it: F1, recall and precision follow from such counts",
+        "num_patients",
+        optional="means",
+    ),
+    OutboundField(
+        "num_labelled",
+        (VALIDATE_CLASSES,),
+        "counts",
+        "validation cases of each class, without those of a class with too few patients",
+        "num_patients",
+        optional="means",
+    ),
+    OutboundField(
+        "num_predicted",
+        (VALIDATE_CLASSES,),
+        "counts",
+        "those validation cases that are predicted as each class",
+        "num_patients",
         optional="means",
     ),
 )

@@ -13,8 +13,8 @@ from .data.location import locate_test_data
 from .data.site_data import SiteData, load_site_data
 from .data_fit import check_data_fit
 from .devices import ready_to_compute
-from .inference import Inference
-from .settings import FedAvgSettings
+from .scoring import Scoring
+from .settings import RunSettings
 
 
 class ServerTest:
@@ -27,7 +27,7 @@ class ServerTest:
         config_folder: the server's own configuration folder, which may hold a ``data.yaml``.
     """
 
-    def __init__(self, network: nn.Module, settings: FedAvgSettings, run_folder: Path, config_folder: Path) -> None:
+    def __init__(self, network: nn.Module, settings: RunSettings, run_folder: Path, config_folder: Path) -> None:
         self._network = ready_to_compute(copy.deepcopy(network))
         self._settings = settings
         self._run_folder = run_folder
@@ -44,20 +44,9 @@ class ServerTest:
         data = self._test_data(sites_are_embedded)
         if data is None:
             return None
-        from .evaluation import evaluate
-
         self._network.load_state_dict(params)
-        num_classes = self._settings.network.num_classes
-        scores = evaluate(self._network, data.cases, num_classes, Inference.of(self._settings))
-        return {
-            "evaluated_on": "test",
-            "dice": scores.mean_dice,
-            "dice_per_class": list(scores.dice),
-            "hd95": scores.mean_hd95 if any(scores.num_cases - count for count in scores.hd95_undefined) else None,
-            "hd95_undefined": sum(scores.hd95_undefined),
-            "hd95_unit": "px" if data.cases[0].spacing is None else "mm",
-            "num_cases": scores.num_cases,
-        }
+        scores = Scoring.of(self._settings.task).score(self._network, data, self._settings)
+        return {"evaluated_on": "test"} | scores
 
     def _test_data(self, sites_are_embedded: bool) -> SiteData | None:
         if sites_are_embedded not in self._data:

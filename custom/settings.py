@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
+from torch import nn
 
 from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import describe_validation_error
 from ..transforms.federation_noise import FederationNoise
-from .networks import FEATURES
+from .networks import FEATURES, WIDTHS, build_classifier, build_network
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -33,6 +34,30 @@ class NetworkSettings(_Settings):
     spatial_dims: Literal[2, 3] = 2
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
+
+    def build(self) -> nn.Module:
+        """Build the network; its weights come from elsewhere."""
+        return build_network(**self.model_dump())
+
+
+class ClassifierSettings(_Settings):
+    """Which network is trained to classify; see :func:`fedannot.custom.networks.build_classifier`.
+
+    Args:
+        checkpoint: file with start weights, read by the server alone.
+    """
+
+    in_channels: Literal[1, 3] = 3
+    num_classes: Annotated[int, Field(ge=2)] = 2
+    spatial_dims: Literal[2] = 2
+    depth: Literal[10, 18, 34, 50] = 50
+    widths: Annotated[tuple[Positive, ...], Field(min_length=4, max_length=4)] = WIDTHS
+    stem: Literal["large", "small"] = "large"
+    checkpoint: str = ""
+
+    def build(self) -> nn.Module:
+        """Build the network; its weights come from elsewhere."""
+        return build_classifier(**self.model_dump(exclude={"checkpoint"}))
 
 
 class TrainingSettings(_Settings):
@@ -63,6 +88,28 @@ class TrainingSettings(_Settings):
                 "need not be multiples of 16",
             )
         return patch
+
+
+class ClassifierTrainingSettings(_Settings):
+    """How a site trains a classifier in one round, by stochastic gradient descent.
+
+    Args:
+        learning_rate_steps: shares of all rounds after which the learning rate is a tenth of what it was before.
+        augmentation: turn images by multiples of 90° and mirror them, at random.
+    """
+
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-2
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-6
+    learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
+    batch_size: Positive = 128
+    local_epochs: Positive = 5
+    augmentation: bool = True
+
+    def learning_rate_at(self, round_number: int, rounds: int) -> float:
+        """Return the learning rate of a round of so many."""
+        steps = sum(round_number > share * rounds for share in self.learning_rate_steps)
+        return self.learning_rate * 0.1**steps
 
 
 class EmbeddedSettings(_Settings):
@@ -115,16 +162,22 @@ class EmbeddedSettings(_Settings):
         return self
 
 
-class FedAvgSettings(_Settings):
-    """Settings of federated averaging, and what every method shares."""
+class RunSettings(_Settings):
+    """What the settings of all methods and tasks share.
 
+    Args:
+        task: what is learnt.
+        method: how.
+    """
+
+    task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
     seed: int = 0
     rounds: Positive = 100
     threads: Positive = 1
     data: str = ""
-    network: NetworkSettings = NetworkSettings()
-    training: TrainingSettings = TrainingSettings()
+    network: NetworkSettings | ClassifierSettings
+    training: TrainingSettings | ClassifierTrainingSettings
     embedded: EmbeddedSettings = EmbeddedSettings()
     blocks: tuple[str, ...] = ()
     min_sites: Positive = 1
@@ -133,6 +186,14 @@ class FedAvgSettings(_Settings):
     validate_every: Positive = 5
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
+
+
+class FedAvgSettings(RunSettings):
+    """Settings of federated averaging for segmentation, and what every method for it shares."""
+
+    task: Literal["segmentation"] = "segmentation"
+    network: NetworkSettings = NetworkSettings()
+    training: TrainingSettings = TrainingSettings()
 
     @property
     def reports_dice_loss(self) -> bool:
@@ -213,13 +274,20 @@ class FedIASettings(_WarmupSettings):
         return True
 
 
-METHOD_SETTINGS: dict[str, type[FedAvgSettings]] = {
-    "fedavg": FedAvgSettings,
-    "feda3i": FedA3ISettings,
-    "fedia": FedIASettings,
+class ClassificationSettings(RunSettings):
+    """Settings of federated averaging for classification, and what every method for it shares."""
+
+    task: Literal["classification"] = "classification"
+    network: ClassifierSettings = ClassifierSettings()
+    training: ClassifierTrainingSettings = ClassifierTrainingSettings()
+
+
+METHOD_SETTINGS: dict[str, dict[str, type[RunSettings]]] = {
+    "segmentation": {"fedavg": FedAvgSettings, "feda3i": FedA3ISettings, "fedia": FedIASettings},
+    "classification": {"fedavg": ClassificationSettings},
 }
 
-SettingsType = TypeVar("SettingsType", bound=FedAvgSettings)
+SettingsType = TypeVar("SettingsType", bound=RunSettings)
 
 
 def read_settings(kind: type[SettingsType], values: Mapping[str, Any], source: str = "settings.conf") -> SettingsType:
@@ -239,13 +307,16 @@ def read_settings(kind: type[SettingsType], values: Mapping[str, Any], source: s
         raise SettingsError(describe_validation_error(error, source=source, model=kind)) from error
 
 
-def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") -> FedAvgSettings:
-    """Check the settings of a job whose key ``method`` says which method it is.
+def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") -> RunSettings:
+    """Check the settings of a job whose keys ``task`` and ``method`` say what is learnt and how.
 
     Raises:
-        SettingsError: if the method is unknown, a key is unknown or a value not allowed.
+        SettingsError: if the task or the method is unknown, a key is unknown or a value not allowed.
     """
-    method = values.get("method")
-    if method not in METHOD_SETTINGS:
-        raise SettingsError(f"{source}: key 'method' is {method!r}; allowed: {', '.join(sorted(METHOD_SETTINGS))}.")
-    return read_settings(METHOD_SETTINGS[method], values, source)
+    task = values.get("task", "segmentation")
+    if task not in METHOD_SETTINGS:
+        raise SettingsError(f"{source}: key 'task' is {task!r}; allowed: {', '.join(METHOD_SETTINGS)}.")
+    methods, method = METHOD_SETTINGS[task], values.get("method")
+    if method not in methods:
+        raise SettingsError(f"{source}: key 'method' is {method!r}; allowed for {task}: {', '.join(sorted(methods))}.")
+    return read_settings(methods[method], values, source)

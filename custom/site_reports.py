@@ -10,11 +10,11 @@ from .data.site_data import SiteData
 from .inference import Inference
 from .local_training import TrainingOutcome
 from .outbound import MINIMUM_CASES
-from .settings import FedAvgSettings
+from .settings import FedAvgSettings, RunSettings
 
 
 def training_report(
-    data: SiteData, outcome: TrainingOutcome, settings: FedAvgSettings, *, embedded: bool
+    data: SiteData, outcome: TrainingOutcome, settings: RunSettings, *, embedded: bool
 ) -> dict[str, Any]:
     """Return what goes with a trained model; leaves the site.
 
@@ -29,7 +29,7 @@ def training_report(
     num_patients = len(set(data.units))
     if num_patients >= MINIMUM_CASES:
         report |= {"train_loss": outcome.mean_loss, "num_patients": num_patients}
-    if outcome.dice_loss is not None:
+    if outcome.dice_loss is not None and isinstance(settings, FedAvgSettings):
         over_annotated = settings.training.dice_loss_over == "annotated"
         behind = data.num_annotated_units if over_annotated else num_patients
         if behind >= MINIMUM_CASES or math.isnan(outcome.dice_loss):
@@ -37,6 +37,36 @@ def training_report(
             dice_loss = min(max(outcome.dice_loss, 0.0), 1.0) if math.isfinite(outcome.dice_loss) else math.nan
             report |= {"dice_loss": dice_loss, "num_dice_patients": behind}
     return report
+
+
+def class_validation_report(network: nn.Module, data: SiteData | None, settings: RunSettings) -> dict[str, Any]:
+    """Return what the scores of a classifier on the site's own validation cases follow from; leaves the site.
+
+    Cases of a class with fewer patients than the minimum count are left out, so that no single case is scored. With
+    fewer patients in all only the number of cases is reported, 0 for a site without any.
+    """
+    report: dict[str, Any] = {"num_samples": 0 if data is None else len(data.cases)}
+    if data is None:
+        return report
+    patients = [
+        len({case.unit for case in data.cases if int(case.label) == label})
+        for label in range(settings.network.num_classes)
+    ]
+    cases = [case for case in data.cases if patients[int(case.label)] >= MINIMUM_CASES]
+    num_patients = len({case.unit for case in cases})
+    if num_patients < MINIMUM_CASES:
+        return report
+    from .class_scores import ClassCounts, confusion_matrix
+
+    counts = ClassCounts.of_confusion(
+        confusion_matrix(network, cases, settings.network.num_classes, Inference.of(settings))
+    )
+    return report | {
+        "num_patients": num_patients,
+        "num_correct": counts.correct.tolist(),
+        "num_labelled": counts.labelled.tolist(),
+        "num_predicted": counts.predicted.tolist(),
+    }
 
 
 def completeness_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> dict[str, Any]:

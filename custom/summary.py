@@ -6,11 +6,12 @@ from typing import Any
 
 from .data.whole_files import write_text
 from .run_state import RunState
+from .scoring import Scoring
 
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5
 
-_ROUND_KEYS = ("round", "stage", "dice", "dice_per_class", "hd95", "hd95_undefined", "hd95_unit", "seconds")
+_ROUND_KEYS = ("round", "stage", "seconds")
 
 
 def write_summary(path: Path, state: RunState, details: dict[str, Any]) -> None:
@@ -37,14 +38,19 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
         for record in state.history
         for site, reason in record["refused"].items()
     ]
+    scoring = Scoring.of(state.settings["task"])
+    round_keys = (*_ROUND_KEYS, *scoring.names, *scoring.details)
     return {
+        "task": state.settings["task"],
         "method": state.method,
         "seed": state.settings["seed"],
         "rounds_finished": state.round_number,
         "sites": dict(sorted(sites.items())),
-        "rounds": [{key: record.get(key) for key in _ROUND_KEYS} for record in state.history],
-        "last_rounds": {key: mean_of_last(state.history, key) for key in ("dice", "hd95")},
-        "last_round": {key: state.history[-1][key] if state.history else None for key in ("dice", "hd95")},
+        "rounds": [{key: record.get(key) for key in round_keys} for record in state.history],
+        "last_rounds": {key: mean_of_last(state.history, key) for key in scoring.names},
+        "last_round": {
+            key: state.history[-1].get(key) if state.history else None for key in (*scoring.names, *scoring.final)
+        },
         "refusals": refusals,
         "seconds": sum(record["seconds"] for record in state.history),
         "settings": state.settings,

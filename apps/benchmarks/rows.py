@@ -13,6 +13,10 @@ from ...custom.data.whole_files import write_text
 from ..annotation_findings import pooled_correction
 from ..compare import Arm, compare
 from ..comparison import print_comparison
+from ..output import main_score, scoring_of
+
+# The score that a table shows; all its rows are of one task.
+_SCORES = {"dice": "Dice %", "f1": "macro F1 %"}
 
 MakeData = Callable[[Path, int], None]
 
@@ -85,7 +89,7 @@ def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path,
 
 
 def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures that are reported of a comparison, in Dice points: those of every arm, paired by seed."""
+    """Return what is reported of a comparison, in points of Dice or macro F1: every arm's figures, paired by seed."""
     paired = {pair["arm"]: pair for pair in comparison["paired"]}
     arms = []
     for arm in dict.fromkeys(run["arm"] for run in comparison["runs"]):
@@ -94,7 +98,8 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
         arms.append(
             {
                 "arm": arm,
-                "dice": [100 * run["last_rounds"]["dice"] for run in runs],
+                # A comparison has no run without a score.
+                scoring_of(runs[0]).names[0]: [100 * float(main_score(run) or 0) for run in runs],
                 "differences": None if pair is None else [100 * value for value in pair["differences"]],
                 "p_value": None if pair is None else pair["p_value"],
                 "groups": [run["groups"] for run in runs],
@@ -119,23 +124,25 @@ def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 
 def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as a Markdown table: an arm per line, Dice of every seed, and the difference to the reference.
+    """Return the rows as a Markdown table: an arm per line, its score with every seed, and the difference to the
+    reference.
 
     What methods found out about annotations has columns where any of the rows has something to say.
     """
     findings = {
         heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row["arms"])
     }
-    headings = ["data", "arm", "Dice %, each seed", "mean", "difference", *findings]
+    score = next((name for name in _SCORES if any(name in arm for row in figures for arm in row["arms"])), "dice")
+    headings = ["data", "arm", f"{_SCORES[score]}, each seed", "mean", "difference", *findings]
     lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     for row in figures:
         for index, arm in enumerate(row["arms"]):
-            dice = " / ".join(f"{value:.1f}" for value in arm["dice"])
+            scores = " / ".join(f"{value:.1f}" for value in arm[score])
             cells = [
                 row["what"] if index == 0 else "",
                 arm["arm"],
-                dice,
-                f"{statistics.fmean(arm['dice']):.1f}",
+                scores,
+                f"{statistics.fmean(arm[score]):.1f}",
                 _difference(arm["differences"]),
                 *(show(arm) for show in findings.values()),
             ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...transforms.errors import DataError
-from ..settings import FedAvgSettings
+from ..settings import RunSettings
 
 DATA_VARIABLE = "FEDANNOT_DATA"
 _TEST = "test"
@@ -19,7 +19,7 @@ class DataLocation:
     embedded: bool
 
 
-def locate_site_data(site: str, settings: FedAvgSettings, config_folder: Path, run_folder: Path) -> DataLocation:
+def locate_site_data(site: str, settings: RunSettings, config_folder: Path, run_folder: Path) -> DataLocation:
     """Find a site's data.
 
     First the environment variable ``FEDANNOT_DATA``, then ``data.yaml`` in the site's configuration folder, then the
@@ -46,7 +46,7 @@ def locate_site_data(site: str, settings: FedAvgSettings, config_folder: Path, r
 
 
 def locate_test_data(
-    settings: FedAvgSettings, config_folder: Path, run_folder: Path, sites_are_embedded: bool
+    settings: RunSettings, config_folder: Path, run_folder: Path, sites_are_embedded: bool
 ) -> Path | None:
     """Find the server's clean test set by the same search, or return None if it has none.
 
@@ -67,7 +67,7 @@ def locate_test_data(
     return folder
 
 
-def _named_folders(settings: FedAvgSettings, config_folder: Path) -> list[tuple[str, Path]]:
+def _named_folders(settings: RunSettings, config_folder: Path) -> list[tuple[str, Path]]:
     named: list[tuple[str, Path]] = []
     if variable := os.environ.get(DATA_VARIABLE):
         named.append((f"the environment variable {DATA_VARIABLE}", Path(variable)))
@@ -86,7 +86,7 @@ def _in_folder(folder: Path, name: str, *, itself: bool = True) -> Path | None:
     return None
 
 
-def _embedded_site(site: str, settings: FedAvgSettings, run_folder: Path) -> Path:
+def _embedded_site(site: str, settings: RunSettings, run_folder: Path) -> Path:
     from .embedded import phantom_site_names
     from .embedded_choice import write_embedded_site
 

@@ -15,9 +15,8 @@ from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
 
-from ..evaluation import pool_site_scores
 from ..networks import assign_blocks, layer_blocks
-from ..outbound import TRAIN, VALIDATE, report_refusal
+from ..outbound import OUTBOUND_FIELDS, TRAIN, report_refusal
 from ..run_state import (
     METRICS_FILE,
     STATE_FILE,
@@ -27,8 +26,9 @@ from ..run_state import (
     kept_state_file,
     write_records,
 )
+from ..scoring import Scoring
 from ..server_test import ServerTest
-from ..settings import FedAvgSettings, read_settings
+from ..settings import RunSettings, SettingsError, read_job_settings
 from ..summary import write_summary
 from ..weighting import LayerWeights
 from .aggregator import MAX_TOTAL_SAMPLES
@@ -40,6 +40,9 @@ _WAITING_FOLDER = "waiting_models"
 
 # From what each site reported with its model to the weights of those sites.
 WeightsByReports = Callable[[Mapping[str, Mapping[str, Any]]], LayerWeights]
+
+# What the record of a round keeps of a site's report.
+_REPORTED_FIELDS = tuple(field.name for field in OUTBOUND_FIELDS if TRAIN in field.tasks and field.kind != "model")
 
 
 class RunFailedError(RuntimeError):
@@ -53,14 +56,14 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     dict with ``num_samples``, ``num_excluded``, ``train_loss`` and ``embedded_data`` in its meta. A result is checked
     before it counts; a site that fails is refused by name with the reason, and the round goes on with the others. The
     global model is scored after every round on the server's test set where it has one, else by the sites on their own
-    validation cases (task ``validate``). After every round the state is written in one step, and a job with
-    ``resume_from`` continues from it with the same bits.
+    validation cases (task ``validate``, or ``validate_classes`` in classification). After every round the state is
+    written in one step, and a job with ``resume_from`` continues from it with the same bits.
 
     A method overrides :meth:`before_round`, :meth:`aggregation_weights` or :meth:`weights_by_reports`, and
     :meth:`describe`.
 
     Args:
-        settings: the job's settings; see :class:`fedannot.custom.settings.FedAvgSettings`.
+        settings: the job's settings; federated averaging takes those of any task.
         persistor_id: component that holds the network and writes the model.
         aggregator_id: a :class:`fedannot.custom.flare.aggregator.LayerwiseAggregator`.
         task_check_period: seconds between two looks at the tasks.
@@ -70,7 +73,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     """
 
     method: ClassVar[str] = "fedavg"
-    settings_type: ClassVar[type[FedAvgSettings]] = FedAvgSettings
+    site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "dice_loss")
+    settings_type: ClassVar[type[RunSettings]] = RunSettings
 
     def __init__(
         self,
@@ -81,7 +85,13 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     ) -> None:
         # A site's error must never end the run, whatever the number of sites: this class decides what to do.
         super().__init__(persistor_id=persistor_id, ignore_result_error=True, task_check_period=task_check_period)
-        self.settings = read_settings(self.settings_type, settings)
+        self.settings = read_job_settings(settings)
+        if self.settings.method != self.method or not isinstance(self.settings, self.settings_type):
+            raise SettingsError(
+                f"settings.conf: {type(self).__name__} runs the method {self.method!r}, but the settings are those of "
+                f"{self.settings.method!r} for {self.settings.task}."
+            )
+        self._scoring = Scoring.of(self.settings.task)
         self._aggregator_id = aggregator_id
         self.num_samples: dict[str, int] = {}
         self._refused: dict[str, str] = {}
@@ -265,19 +275,9 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         if reason is not None:
             self._refuse(site, reason)
             return False
-        loss = result.meta.get("train_loss", math.nan)
-        self._reports[site] = {
-            "num_samples": result.meta["num_samples"],
-            "num_excluded": result.meta["num_excluded"],
-            "embedded_data": result.meta["embedded_data"],
-            "train_loss": loss if math.isfinite(loss) else None,
+        self._reports[site] = {"train_loss": None} | {
+            name: _plain(result.meta[name]) for name in _REPORTED_FIELDS if name in result.meta
         }
-        # NaN where nothing is annotated; the state holds plain values that JSON has.
-        if "dice_loss" in result.meta:
-            dice_loss = result.meta["dice_loss"]
-            self._reports[site]["dice_loss"] = None if math.isnan(dice_loss) else dice_loss
-        if "has_corrected" in result.meta:
-            self._reports[site]["has_corrected"] = result.meta["has_corrected"]
         return True
 
     def _send(self, task: str, round_number: int, receive: Any, sites: Collection[str] | None = None) -> None:
@@ -351,14 +351,15 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         if (scores := self._server_test.score(self.state.params, sites_are_embedded)) is not None:
             return scores
         if round_number < self.settings.rounds and round_number % self.settings.validate_every:
-            return {"evaluated_on": None, "dice": None, "hd95": None}
-        return pool_site_scores(self.ask_sites(VALIDATE, round_number))
+            return self._scoring.unscored
+        answers = self.ask_sites(self._scoring.site_task, round_number)
+        return self._scoring.unscored | self._scoring.pool(answers)
 
     def _log_scalars(self, record: Mapping[str, Any]) -> None:
-        scalars = {"dice": record["dice"], "hd95": record["hd95"], "accepted_sites": len(record["sites"])}
-        for name in ("train_loss", "dice_loss"):
+        scalars = {name: record[name] for name in self._scoring.names}
+        scalars |= {"accepted_sites": len(record["sites"]), "effective_sites": record.get("effective_sites")}
+        for name in self.site_scalars:
             scalars |= {f"{name}/{site}": report.get(name) for site, report in record["sites"].items()}
-        scalars["effective_sites"] = record.get("effective_sites")
         for tag, value in scalars.items():
             if value is not None:
                 dxo = create_analytic_dxo(
@@ -366,5 +367,13 @@ class FedAvgController(ModelController):  # type: ignore[misc]
                 )
                 with self.engine.new_context() as fl_ctx:
                     send_analytic_dxo(self, dxo=dxo, fl_ctx=fl_ctx)
-        score = "not scored" if record["dice"] is None else f"Dice {100 * record['dice']:.1f} %"
+        value = record[self._scoring.names[0]]
+        score = "not scored" if value is None else f"{self._scoring.label} {100 * value:.1f} %"
         self.info(f"Round {record['round']}/{self.settings.rounds} ({record['stage']}): {score}")
+
+
+def _plain(value: Any) -> Any:
+    """A reported value as the state and JSON hold it, None where it is undefined."""
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

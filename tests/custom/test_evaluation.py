@@ -288,7 +288,7 @@ def test_pooling_scores_of_all_cases_is_scoring_them_together():
 
 @pytest.mark.parametrize("answers", [{}, {"site-1": {"num_samples": 2}}, {"site-1": {"num_samples": 0}}])
 def test_no_score_without_sites_that_have_one(answers):
-    assert pool_site_scores(answers) == {"evaluated_on": None, "dice": None, "hd95": None}
+    assert pool_site_scores(answers) == {}
 
 
 def test_distance_is_none_where_no_site_has_one():

@@ -13,6 +13,7 @@ from fedannot.custom.outbound import (
     OUTBOUND_FIELDS,
     TRAIN,
     VALIDATE,
+    VALIDATE_CLASSES,
     OutboundError,
     check_outbound,
     report_refusal,
@@ -196,7 +197,7 @@ def test_every_mean_names_a_registered_counter_of_the_same_task():
     by_name = {field.name: field for field in OUTBOUND_FIELDS}
     assert len(by_name) == len(OUTBOUND_FIELDS)
     for field in OUTBOUND_FIELDS:
-        is_sum_over_patients = field.name.endswith("_lesions")
+        is_sum_over_patients = field.name.endswith("_lesions") or field.tasks == (VALIDATE_CLASSES,)
         assert (field.counted_by is not None) == (field.kind in ("number", "numbers") or is_sum_over_patients)
         if field.counted_by is not None:
             counter = by_name[field.counted_by]

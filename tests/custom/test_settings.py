@@ -224,7 +224,8 @@ def test_whole_volumes_need_a_patch_and_pictures_take_none():
 
 @pytest.mark.parametrize("values", [{}, {"method": "fedavgg"}])
 def test_unknown_method_is_named_with_the_known_ones(values):
-    assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; allowed: feda3i, fedavg, fedia."
+    allowed = "allowed for segmentation: feda3i, fedavg, fedia."
+    assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; {allowed}"
 
 
 def test_settings_of_another_kind_are_read_with_the_kind_that_is_asked_for():
@@ -239,14 +240,17 @@ def test_settings_cannot_be_changed_afterwards():
 
 
 def test_settings_come_back_from_their_own_values():
-    for kind in METHOD_SETTINGS.values():
+    for kind in (kind for methods in METHOD_SETTINGS.values() for kind in methods.values()):
         settings = kind()
         assert kind.model_validate(settings.model_dump()) == settings
         assert kind.model_validate(json.loads(settings.model_dump_json())) == settings
 
 
 def test_methods_are_registered_under_their_own_names():
-    assert {name: kind().method for name, kind in METHOD_SETTINGS.items()} == {name: name for name in METHOD_SETTINGS}
+    for task, methods in METHOD_SETTINGS.items():
+        assert {name: (kind().task, kind().method) for name, kind in methods.items()} == {
+            name: (task, name) for name in methods
+        }
 
 
 def test_published_hyper_parameters_are_the_defaults():
@@ -295,5 +299,6 @@ def test_run_to_be_continued_is_named_by_the_environment(job, monkeypatch):
 
 
 def test_every_method_has_a_job():
-    methods = {job_config(job, "settings.conf")["settings"]["method"] for job in JOBS}
-    assert methods == set(METHOD_SETTINGS)
+    settings = [job_config(job, "settings.conf")["settings"] for job in JOBS]
+    methods = {(values.get("task", "segmentation"), values["method"]) for values in settings}
+    assert methods == {(task, method) for task, methods in METHOD_SETTINGS.items() for method in methods}

@@ -32,7 +32,7 @@ STARTS = {
         )
         for what, module in {
             "PyTorch's Adam": "torch.optim",
-            "Adam without the compiler": "fedannot.custom.adam",
+            "Adam without the compiler": "fedannot.custom.optimizers",
         }.items()
     },
 }

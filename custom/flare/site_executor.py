@@ -1,0 +1,169 @@
+"""What the sites' executors share, whatever is learnt: messages, errors, the received network, the site's data."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from nvflare.apis.dxo import DXO, from_shareable
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_opt.pt.decomposers import TensorDecomposer
+from nvflare.fuel.utils import fobs
+from torch import nn
+
+from ...transforms.errors import DataError
+from ..data.location import DataLocation, locate_site_data
+from ..data.site_data import SiteData, load_site_data
+from ..data_fit import check_data_fit
+from ..devices import ready_to_compute
+from ..local_training import TrainingStopped
+from ..settings import RunSettings, SettingsError, read_job_settings
+from .messages import MODEL_DOES_NOT_FIT, NO_USABLE_DATA, REFUSAL_HEADER, TRAINING_FAILED
+
+
+class ModelDoesNotFitError(ValueError):
+    """The received model is not of the network that the job's settings describe."""
+
+
+class SiteExecutor(Executor):  # type: ignore[misc]
+    """Receives the global model with a task and the round, and answers with what is registered to leave the site.
+
+    Only fields of :data:`fedannot.custom.outbound.OUTBOUND_FIELDS` are sent. Whatever goes wrong is logged at the site
+    in full and answered with a short reason. The site keeps nothing in memory that a later task needs, since NVFlare
+    may make a new executor for every task: what is to stay lies in the run's folder.
+
+    A task's executor overrides :meth:`do_task`, and :meth:`labels_in_use` where annotations change.
+
+    Args:
+        settings: the job's settings, the same as the controller's.
+
+    Raises:
+        SettingsError: if the settings have an unknown key, a value that is not allowed, or are for another task.
+    """
+
+    settings_type: ClassVar[type[RunSettings]] = RunSettings
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.settings = read_job_settings(settings)
+        if not isinstance(self.settings, self.settings_type):
+            raise SettingsError(f"settings.conf: {type(self).__name__} is not for the task {self.settings.task!r}.")
+        self._location: DataLocation | None = None
+        self._data: dict[str, tuple[Mapping[Path, Path], SiteData]] = {}
+
+    # --- what a task's executor overrides
+
+    def do_task(
+        self, task: str, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext, stop: Signal
+    ) -> DXO | None:
+        """Do a task with the received model; None if it is unknown.
+
+        Args:
+            task: the task's name.
+            network: the network with the received weights, where it computes.
+            round_number: the round.
+            meta: what came with the model.
+            fl_ctx: NVFlare's context.
+            stop: is triggered when the run is being stopped.
+        """
+        raise NotImplementedError
+
+    def labels_in_use(self, section: str, fl_ctx: FLContext) -> Mapping[Path, Path]:
+        """Return the files that count in place of given annotations of a section; by default none."""
+        del section, fl_ctx
+        return {}
+
+    # --- messages
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Make the process ready for tensors before the first message."""
+        del fl_ctx
+        if event_type == EventType.START_RUN:
+            fobs.register(TensorDecomposer)
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Do one task; see the class for what it answers."""
+        try:
+            reply = self._execute(task_name, shareable, fl_ctx, abort_signal)
+            reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
+            return reply
+        except TrainingStopped:
+            return make_reply(ReturnCode.TASK_ABORTED)
+        except DataError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(NO_USABLE_DATA)
+        except ModelDoesNotFitError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(MODEL_DOES_NOT_FIT)
+        except Exception:
+            self.log_exception(fl_ctx, f"Task {task_name!r} failed.")
+            return _refusal(TRAINING_FAILED)
+
+    def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        torch.set_num_threads(self.settings.threads)
+        round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
+        received = from_shareable(shareable)
+        network = self._received_network(received.data)
+        result = self.do_task(task, network, round_number, received.meta, fl_ctx, abort_signal)
+        return make_reply(ReturnCode.TASK_UNKNOWN) if result is None else result.to_shareable()
+
+    def _received_network(self, params: Mapping[str, Any]) -> nn.Module:
+        network = self.settings.network.build()
+        try:
+            network.load_state_dict({name: torch.as_tensor(value) for name, value in params.items()})
+        except RuntimeError as error:
+            raise ModelDoesNotFitError(f"The received model does not fit the network settings: {error}") from error
+        return ready_to_compute(network)
+
+    # --- what tasks need
+
+    def locate(self, fl_ctx: FLContext) -> DataLocation:
+        """Return where the site's data lie; looked for once.
+
+        Raises:
+            DataError: if they cannot be found.
+        """
+        if self._location is None:
+            workspace = fl_ctx.get_engine().get_workspace()
+            self._location = locate_site_data(
+                fl_ctx.get_identity_name(), self.settings, Path(workspace.get_site_config_dir()), run_folder(fl_ctx)
+            )
+        return self._location
+
+    def site_data(self, section: str, fl_ctx: FLContext) -> SiteData:
+        """Return the cases of a section, loaded again if the annotations in use have changed.
+
+        Raises:
+            DataError: if they cannot be used.
+        """
+        folder, site = self.locate(fl_ctx).folder, fl_ctx.get_identity_name()
+        replaced = self.labels_in_use(section, fl_ctx)
+        if section not in self._data or self._data[section][0] != replaced:
+            check_data_fit(folder, self.settings, site=site)
+            data = load_site_data(
+                folder, run_folder(fl_ctx) / "prepared", section=section, site=site, replaced_labels=replaced
+            )
+            self._data[section] = replaced, data
+        return self._data[section][1]
+
+
+def run_folder(fl_ctx: FLContext) -> Path:
+    """Return the folder of the run at this site."""
+    return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
+
+
+def trained_params(network: nn.Module) -> dict[str, torch.Tensor]:
+    """Return a network's state dict in main memory, as it is sent."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+
+
+def _refusal(reason: str) -> Shareable:
+    reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    reply.set_header(REFUSAL_HEADER, reason)
+    return reply
