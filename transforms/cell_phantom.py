@@ -20,19 +20,19 @@ _CELL_CONTRAST = (0.5, 0.8)
 _NUCLEUS_CONTRAST = (0.9, 1.3)
 _GRANULE_CONTRAST = 1.0
 # Mean number of granules; the counts overlap, as grades do that a person reads off a slide.
-_GRANULES = {"smooth": 4.0, "granular": 16.0}
+_GRANULES = {"smooth": 3.0, "granular": 18.0}
 _GRANULE_RADIUS = 1.6
-_TEXTURE_STRENGTH = 0.2
+_TEXTURE_STRENGTH = 0.15
 _TEXTURE_SCALE = (4.0, 8.0)
-_PIXEL_NOISE = 0.2
+_PIXEL_NOISE = 0.15
 
 
 def cell_phantom(label: int, generator: np.random.Generator) -> NDArray[np.float32]:
     """Draw one image of a cell.
 
     A disc of radius 22 to 27 px at a random place holds a nucleus of the class's shape in a random direction, and
-    granules outside the nucleus: a Poisson number with mean 4 or 16. Edges are blurred with σ of 1 to 2 px; over it lie
-    a smooth texture of standard deviation 0.2 and white noise of 0.2.
+    granules outside the nucleus: a Poisson number with mean 3 or 18. Edges are blurred with σ of 1 to 2 px; over it lie
+    a smooth texture of standard deviation 0.15 and white noise of 0.15.
 
     Args:
         label: index in :data:`CLASSES`.

@@ -1,0 +1,101 @@
+"""Which samples of a site are trained on, and with which labels: clean ones and pseudo-labels (FedGSCA, CAA)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .sample_selector import SampleSelector, selector_coefficient
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A site's samples as a round's training takes them; nothing of it leaves the site but the noise level.
+
+    Attributes:
+        coefficient: τ_k, 0 where there was no selector.
+        clean_probability: of each sample, ``(N,)``.
+        clean: the clean subset D^c, ``(N,)``; the others are D^n.
+        labels: the label of each sample, given or pseudo, ``(N,)``.
+        used: what is trained on, ``(N,)``.
+        pseudo: what of it has a pseudo-label, ``(N,)``.
+    """
+
+    coefficient: float
+    clean_probability: Floats
+    clean: Flags
+    labels: Labels
+    used: Flags
+    pseudo: Flags
+
+    @property
+    def noise_level(self) -> float:
+        """The share of samples whose label does not look right, δ_k (Eq. 8)."""
+        return float(np.mean(~self.clean))
+
+
+def select_samples(
+    probabilities: Floats,
+    labels: Labels,
+    selector: SampleSelector | None,
+    *,
+    smallest_noise_level: float,
+    threshold: float,
+    adaptive: bool,
+) -> Selection:
+    """Divide a site's samples and label the noisy ones anew (FedGSCA, Eq. 5 to 13).
+
+    Without a selector, in the first round, every sample counts as clean. Where less than the smallest noise level is
+    noisy all samples are trained on with their own labels; and so are they where none is clean.
+
+    Args:
+        probabilities: what the received model says, ``(N, C)``.
+        labels: the given ones, ``(N,)``.
+        selector: the global one, or the site's own.
+        smallest_noise_level: δ from which labels of noisy samples are dropped.
+        threshold: ζ_0 of the adaptive thresholds, or the fixed one.
+        adaptive: whether each class has a threshold of its own.
+    """
+    everything = np.ones(len(labels), dtype=np.bool_)
+    if selector is None:
+        return Selection(0.0, np.ones(len(labels)), everything, labels, everything, ~everything)
+    losses = cross_entropies(probabilities, labels)
+    coefficient, clean_probability = selector_coefficient(losses), selector.clean_probability(losses)
+    clean = clean_probability >= coefficient
+    if not clean.any() or np.mean(~clean) < smallest_noise_level:
+        return Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
+    thresholds = np.full(probabilities.shape[1], threshold)
+    if adaptive:
+        thresholds = class_thresholds(probabilities[clean], threshold)
+    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    pseudo = ~clean & (confidence >= thresholds[predicted])
+    return Selection(coefficient, clean_probability, clean, np.where(pseudo, predicted, labels), clean | pseudo, pseudo)
+
+
+def cross_entropies(probabilities: Floats, labels: Labels) -> Floats:
+    """Return the cross entropy of each sample, ``(N,)``, at most that of a probability of 10⁻¹²."""
+    losses: Floats = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-12))
+    return losses
+
+
+def class_thresholds(clean_probabilities: Floats, initial: float) -> Floats:
+    """Return the threshold of each class, ζ_c = ζ_0 Avg_c / max Avg (FedGSCA, Eq. 9 and 10), ``(C,)``.
+
+    Avg_c is the sum of the confidences with which clean samples are predicted as the class, over the number of clean
+    samples: lower for classes that are rare or that the model is not sure of, and 0 for one that it never predicts.
+
+    Args:
+        clean_probabilities: what the model says of the clean samples, ``(M, C)``.
+        initial: ζ_0.
+    """
+    predicted, confidence = clean_probabilities.argmax(axis=1), clean_probabilities.max(axis=1)
+    sums = np.bincount(predicted, weights=confidence, minlength=clean_probabilities.shape[1])
+    average = sums / max(len(predicted), 1)
+    if average.max() == 0:
+        return np.full(len(average), initial)
+    thresholds: Floats = initial * average / average.max()
+    return thresholds

@@ -1,0 +1,135 @@
+"""Which of a site's labels look right: a mixture of two Gaussians over the losses of its samples (FedGSCA, GSS)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# A component whose variance or weight falls below has collapsed onto a few samples.
+_SMALLEST_VARIANCE = 1e-8
+_SMALLEST_PRIOR = 1e-3
+_MAX_ITERATIONS = 500
+_TOLERANCE = 1e-7
+
+_EPSILON = 1e-6
+_LARGEST_COEFFICIENT = 0.8
+
+
+@dataclass(frozen=True)
+class SampleSelector:
+    """A mixture of two Gaussians over the cross entropy of samples, S = (μ, σ², π) (FedGSCA, Eq. 1 and 2).
+
+    The first component, with the smaller mean, is that of samples with right labels. Its six numbers are all that
+    leaves a site.
+
+    Attributes:
+        means: μ of both components, ascending.
+        variances: σ².
+        priors: π, sum 1.
+    """
+
+    means: tuple[float, float]
+    variances: tuple[float, float]
+    priors: tuple[float, float]
+
+    @classmethod
+    def start(cls, losses: Floats) -> SampleSelector:
+        """Return where the fit of the first round begins: the lower and the upper half of the sorted losses.
+
+        Args:
+            losses: at least two, ``(N,)``.
+
+        Raises:
+            ValueError: if there are fewer.
+        """
+        if len(losses) < 2:
+            raise ValueError(f"Expected at least two losses, but got {len(losses)}.")
+        halves = np.array_split(np.sort(losses), 2)
+        lower, upper = (float(half.mean()) for half in halves)
+        variances = [max(float(half.var()), _SMALLEST_VARIANCE) for half in halves]
+        return cls((lower, upper), (variances[0], variances[1]), (0.5, 0.5))
+
+    @classmethod
+    def pooled(cls, selectors: Mapping[str, SampleSelector], num_samples: Mapping[str, int]) -> SampleSelector:
+        """Return the mean of the sites' selectors, weighted by their numbers of samples (FedGSCA, Eq. 4).
+
+        Args:
+            selectors: at least one; added in sorted order of the sites.
+            num_samples: n_k of each of them.
+        """
+        sites = sorted(selectors)
+        weights = np.array([num_samples[site] for site in sites], dtype=np.float64)
+        values = np.array([astuple(selectors[site]) for site in sites])
+        means, variances, priors = np.einsum("k,kij->ij", weights / weights.sum(), values).tolist()
+        return cls(tuple(means), tuple(variances), tuple(priors))
+
+    @classmethod
+    def of_lists(cls, means: list[float], variances: list[float], priors: list[float]) -> SampleSelector:
+        """Build a selector from what was sent.
+
+        Raises:
+            ValueError: if there are not two finite numbers of each, means do not ascend, or variances or priors are not
+                positive.
+        """
+        values = np.array([means, variances, priors], dtype=np.float64)
+        if values.shape != (3, 2) or not np.isfinite(values).all() or (values[1:] <= 0).any() or means[0] > means[1]:
+            raise ValueError(f"Expected a mixture of two components, but got {means=}, {variances=}, {priors=}.")
+        return cls((means[0], means[1]), (variances[0], variances[1]), (priors[0], priors[1]))
+
+    def clean_probability(self, losses: Floats) -> Floats:
+        """Return the posterior probability of the first component for losses ``(N,)`` (FedGSCA, Eq. 3 and 6)."""
+        joint = self._log_joint(losses)
+        posterior: Floats = np.exp(joint[0] - np.logaddexp(joint[0], joint[1]))
+        return posterior
+
+    def fitted(self, losses: Floats) -> SampleSelector | None:
+        """Fit to losses ``(N,)`` by expectation maximisation from this one on; None if a component collapses.
+
+        Components are put in the order of their means, so that means over sites mix like with like.
+        """
+        current, likelihood = self, -math.inf
+        for _ in range(_MAX_ITERATIONS):
+            joint = current._log_joint(losses)
+            density = np.logaddexp(joint[0], joint[1])
+            posteriors = np.exp(joint - density)
+            counts = posteriors.sum(axis=1)
+            priors = counts / len(losses)
+            if not np.isfinite(priors).all() or priors.min() < _SMALLEST_PRIOR:
+                return None
+            means = posteriors @ losses / counts
+            variances = (posteriors * (losses - means[:, None]) ** 2).sum(axis=1) / counts
+            if variances.min() < _SMALLEST_VARIANCE:
+                return None
+            current = SampleSelector(_pair(means), _pair(variances), _pair(priors))
+            before, likelihood = likelihood, float(density.mean())
+            if likelihood - before < _TOLERANCE:
+                break
+        return current if current.means[0] <= current.means[1] else current._exchanged()
+
+    def _log_joint(self, losses: Floats) -> Floats:
+        """Logarithm of π_g N(ℓ; μ_g, σ_g²), ``(2, N)``."""
+        means, variances, priors = (np.array(values)[:, None] for values in astuple(self))
+        joint: Floats = np.log(priors) - 0.5 * (np.log(2 * math.pi * variances) + (losses - means) ** 2 / variances)
+        return joint
+
+    def _exchanged(self) -> SampleSelector:
+        return SampleSelector(*(_pair(np.array(values)[::-1]) for values in astuple(self)))
+
+
+def selector_coefficient(losses: Floats) -> float:
+    """Return τ = min(0.5 (1 + σ_L / (μ_L + 10⁻⁶)), 0.8), the probability from which a sample counts as clean (Eq. 5).
+
+    Args:
+        losses: of the site's samples, ``(N,)``; their spread over their mean says how mixed the labels are.
+    """
+    return min(0.5 * (1 + float(losses.std()) / (float(losses.mean()) + _EPSILON)), _LARGEST_COEFFICIENT)
+
+
+def _pair(values: Floats) -> tuple[float, float]:
+    return float(values[0]), float(values[1])

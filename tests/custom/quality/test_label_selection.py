@@ -1,0 +1,76 @@
+"""Clean samples, thresholds and pseudo-labels, worked by hand and against a plain reading of the equations."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedannot.custom.quality.label_selection import class_thresholds, cross_entropies, select_samples
+from fedannot.custom.quality.sample_selector import SampleSelector, selector_coefficient
+
+SELECTOR = SampleSelector((0.2, 2.5), (0.05, 0.5), (0.7, 0.3))
+OPTIONS = {"smallest_noise_level": 0.1, "threshold": 0.8, "adaptive": True}
+
+# Five samples of three classes; the last two have losses of 2.3 and 4.6 for their labels.
+PROBABILITIES = np.array(
+    [[0.9, 0.05, 0.05], [0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.1, 0.85, 0.05], [0.3, 0.69, 0.01]],
+)
+LABELS = np.array([0, 0, 1, 0, 2])
+
+
+def test_samples_are_divided_by_the_posterior_and_relabelled_by_the_thresholds():
+    selection = select_samples(PROBABILITIES, LABELS, SELECTOR, **OPTIONS)
+    losses = -np.log([0.9, 0.8, 0.7, 0.1, 0.01])
+    np.testing.assert_allclose(cross_entropies(PROBABILITIES, LABELS), losses)
+    assert selection.coefficient == selector_coefficient(losses) == pytest.approx(0.8)
+    assert selection.clean.tolist() == [True, True, True, False, False]
+    assert selection.noise_level == 0.4
+    # Avg = (1.7, 0.7, 0) / 3, so thresholds 0.8, 0.8 · 7/17 = 0.33, 0: both are confidently of class 1.
+    assert selection.labels.tolist() == [0, 0, 1, 1, 1]
+    assert selection.pseudo.tolist() == [False, False, False, True, True]
+    assert selection.used.all()
+
+
+def test_a_fixed_threshold_drops_what_the_adaptive_one_keeps():
+    selection = select_samples(PROBABILITIES, LABELS, SELECTOR, **(OPTIONS | {"adaptive": False, "threshold": 0.7}))
+    assert selection.used.tolist() == [True, True, True, True, False]
+    assert selection.labels.tolist()[:4] == [0, 0, 1, 1]
+
+
+def test_thresholds_by_hand():
+    clean = np.array([[0.9, 0.1, 0.0, 0.0], [0.6, 0.4, 0.0, 0.0], [0.2, 0.2, 0.6, 0.0]])
+    # Sums of confidences 1.5, 0, 0.6, 0 over three samples.
+    np.testing.assert_allclose(class_thresholds(clean, 0.8), [0.8, 0.0, 0.32, 0.0])
+    np.testing.assert_array_equal(class_thresholds(np.zeros((0, 3)), 0.8), [0.8] * 3)
+
+
+def test_without_a_selector_every_sample_is_clean():
+    selection = select_samples(PROBABILITIES, LABELS, None, **OPTIONS)
+    assert selection.clean.all()
+    assert selection.used.all()
+    assert (selection.noise_level, selection.coefficient) == (0.0, 0.0)
+    np.testing.assert_array_equal(selection.labels, LABELS)
+
+
+def test_little_noise_leaves_all_labels():
+    labels = np.argmax(PROBABILITIES, axis=1)
+    probabilities = np.concatenate([PROBABILITIES[[0, 1, 3]]] * 4 + [PROBABILITIES[[3]]])
+    given = np.array([*np.tile(labels[[0, 1, 3]], 4), 0])
+    selection = select_samples(probabilities, given, SELECTOR, **OPTIONS)
+    assert selection.noise_level == pytest.approx(1 / 13)
+    np.testing.assert_array_equal(selection.labels, given)
+    assert selection.used.all()
+    assert not selection.pseudo.any()
+
+
+def test_where_nothing_is_clean_all_is_trained_on():
+    wrong = np.argmin(PROBABILITIES, axis=1)
+    selection = select_samples(PROBABILITIES[3:], wrong[3:], SELECTOR, **OPTIONS)
+    assert selection.noise_level == 1.0
+    assert selection.used.all()
+    np.testing.assert_array_equal(selection.labels, wrong[3:])
+
+
+def test_a_probability_of_zero_has_a_finite_loss():
+    losses = cross_entropies(np.array([[1.0, 0.0]]), np.array([1]))
+    assert losses[0] == pytest.approx(12 * math.log(10))
