@@ -105,6 +105,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print(_site_table(summary))
     if summary.get("weights"):
         console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
+    if summary.get("selector"):
+        console.print("noisy: labels that do not look right; a site lists its own with: fedannot suspects")
     if summary.get("completeness"):
         console.print(
             "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it "
@@ -144,6 +146,7 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
             "cases": str(report["num_samples"]),
             "left out": str(report["num_excluded"] or "-"),
             "loss": number(report["train_loss"], 3),
+            "noisy, %": "-" if report.get("noise_level") is None else f"{100 * report['noise_level']:.0f}",
             "q_in": number(_total(judged.get("inner")), 3),
             "q_out": number(_total(judged.get("outer")), 3),
             "draws": judged.get("group") or "-",

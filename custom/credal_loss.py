@@ -41,7 +41,8 @@ class CredalLoss(nn.Module):
         open_ = others <= self.alpha
         if self.uniform:
             open_ = open_ | (confident & ~given).any(dim=1)
-        return divergence.masked_fill(open_, 0).mean()
+        mean: torch.Tensor = divergence.masked_fill(open_, 0).mean()
+        return mean
 
     def _projected(self, log_p: torch.Tensor, plausible: torch.Tensor) -> torch.Tensor:
         """p^r of every sample, ``(B, C)``; in logarithms, as the given class may have next to no probability."""

@@ -11,6 +11,8 @@ from .data.site_data import LoadedCase
 from .settings import RunSettings, TrainingSettings
 
 _OVERLAP = 0.5
+# Small batches are for training; without gradients larger ones are faster and fit all the same.
+_SMALLEST_CLASSIFIER_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class Inference:
     def of(cls, settings: RunSettings) -> "Inference":
         """Return what follows from a job's settings: the window is the patch of the training, where there is one."""
         training = settings.training
-        return cls(training.batch_size, training.patch if isinstance(training, TrainingSettings) else None)
+        if isinstance(training, TrainingSettings):
+            return cls(training.batch_size, training.patch)
+        return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH))
 
     @torch.inference_mode()
     def logits(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:

@@ -47,6 +47,7 @@ class OutboundField:
             :data:`MINIMUM_CASES` for every entry that is not NaN.
         optional: name of a group of fields, all or none of which a site sends; empty for a field that it always sends.
         limits: smallest and largest value, NaN apart.
+        length: entries of a list; None for one per class.
     """
 
     name: str
@@ -56,6 +57,7 @@ class OutboundField:
     counted_by: str | None = None
     optional: str = ""
     limits: tuple[float, float] | None = None
+    length: int | None = None
 
 
 OUTBOUND_FIELDS = (
@@ -103,6 +105,36 @@ OUTBOUND_FIELDS = (
         "flag",
         "whether the site trains on corrected annotations: FedIA ends its second stage when all do",
         optional="correction",
+    ),
+    OutboundField(
+        "noise_level",
+        (TRAIN,),
+        "number",
+        "share of the samples whose label does not look right, FedGSCA's δ (Eq. 8): to tell a site that it has many",
+        "num_patients",
+        optional="noise level",
+        limits=(0.0, 1.0),
+    ),
+    OutboundField(
+        "selector_means",
+        (TRAIN,),
+        "numbers",
+        "means of the mixture over the site's losses, FedGSCA's μ (Eq. 2), for the global sample selector",
+        "num_patients",
+        optional="selector",
+        length=2,
+    ),
+    OutboundField(
+        "selector_variances",
+        (TRAIN,),
+        "numbers",
+        "its variances, σ²",
+        "num_patients",
+        optional="selector",
+        length=2,
+    ),
+    OutboundField(
+        "selector_priors", (TRAIN,), "numbers", "its weights, π", "num_patients", optional="selector", length=2
     ),
     OutboundField(
         "num_annotated_lesions",
@@ -222,8 +254,9 @@ def report_refusal(task: str, report: Mapping[str, Any], num_classes: int) -> st
         value = report[field.name]
         if not _is_of_kind(value, field.kind):
             return f"its {field.name!r} is {type(value).__name__}, expected {_KIND_NAMES[field.kind]}"
-        if isinstance(value, list) and len(value) != num_classes:
-            return f"its {field.name!r} has {len(value)} entries, expected {num_classes}"
+        length = num_classes if field.length is None else field.length
+        if isinstance(value, list) and len(value) != length:
+            return f"its {field.name!r} has {len(value)} entries, expected {length}"
         if field.limits is not None and not _within(value, *field.limits):
             return f"its {field.name!r} is {value}, expected {field.limits[0]} to {field.limits[1]}"
     return None

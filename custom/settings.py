@@ -282,9 +282,38 @@ class ClassificationSettings(RunSettings):
     training: ClassifierTrainingSettings = ClassifierTrainingSettings()
 
 
+class FedGSCASettings(ClassificationSettings):
+    """Settings of FedGSCA: samples selected by their losses, pseudo-labels, and losses that leave labels open.
+
+    Args:
+        selector: ``global`` is Eq. 4; ``own`` is the ablation in which each site has its own alone.
+        pseudo_labels: ``adaptive`` is Eq. 10; ``fixed`` is the ablation with one threshold for all classes.
+        initial_threshold: ζ_0 of the adaptive thresholds.
+        fixed_threshold: that of the ablation.
+        smallest_noise_level: δ from which labels of noisy samples are dropped (Eq. 13).
+        loss: ``rcl`` is robust credal labelling; ``ucl`` its rival with uniform credal labels, ``ce`` cross entropy.
+        relaxation: α of Eq. 14.
+        beta_start: β_0, the probability from which a class is plausible in the first round.
+        beta_end: β_1, in the last round.
+        beta_schedule: how β falls from the one to the other.
+    """
+
+    method: str = "fedgsca"
+    selector: Literal["global", "own"] = "global"
+    pseudo_labels: Literal["adaptive", "fixed"] = "adaptive"
+    initial_threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
+    fixed_threshold: Annotated[float, Field(gt=0, le=1)] = 0.7
+    smallest_noise_level: Annotated[float, Field(ge=0, le=1)] = 0.1
+    loss: Literal["rcl", "ucl", "ce"] = "rcl"
+    relaxation: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    beta_start: Annotated[float, Field(gt=0, le=1)] = 0.75
+    beta_end: Annotated[float, Field(gt=0, le=1)] = 0.55
+    beta_schedule: Literal["cosine", "linear", "constant"] = "cosine"
+
+
 METHOD_SETTINGS: dict[str, dict[str, type[RunSettings]]] = {
     "segmentation": {"fedavg": FedAvgSettings, "feda3i": FedA3ISettings, "fedia": FedIASettings},
-    "classification": {"fedavg": ClassificationSettings},
+    "classification": {"fedavg": ClassificationSettings, "fedgsca": FedGSCASettings},
 }
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from torch import nn
@@ -10,6 +11,8 @@ from .data.site_data import SiteData
 from .inference import Inference
 from .local_training import TrainingOutcome
 from .outbound import MINIMUM_CASES
+from .quality.label_selection import Selection
+from .quality.sample_selector import SampleSelector
 from .settings import FedAvgSettings, RunSettings
 
 
@@ -36,6 +39,19 @@ def training_report(
             # Rounding may lead a hair's breadth out of the range.
             dice_loss = min(max(outcome.dice_loss, 0.0), 1.0) if math.isfinite(outcome.dice_loss) else math.nan
             report |= {"dice_loss": dice_loss, "num_dice_patients": behind}
+    return report
+
+
+def selection_report(data: SiteData, selection: Selection, selector: SampleSelector | None) -> dict[str, Any]:
+    """Return the noise level of a site and its sample selector (FedGSCA, Eq. 2 and 8); leaves the site.
+
+    Nothing is reported with fewer patients than the minimum count, and no selector where the mixture collapsed.
+    """
+    if len(set(data.units)) < MINIMUM_CASES:
+        return {}
+    report: dict[str, Any] = {"noise_level": selection.noise_level}
+    if selector is not None:
+        report |= {f"selector_{name}": list(values) for name, values in asdict(selector).items()}
     return report
 
 

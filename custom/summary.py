@@ -40,6 +40,8 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
     ]
     scoring = Scoring.of(state.settings["task"])
     round_keys = (*_ROUND_KEYS, *scoring.names, *scoring.details)
+    if any("stability" in record for record in state.history):
+        round_keys = (*round_keys, "stability")
     return {
         "task": state.settings["task"],
         "method": state.method,

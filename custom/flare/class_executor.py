@@ -1,28 +1,52 @@
-"""A site's side of classification: it trains and validates on its own data."""
+"""A site's side of classification: it trains, selects samples and validates on its own data."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from nvflare.apis.dxo import DXO, DataKind
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.signal import Signal
 from torch import nn
 
-from ..class_training import train_classifier
+from ..class_training import cross_entropy, train_classifier
+from ..credal_loss import CredalLoss, scheduled_beta
 from ..data.datalist import TRAINING, VALIDATION
-from ..data.site_data import count_cases
+from ..data.json_record import JsonRecord, read_record, write_record
+from ..data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
+from ..data.site_data import SiteData, count_cases
+from ..inference import Inference
+from ..label_detection import detection_record, suspicions
 from ..outbound import TRAIN, VALIDATE_CLASSES
+from ..quality.label_selection import Selection, cross_entropies, select_samples
+from ..quality.sample_selector import SampleSelector
+from ..run_state import append_record
 from ..seeding import derive_seed
-from ..settings import ClassificationSettings
-from ..site_reports import class_validation_report, training_report
-from .site_executor import SiteExecutor, trained_params
+from ..settings import ClassificationSettings, FedGSCASettings
+from ..site_reports import class_validation_report, selection_report, training_report
+from .messages import SELECTOR
+from .site_executor import SiteExecutor, run_folder, trained_params
+
+# Where a site keeps its own selector, for the ablation without a global one.
+_SELECTOR_FILE = "sample_selector.json"
+
+
+class _OwnSelector(JsonRecord):
+    round_number: int
+    means: tuple[float, float]
+    variances: tuple[float, float]
+    priors: tuple[float, float]
 
 
 class ClassificationExecutor(SiteExecutor):
-    """Trains a classifier and validates it at one site.
+    """Trains a classifier and validates it at one site; for FedGSCA it selects the samples to train on.
 
     Contract with the controller, beside that of :class:`SiteExecutor`: ``train`` answers with the trained state dict,
-    ``validate_classes`` with counts.
+    in FedGSCA with the noise level and the sample selector fitted to the losses of the trained model; the global
+    selector comes with the task (:data:`fedannot.custom.flare.messages.SELECTOR`). ``validate_classes`` answers with
+    counts. Which cases are suspect stays at the site, in the run's folder.
     """
 
     settings_type = ClassificationSettings
@@ -32,8 +56,9 @@ class ClassificationExecutor(SiteExecutor):
         self, task: str, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext, stop: Signal
     ) -> DXO | None:
         """Train or validate."""
-        del meta
         if task == TRAIN:
+            if isinstance(self.settings, FedGSCASettings):
+                return self._train_on_selection(self.settings, network, round_number, meta, fl_ctx, stop)
             return self._train(network, round_number, fl_ctx, stop)
         if task == VALIDATE_CLASSES:
             has_cases = count_cases(self.locate(fl_ctx).folder, VALIDATION) > 0
@@ -41,17 +66,119 @@ class ClassificationExecutor(SiteExecutor):
             return DXO(DataKind.METRICS, data=class_validation_report(network, cases, self.settings))
         return None
 
-    def _train(self, network: nn.Module, round_number: int, fl_ctx: FLContext, stop: Signal) -> DXO:
+    def _train(
+        self,
+        network: nn.Module,
+        round_number: int,
+        fl_ctx: FLContext,
+        stop: Signal,
+        selection: Selection | None = None,
+        loss_function: nn.Module | None = None,
+    ) -> DXO:
+        """Train on all samples, or on those selected."""
         data, training = self.site_data(TRAINING, fl_ctx), self.settings.training
+        images, labels = data.images, data.labels
+        if selection is not None:
+            labels = torch.from_numpy(selection.labels)
+            if not selection.used.all():
+                used = torch.from_numpy(selection.used)
+                images, labels = images[used], labels[used]
         outcome = train_classifier(
             network,
-            data.images,
-            data.labels,
+            images,
+            labels,
             training,
             learning_rate=training.learning_rate_at(round_number, self.settings.rounds),
             seed=derive_seed(self.settings.seed, data.site, round_number, "training"),
+            loss_function=loss_function or cross_entropy,
             should_stop=lambda: bool(stop.triggered),
         )
         self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
         meta = training_report(data, outcome, self.settings, embedded=self.locate(fl_ctx).embedded)
         return DXO(DataKind.WEIGHTS, data=trained_params(network), meta=meta)
+
+    def _train_on_selection(
+        self,
+        settings: FedGSCASettings,
+        network: nn.Module,
+        round_number: int,
+        meta: Mapping[str, Any],
+        fl_ctx: FLContext,
+        stop: Signal,
+    ) -> DXO:
+        """One pass of the received model says which samples to train on; one of the trained model fits the selector."""
+        data, inference = self.site_data(TRAINING, fl_ctx), Inference.of(settings)
+        labels = data.labels.numpy().astype(np.int64)
+        selector = self._selector(settings, round_number, meta, fl_ctx)
+        probabilities = inference.class_probabilities(network, data.cases).numpy()
+        is_adaptive = settings.pseudo_labels == "adaptive"
+        selection = select_samples(
+            probabilities,
+            labels,
+            selector,
+            smallest_noise_level=settings.smallest_noise_level,
+            threshold=settings.initial_threshold if is_adaptive else settings.fixed_threshold,
+            adaptive=is_adaptive,
+        )
+        self._note_selection(data, selection, probabilities, round_number, fl_ctx)
+        result = self._train(network, round_number, fl_ctx, stop, selection, _loss_of(settings, round_number))
+        losses = cross_entropies(inference.class_probabilities(network, data.cases).numpy(), labels)
+        start = selector or (SampleSelector.start(losses) if len(losses) > 1 else None)
+        fitted = None if start is None else start.fitted(losses)
+        if fitted is None:
+            self.log_warning(
+                fl_ctx, f"Round {round_number}: the mixture of losses collapsed; no selector is sent.", fire_event=False
+            )
+        elif settings.selector == "own":
+            own = _OwnSelector(
+                round_number=round_number, means=fitted.means, variances=fitted.variances, priors=fitted.priors
+            )
+            write_record(run_folder(fl_ctx) / _SELECTOR_FILE, own)
+        result.meta |= selection_report(data, selection, fitted)
+        return result
+
+    def _selector(
+        self, settings: FedGSCASettings, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext
+    ) -> SampleSelector | None:
+        """The global selector that came with the task, or the site's own, of this run or the one that is continued."""
+        if settings.selector == "global":
+            return SampleSelector.of_lists(**meta[SELECTOR]) if SELECTOR in meta else None
+        for folder in (run_folder(fl_ctx), *self.earlier_run_folders(meta, fl_ctx)):
+            own = read_record(folder / _SELECTOR_FILE, _OwnSelector)
+            if own is not None and own.round_number < round_number:
+                return SampleSelector(own.means, own.variances, own.priors)
+        return None
+
+    def _note_selection(
+        self,
+        data: SiteData,
+        selection: Selection,
+        probabilities: np.ndarray[Any, np.dtype[np.float64]],
+        round_number: int,
+        fl_ctx: FLContext,
+    ) -> None:
+        """Keep for the site's data manager, and for evaluation, which labels do not look right."""
+        folder: Path = run_folder(fl_ctx)
+        append_record(folder / SELECTION_FILE, detection_record(data, selection, round_number))
+        found = suspicions(
+            data,
+            selection,
+            probabilities,
+            data_folder=self.locate(fl_ctx).folder,
+            method=self.settings.method,
+            round_number=round_number,
+        )
+        write_record(folder / SUSPICIONS_FILE, found)
+        self.log_info(
+            fl_ctx,
+            f"Round {round_number}: {len(found.suspects)} of {len(data.cases)} labels do not look right; which ones: "
+            f"fedannot suspects {folder}",
+        )
+
+
+def _loss_of(settings: FedGSCASettings, round_number: int) -> nn.Module | None:
+    """The loss of a round, None for cross entropy."""
+    if settings.loss == "ce":
+        return None
+    beta = scheduled_beta(settings.beta_schedule, settings.beta_start, settings.beta_end, round_number, settings.rounds)
+    return CredalLoss(settings.relaxation, beta, uniform=settings.loss == "ucl")

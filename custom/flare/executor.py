@@ -19,7 +19,7 @@ from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUAL
 from ..seeding import derive_seed
 from ..settings import FedAvgSettings, FedIASettings
 from ..site_reports import completeness_report, quality_report, training_report, validation_report
-from .messages import CONTINUED_JOB, CONTINUED_ROUND
+from .messages import CONTINUED_ROUND
 from .site_executor import SiteExecutor, run_folder, trained_params
 
 # Tasks that judge the site's annotations, and what they answer.
@@ -115,11 +115,11 @@ class SegmentationExecutor(SiteExecutor):
 
     def _take_over_corrections(self, meta: Mapping[str, Any], fl_ctx: FLContext) -> None:
         """Look for the corrections of the run that this one continues, if it does."""
-        if not self._corrects or CONTINUED_JOB not in meta:
+        if not self._corrects:
             return
-        from ..annotation_correction import adopt_corrections
+        for earlier in self.earlier_run_folders(meta, fl_ctx):
+            from ..annotation_correction import adopt_corrections
 
-        for earlier in self._earlier_run_folders(str(meta[CONTINUED_JOB]), fl_ctx):
             taken = adopt_corrections(
                 earlier / CORRECTIONS_FOLDER,
                 _corrections_folder(fl_ctx),
@@ -128,16 +128,6 @@ class SegmentationExecutor(SiteExecutor):
             )
             if taken:
                 self.log_info(fl_ctx, f"The corrected annotations of {earlier} are used.")
-
-    def _earlier_run_folders(self, job_id: str, fl_ctx: FLContext) -> list[Path]:
-        """Where the site's part of an earlier run may lie: in its own workspace, or in one beside the server's."""
-        workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
-        folders = [] if job_id == fl_ctx.get_job_id() else [Path(workspace.get_run_dir(job_id))]
-        if self.settings.resume_from:
-            # WORKSPACE/server/JOB/fedannot_state.pt, as simulators lay it out.
-            job_folder = Path(self.settings.resume_from).parent
-            folders.append(job_folder.parent.parent / site / job_folder.name)
-        return folders
 
 
 def _corrections_folder(fl_ctx: FLContext) -> Path:

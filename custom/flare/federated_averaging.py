@@ -3,7 +3,7 @@
 import math
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ from ..settings import RunSettings, SettingsError, read_job_settings
 from ..summary import write_summary
 from ..weighting import LayerWeights
 from .aggregator import MAX_TOTAL_SAMPLES
-from .messages import REFUSAL_HEADER
+from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
 
 # Where models wait for their weights, in the server's run folder.
 _WAITING_FOLDER = "waiting_models"
@@ -59,8 +59,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     validation cases (task ``validate``, or ``validate_classes`` in classification). After every round the state is
     written in one step, and a job with ``resume_from`` continues from it with the same bits.
 
-    A method overrides :meth:`before_round`, :meth:`aggregation_weights` or :meth:`weights_by_reports`, and
-    :meth:`describe`.
+    A method overrides :meth:`before_round`, :meth:`aggregation_weights` or :meth:`weights_by_reports`,
+    :meth:`after_training`, and :meth:`describe`.
 
     Args:
         settings: the job's settings; federated averaging takes those of any task.
@@ -96,6 +96,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         self.num_samples: dict[str, int] = {}
         self._refused: dict[str, str] = {}
         self._reports: dict[str, dict[str, Any]] = {}
+        self._drifts: dict[str, float] = {}
+        self._continued: dict[str, Any] = {}
 
     # --- what a method overrides
 
@@ -116,8 +118,11 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         del round_number
         return None
 
+    def after_training(self, reports: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take note of what sites reported with the models that make up this round's; by default nothing."""
+
     def task_meta(self) -> dict[str, Any]:
-        """Return what goes to the sites with every task, beside the model and the round."""
+        """Return what goes to the sites with every task, beside the model, the round and the run that is continued."""
         return {}
 
     def describe_round(self) -> dict[str, Any]:
@@ -159,7 +164,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
-            self._refused, self._reports = {}, {}
+            self._refused, self._reports, self._drifts = {}, {}, {}
             self.before_round(round_number)
             if self.abort_signal.triggered:
                 return
@@ -224,6 +229,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         network = self.persistor.model
         self._blocks = layer_blocks(network, self.settings.blocks)
         self._block_of = assign_blocks(self.state.params, self._blocks)
+        self._trained_names = sorted(name for name, _ in network.named_parameters())
         self._aggregator = self.get_component(self._aggregator_id)
         self._server_test = ServerTest(network, self.settings, self.run_folder, self._site_config_folder())
         if self.settings.resume_from:
@@ -237,6 +243,9 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         self.state = earlier
         self.num_samples = dict(earlier.method_state["num_samples"])
         self.restore_method_state(earlier.method_state)
+        # Sites find in it what they had made of their annotations.
+        if "job" in earlier.method_state:
+            self._continued = {CONTINUED_JOB: earlier.method_state["job"], CONTINUED_ROUND: earlier.round_number}
         self.info(f"Continuing after round {earlier.round_number} of {self.settings.resume_from}.")
 
     def _site_config_folder(self) -> Path:
@@ -262,6 +271,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         if make_weights is not None:
             self._aggregator.weigh(make_weights(self._reports))
         self.state.params = self._aggregator.aggregate_model().params
+        self.after_training(self._reports)
         return True
 
     def _receive_model(self, result: FLModel) -> bool:
@@ -269,6 +279,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         reason = report_refusal(TRAIN, result.meta, self.settings.network.num_classes)
         if reason is None:
             reason = self._aggregator.refuse_or_accept(result)
+            if reason is None and self.settings.task == "classification":
+                self._drifts[site] = squared_distance(result.params, self.state.params, self._trained_names)
             # A site that joined late is refused this once, but its number of samples counts for the next weights.
             if 1 <= result.meta["num_samples"] <= MAX_TOTAL_SAMPLES:
                 self.num_samples[site] = result.meta["num_samples"]
@@ -298,7 +310,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             params_type=ParamsType.FULL,
             current_round=round_number,
             total_rounds=self.settings.rounds,
-            meta=self.task_meta(),
+            meta=self._continued | self.task_meta(),
         )
         self.broadcast_model(
             model,
@@ -333,10 +345,17 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         record |= self._score(round_number)
         record["sites"] = dict(sorted(self._reports.items()))
         record["refused"] = dict(sorted(self._refused.items()))
+        if self._drifts:
+            # FedGSCA's measure of stability (Eq. 18); added in sorted order.
+            record["stability"] = sum(self._drifts[site] for site in sorted(self._drifts)) / len(self._drifts)
         record |= self.describe_round()
         record["seconds"] = round(time.monotonic() - started, 3)
         self.state.round_number = round_number
-        self.state.method_state = {"num_samples": dict(self.num_samples), **self.method_state()}
+        self.state.method_state = {
+            "num_samples": dict(self.num_samples),
+            "job": str(self.fl_ctx.get_job_id()),
+            **self.method_state(),
+        }
         self.state.history.append(record)
         self.state.save(self.run_folder / STATE_FILE)
         if round_number in self.settings.keep_rounds:
@@ -357,7 +376,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
 
     def _log_scalars(self, record: Mapping[str, Any]) -> None:
         scalars = {name: record[name] for name in self._scoring.names}
-        scalars |= {"accepted_sites": len(record["sites"]), "effective_sites": record.get("effective_sites")}
+        scalars |= {"accepted_sites": len(record["sites"])}
+        scalars |= {name: record.get(name) for name in ("effective_sites", "stability")}
         for name in self.site_scalars:
             scalars |= {f"{name}/{site}": report.get(name) for site, report in record["sites"].items()}
         for tag, value in scalars.items():
@@ -377,3 +397,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def squared_distance(
+    params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], names: Sequence[str]
+) -> float:
+    """Return ‖θ_k − θ‖² over the named entries of two state dicts."""
+    return sum(float((params[name].double() - reference[name].double()).square().sum()) for name in names)

@@ -10,7 +10,6 @@ from ..quality.completeness import Completeness, IouLine, completeness_weights, 
 from ..settings import FedIASettings
 from ..weighting import LayerWeights, completed_weights, quantity_weights
 from .federated_averaging import FedAvgController, WeightsByReports
-from .messages import CONTINUED_JOB, CONTINUED_ROUND
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
 _ABSENT_ROUNDS = 5
@@ -49,7 +48,6 @@ class FedIAController(FedAvgController):
         self._due: set[str] = set()
         self._corrected: dict[str, int] = {}
         self._weights: LayerWeights | None = None
-        self._continued: tuple[str, int] | None = None
 
     # --- the course of a round
 
@@ -183,12 +181,6 @@ class FedIAController(FedAvgController):
         """The warm-up."""
         return int(self.settings.warmup_rounds)
 
-    def task_meta(self) -> dict[str, Any]:
-        """Return which run is continued, so that sites find the annotations that they corrected in it."""
-        if self._continued is None:
-            return {}
-        return {CONTINUED_JOB: self._continued[0], CONTINUED_ROUND: self._continued[1]}
-
     def method_state(self) -> dict[str, Any]:
         """Return estimates and corrections as plain values."""
         estimates = self.completeness
@@ -197,7 +189,6 @@ class FedIAController(FedAvgController):
             "warmup_end": self._warmup_end,
             "due": sorted(self._due),
             "corrected": dict(self._corrected),
-            "job": self.fl_ctx.get_job_id(),
         }
 
     def restore_method_state(self, state: Mapping[str, Any]) -> None:
@@ -208,8 +199,6 @@ class FedIAController(FedAvgController):
         self._lines = self._fit_lines()
         self._due = set(state.get("due", []))
         self._corrected = dict(state.get("corrected", {}))
-        if "job" in state:
-            self._continued = (str(state["job"]), self.state.round_number)
 
     def describe(self) -> dict[str, Any]:
         """Return each site's completeness, and the round before which it corrected its annotations."""

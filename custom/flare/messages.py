@@ -10,3 +10,6 @@ MODEL_DOES_NOT_FIT = "the received model does not fit its network settings; see 
 # Meta of a task in a run that continues an earlier one: its job, and the round after which it goes on.
 CONTINUED_JOB = "fedannot_continued_job"
 CONTINUED_ROUND = "fedannot_continued_round"
+
+# Meta of a training task: the global sample selector, lists under the names of its attributes.
+SELECTOR = "fedannot_selector"

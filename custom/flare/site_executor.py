@@ -24,7 +24,7 @@ from ..data_fit import check_data_fit
 from ..devices import ready_to_compute
 from ..local_training import TrainingStopped
 from ..settings import RunSettings, SettingsError, read_job_settings
-from .messages import MODEL_DOES_NOT_FIT, NO_USABLE_DATA, REFUSAL_HEADER, TRAINING_FAILED
+from .messages import CONTINUED_JOB, MODEL_DOES_NOT_FIT, NO_USABLE_DATA, REFUSAL_HEADER, TRAINING_FAILED
 
 
 class ModelDoesNotFitError(ValueError):
@@ -151,6 +151,26 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             )
             self._data[section] = replaced, data
         return self._data[section][1]
+
+    def earlier_run_folders(self, meta: Mapping[str, Any], fl_ctx: FLContext) -> list[Path]:
+        """Return where the site's part of the run that is continued may lie, nothing where none is.
+
+        It lies in the site's own workspace, or, for simulators, in one beside the server's.
+
+        Args:
+            meta: what came with a task; the controller says which run it continues.
+            fl_ctx: NVFlare's context.
+        """
+        if CONTINUED_JOB not in meta:
+            return []
+        job_id = str(meta[CONTINUED_JOB])
+        workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
+        folders = [] if job_id == fl_ctx.get_job_id() else [Path(workspace.get_run_dir(job_id))]
+        if self.settings.resume_from:
+            # WORKSPACE/server/JOB/fedannot_state.pt, as simulators lay it out.
+            job_folder = Path(self.settings.resume_from).parent
+            folders.append(job_folder.parent.parent / site / job_folder.name)
+        return folders
 
 
 def run_folder(fl_ctx: FLContext) -> Path:

@@ -12,6 +12,10 @@ Labels = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
+# Normalisation over a single sample says nothing.
+_FEWEST_SAMPLES = 2
+
+
 @dataclass(frozen=True)
 class Selection:
     """A site's samples as a round's training takes them; nothing of it leaves the site but the noise level.
@@ -50,7 +54,7 @@ def select_samples(
     """Divide a site's samples and label the noisy ones anew (FedGSCA, Eq. 5 to 13).
 
     Without a selector, in the first round, every sample counts as clean. Where less than the smallest noise level is
-    noisy all samples are trained on with their own labels; and so are they where none is clean.
+    noisy all samples are trained on with their own labels; and so are they where none is clean or a single one is left.
 
     Args:
         probabilities: what the received model says, ``(N, C)``.
@@ -73,6 +77,8 @@ def select_samples(
         thresholds = class_thresholds(probabilities[clean], threshold)
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     pseudo = ~clean & (confidence >= thresholds[predicted])
+    if np.count_nonzero(clean | pseudo) < _FEWEST_SAMPLES:
+        return Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
     return Selection(coefficient, clean_probability, clean, np.where(pseudo, predicted, labels), clean | pseudo, pseudo)
 
 
