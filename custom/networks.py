@@ -117,11 +117,9 @@ def _load_checkpoint(network: nn.Module, file: Path) -> None:
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
-        # Whatever a broken file makes of the unpickler.
-        what = " ".join(str(error).split())
-        raise DataError(
-            f"{file}: cannot be read as a checkpoint ({what}); expected a state dict of tensors."
-        ) from error
+        # Whatever a broken file makes of the unpickler, whose text recommends to load it without care.
+        what = type(error).__name__
+        raise DataError(f"{file}: is no checkpoint that can be read ({what}); expected a state dict.") from error
     for key in ("state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]

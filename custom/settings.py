@@ -216,6 +216,18 @@ class FedAvgSettings(RunSettings):
         return self
 
 
+_WithWarmup = TypeVar("_WithWarmup", bound="_WarmupSettings | FedGSCASettings")
+
+
+def _check_warmup(settings: _WithWarmup) -> _WithWarmup:
+    if settings.warmup_rounds >= settings.rounds:
+        raise ValueError(
+            "warmup_rounds must be below rounds, but got "
+            f"warmup_rounds={settings.warmup_rounds}, rounds={settings.rounds}"
+        )
+    return settings
+
+
 class _WarmupSettings(FedAvgSettings):
     """What methods share that begin with federated averaging.
 
@@ -229,11 +241,7 @@ class _WarmupSettings(FedAvgSettings):
 
     @model_validator(mode="after")
     def _warmup_ends(self) -> "_WarmupSettings":
-        if self.warmup_rounds >= self.rounds:
-            raise ValueError(
-                f"warmup_rounds must be below rounds, but got warmup_rounds={self.warmup_rounds}, rounds={self.rounds}"
-            )
-        return self
+        return _check_warmup(self)
 
 
 class FedA3ISettings(_WarmupSettings):
@@ -286,6 +294,9 @@ class FedGSCASettings(ClassificationSettings):
     """Settings of FedGSCA: samples selected by their losses, pseudo-labels, and losses that leave labels open.
 
     Args:
+        warmup_rounds: rounds of federated averaging before samples are selected; 0 is the paper's form, which starts
+            from a network that has been trained on something else. A network that knows nothing selects what it
+            predicts, and from then on learns nothing but that.
         selector: ``global`` is Eq. 4; ``own`` is the ablation in which each site has its own alone.
         pseudo_labels: ``adaptive`` is Eq. 10; ``fixed`` is the ablation with one threshold for all classes.
         initial_threshold: ζ_0 of the adaptive thresholds.
@@ -299,6 +310,7 @@ class FedGSCASettings(ClassificationSettings):
     """
 
     method: str = "fedgsca"
+    warmup_rounds: Annotated[int, Field(ge=0)] = 0
     selector: Literal["global", "own"] = "global"
     pseudo_labels: Literal["adaptive", "fixed"] = "adaptive"
     initial_threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
@@ -309,6 +321,10 @@ class FedGSCASettings(ClassificationSettings):
     beta_start: Annotated[float, Field(gt=0, le=1)] = 0.75
     beta_end: Annotated[float, Field(gt=0, le=1)] = 0.55
     beta_schedule: Literal["cosine", "linear", "constant"] = "cosine"
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "FedGSCASettings":
+        return _check_warmup(self)
 
 
 METHOD_SETTINGS: dict[str, dict[str, type[RunSettings]]] = {

@@ -13,7 +13,7 @@ from .messages import SELECTOR
 class FedGSCAController(FedAvgController):
     """Global sample selector and client adaptive adjustment (Ye et al., 2025, Sec. 3).
 
-    Models are averaged by numbers of samples. With its model every site sends the mixture of two Gaussians fitted to
+    A warm-up of federated averaging may come first, for a network that knows nothing yet. Models are averaged by numbers of samples. With its model every site sends the mixture of two Gaussians fitted to
     the losses of its samples (``selector_means``, ``selector_variances``, ``selector_priors``), and its noise level δ;
     the mean of the mixtures, by numbers of samples (Eq. 4), goes to all sites with the next round's model. A site whose
     mixture collapsed, or that has too few patients, sends none, and the mean is over those who did; where no site does
@@ -30,9 +30,13 @@ class FedGSCAController(FedAvgController):
         self.selector: SampleSelector | None = None
 
     def stage(self, round_number: int) -> str:
-        """Return the name of the stage; there is one."""
-        del round_number
-        return "sample selection"
+        """Return ``warm-up`` or ``sample selection``."""
+        return "warm-up" if round_number <= self.settings.warmup_rounds else "sample selection"
+
+    @property
+    def rounds_of_averaging(self) -> int:
+        """The warm-up."""
+        return int(self.settings.warmup_rounds)
 
     def task_meta(self) -> dict[str, Any]:
         """Return the global sample selector, where there is one."""
@@ -54,8 +58,8 @@ class FedGSCAController(FedAvgController):
                 self.warning(f"The sample selector of {site} is not used: {error}")
         if selectors:
             self.selector = SampleSelector.pooled(selectors, {site: reports[site]["num_samples"] for site in selectors})
-        if absent := sorted(set(reports) - set(selectors)):
-            self.info(f"No sample selector came from {absent}.")
+            if absent := sorted(set(reports) - set(selectors)):
+                self.info(f"No sample selector came from {absent}.")
 
     def describe_round(self) -> dict[str, Any]:
         """Return the selector after the round."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedannot.custom import batches as module
-from fedannot.custom.batches import PatchBatches, SampleBatches, cut_patch
+from fedannot.custom.batches import ClassBatches, PatchBatches, SampleBatches, cut_patch, turned_and_mirrored
 from fedannot.custom.data.site_data import LoadedCase
 
 CPU = torch.device("cpu")
@@ -172,3 +172,36 @@ def test_a_site_on_disk_is_not_copied_into_memory(tmp_path, kind):
     generator = torch.Generator().manual_seed(0)
     most = max(anonymous_megabytes() for _ in batches.epoch(generator))
     assert most - before < 40
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(9, [4, 5]), (8, [4, 4]), (10, [4, 4, 2]), (1, [1]), (5, [5]), (4, [4]), (13, [4, 4, 5])]
+)
+def test_classes_come_with_their_images_and_no_batch_of_one_is_left_over(count, sizes):
+    images = torch.arange(float(count)).view(count, 1, 1, 1).expand(count, 1, 2, 2).contiguous()
+    batches = ClassBatches(images, torch.arange(count, dtype=torch.uint8), 4, CPU, augmentation=True)
+    (epoch,) = epochs(batches, 1)
+    assert [len(labels) for _, labels in epoch] == sizes
+    assert all(torch.equal(pictures[:, 0, 0, 0].long(), labels) for pictures, labels in epoch)
+    assert sorted(label for _, labels in epoch for label in labels.tolist()) == list(range(count))
+
+
+def test_images_are_turned_and_mirrored_in_all_eight_ways():
+    image = torch.tensor([[0.0, 1.0], [2.0, 3.0]])
+    expected = {
+        tuple(np.rot90(flipped, turn).ravel().tolist()) for turn in range(4) for flipped in (image, image.T.numpy())
+    }
+    changed = turned_and_mirrored(image.expand(400, 1, 2, 2), torch.Generator().manual_seed(0))
+    counts = Counter(tuple(picture.flatten().tolist()) for picture in changed)
+    assert set(counts) == expected
+    assert len(counts) == 8
+    # 50 of each are expected; four standard deviations are 26.
+    assert min(counts.values()) > 24
+    assert max(counts.values()) < 76
+
+
+def test_images_with_different_sides_keep_them():
+    images = torch.arange(6.0).view(1, 1, 2, 3).expand(50, 1, 2, 3)
+    changed = turned_and_mirrored(images, torch.Generator().manual_seed(0))
+    kinds = {tuple(picture.flatten().tolist()) for picture in changed}
+    assert kinds == {(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 1, 0, 5, 4, 3), (3, 4, 5, 0, 1, 2)}

@@ -23,7 +23,8 @@ NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
-TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False}
+TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
+TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 COMPLETENESS_RESULT = {
     "num_samples": 8,
     "num_patients": 4,
@@ -40,12 +41,15 @@ ESTIMATE_RESULT = {
     "predicted_share": 0.75,
 }
 VALIDATE_RESULT = {"num_samples": 3, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [3, 3], "num_patients": 3}
+CLASSES_RESULT = {"num_samples": 9, "num_patients": 9}
+CLASSES_RESULT |= {"num_correct": [3, 2], "num_labelled": [5, 4], "num_predicted": [5, 4]}
 COMPLETE = {
     TRAIN: TRAIN_RESULT,
     ESTIMATE_QUALITY: ESTIMATE_RESULT,
     ESTIMATE_COMPLETENESS: COMPLETENESS_RESULT,
     CORRECT_ANNOTATIONS: {"has_corrected": True},
     VALIDATE: VALIDATE_RESULT,
+    VALIDATE_CLASSES: CLASSES_RESULT,
 }
 
 KIND_NAMES = {

@@ -24,7 +24,7 @@ def record(round_number, dice, hd95=None, sites=None, refused=None, **scores):
 def make_state(history):
     return RunState(
         method="feda3i",
-        settings={"seed": 4, "rounds": 9},
+        settings={"task": "segmentation", "seed": 4, "rounds": 9},
         round_number=len(history),
         params={},
         history=history,
@@ -56,7 +56,7 @@ def test_summary_of_a_short_run_by_hand():
     assert summary["seed"] == 4
     assert summary["rounds_finished"] == 6
     assert summary["seconds"] == pytest.approx(9.0)
-    assert summary["settings"] == {"seed": 4, "rounds": 9}
+    assert summary["settings"] == {"task": "segmentation", "seed": 4, "rounds": 9}
     assert summary["estimate"] is None
     assert summary["rounds"][2] == {
         "round": 3,
@@ -114,3 +114,17 @@ def test_file_holds_the_summary_as_json(tmp_path):
     found = json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
     assert found == summarize(make_state(HISTORY), {"weights": {"sites": ["site-1"]}})
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_classifier_is_summed_up_by_its_own_scores():
+    scores = {"f1": 0.5, "recall": 0.6, "precision": 0.4, "f1_per_class": [0.4, 0.6], "confusion": [[1, 2], [0, 3]]}
+    history = [record(1, None, **scores), record(2, None, **(scores | {"f1": 0.7, "stability": 2.5}))]
+    state = make_state(history)
+    state.settings["task"] = "classification"
+    summary = summarize(state, {})
+    assert summary["task"] == "classification"
+    assert summary["last_rounds"] == {"f1": pytest.approx(0.6), "recall": 0.6, "precision": 0.4}
+    assert summary["last_round"] == {"f1": 0.7, "recall": 0.6, "precision": 0.4, "confusion": [[1, 2], [0, 3]]}
+    assert summary["rounds"][1]["f1_per_class"] == [0.4, 0.6]
+    assert [found["stability"] for found in summary["rounds"]] == [None, 2.5]
+    assert "dice" not in summary["rounds"][0]

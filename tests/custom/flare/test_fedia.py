@@ -247,18 +247,15 @@ def test_a_restart_goes_on_with_the_same_estimate_line_and_corrections():
     made = after_warmup(sites)
     finish(made, {"a": 0.0, "b": 0.0})
     made.before_round(5)
-    made.fl_ctx = type("Context", (), {"get_job_id": staticmethod(lambda: "job-1")})
     again = controller(sites)
     again.state = made.state
     again.restore_method_state(made.method_state())
     assert again.completeness == made.completeness == {"a": Completeness(0.4, 4, 10), "b": Completeness(1.0, 9, 9)}
     assert (again._warmup_end, again._due, again._corrected) == (3, {"b"}, {"a": 5})
-    assert made.task_meta() == {}
-    assert again.task_meta() == {"fedannot_continued_job": "job-1", "fedannot_continued_round": 4}
 
 
-def test_a_run_that_branches_from_federated_averaging_continues_no_corrections():
+def test_a_run_that_branches_from_federated_averaging_has_neither_estimate_nor_corrections():
     made = controller(Sites())
-    made.restore_method_state({"num_samples": {"a": 10}})
-    assert made.task_meta() == {}
+    made.restore_method_state({"num_samples": {"a": 10}, "job": "job-1"})
     assert made.completeness is None
+    assert made._corrected == {}
