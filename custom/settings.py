@@ -216,16 +216,9 @@ class FedAvgSettings(RunSettings):
         return self
 
 
-_WithWarmup = TypeVar("_WithWarmup", bound="_WarmupSettings | FedGSCASettings")
-
-
-def _check_warmup(settings: _WithWarmup) -> _WithWarmup:
-    if settings.warmup_rounds >= settings.rounds:
-        raise ValueError(
-            "warmup_rounds must be below rounds, but got "
-            f"warmup_rounds={settings.warmup_rounds}, rounds={settings.rounds}"
-        )
-    return settings
+def _check_warmup(warmup_rounds: int, rounds: int) -> None:
+    if warmup_rounds >= rounds:
+        raise ValueError(f"warmup_rounds must be below rounds, but got {warmup_rounds=}, {rounds=}")
 
 
 class _WarmupSettings(FedAvgSettings):
@@ -241,7 +234,8 @@ class _WarmupSettings(FedAvgSettings):
 
     @model_validator(mode="after")
     def _warmup_ends(self) -> "_WarmupSettings":
-        return _check_warmup(self)
+        _check_warmup(self.warmup_rounds, self.rounds)
+        return self
 
 
 class FedA3ISettings(_WarmupSettings):
@@ -324,7 +318,8 @@ class FedGSCASettings(ClassificationSettings):
 
     @model_validator(mode="after")
     def _warmup_ends(self) -> "FedGSCASettings":
-        return _check_warmup(self)
+        _check_warmup(self.warmup_rounds, self.rounds)
+        return self
 
 
 METHOD_SETTINGS: dict[str, dict[str, type[RunSettings]]] = {

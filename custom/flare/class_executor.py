@@ -57,7 +57,7 @@ class ClassificationExecutor(SiteExecutor):
     ) -> DXO | None:
         """Train or validate."""
         if task == TRAIN:
-            if isinstance(self.settings, FedGSCASettings):
+            if isinstance(self.settings, FedGSCASettings) and round_number > self.settings.warmup_rounds:
                 return self._train_on_selection(self.settings, network, round_number, meta, fl_ctx, stop)
             return self._train(network, round_number, fl_ctx, stop)
         if task == VALIDATE_CLASSES:
@@ -180,5 +180,11 @@ def _loss_of(settings: FedGSCASettings, round_number: int) -> nn.Module | None:
     """The loss of a round, None for cross entropy."""
     if settings.loss == "ce":
         return None
-    beta = scheduled_beta(settings.beta_schedule, settings.beta_start, settings.beta_end, round_number, settings.rounds)
+    beta = scheduled_beta(
+        settings.beta_schedule,
+        settings.beta_start,
+        settings.beta_end,
+        round_number - settings.warmup_rounds,
+        settings.rounds - settings.warmup_rounds,
+    )
     return CredalLoss(settings.relaxation, beta, uniform=settings.loss == "ucl")

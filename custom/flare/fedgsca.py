@@ -13,11 +13,12 @@ from .messages import SELECTOR
 class FedGSCAController(FedAvgController):
     """Global sample selector and client adaptive adjustment (Ye et al., 2025, Sec. 3).
 
-    A warm-up of federated averaging may come first, for a network that knows nothing yet. Models are averaged by numbers of samples. With its model every site sends the mixture of two Gaussians fitted to
-    the losses of its samples (``selector_means``, ``selector_variances``, ``selector_priors``), and its noise level δ;
-    the mean of the mixtures, by numbers of samples (Eq. 4), goes to all sites with the next round's model. A site whose
-    mixture collapsed, or that has too few patients, sends none, and the mean is over those who did; where no site does
-    the selector stays as it was.
+    A warm-up of federated averaging may come first, for a network that knows nothing yet. Models are averaged by
+    numbers of samples. With its model every site sends the mixture of two Gaussians fitted to the losses of its samples
+    (``selector_means``, ``selector_variances``, ``selector_priors``), and its noise level δ; the mean of the mixtures,
+    by numbers of samples (Eq. 4), goes to all sites with the next round's model. A site whose mixture collapsed, or
+    that has too few patients, sends none, and the mean is over those who did; where no site does the selector stays as
+    it was.
     """
 
     method: ClassVar[str] = "fedgsca"
