@@ -124,6 +124,29 @@ def compare(
         typer.echo(f"Comparison, plot and all runs: {out}")
 
 
+@app.command(epilog="Example: fedannot suspects runs/simulation --site site-2 --pictures runs/suspects")
+def suspects(
+    folder: Annotated[Path, typer.Argument(help="A run's output folder, or a site's NVFlare workspace.")],
+    site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Cases of each site, the most suspect first.")] = 24,
+    pictures: Annotated[
+        Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
+    ] = None,
+) -> None:
+    """List the cases whose class label does not look right, for the site's data manager; nothing is changed."""
+    with reported_errors():
+        from rich.console import Console
+
+        from .suspects import draw_suspects, find_suspicions, print_suspects
+
+        console = Console()
+        for record in find_suspicions(folder, site):
+            print_suspects(record, limit, console)
+            if pictures is not None and record.suspects:
+                file = draw_suspects(record, record.suspects[:limit], pictures / f"{record.site}.png")
+                typer.echo(f"Picture: {file}")
+
+
 def main() -> None:
     """Run the command."""
     app()

@@ -29,12 +29,12 @@ from ..site_reports import class_validation_report, selection_report, training_r
 from .messages import SELECTOR
 from .site_executor import SiteExecutor, run_folder, trained_params
 
-# Where a site keeps its own selector, for the ablation without a global one.
-_SELECTOR_FILE = "sample_selector.json"
+# Where a site keeps its own selectors, for the ablation without a global one: a file for each round, as a round may be
+# done once more after a restart.
+_SELECTOR_FOLDER = "sample_selectors"
 
 
 class _OwnSelector(JsonRecord):
-    round_number: int
     means: tuple[float, float]
     variances: tuple[float, float]
     priors: tuple[float, float]
@@ -130,10 +130,9 @@ class ClassificationExecutor(SiteExecutor):
                 fl_ctx, f"Round {round_number}: the mixture of losses collapsed; no selector is sent.", fire_event=False
             )
         elif settings.selector == "own":
-            own = _OwnSelector(
-                round_number=round_number, means=fitted.means, variances=fitted.variances, priors=fitted.priors
-            )
-            write_record(run_folder(fl_ctx) / _SELECTOR_FILE, own)
+            file = _selector_file(run_folder(fl_ctx), round_number)
+            file.parent.mkdir(exist_ok=True)
+            write_record(file, _OwnSelector(means=fitted.means, variances=fitted.variances, priors=fitted.priors))
         result.meta |= selection_report(data, selection, fitted)
         return result
 
@@ -143,10 +142,12 @@ class ClassificationExecutor(SiteExecutor):
         """The global selector that came with the task, or the site's own, of this run or the one that is continued."""
         if settings.selector == "global":
             return SampleSelector.of_lists(**meta[SELECTOR]) if SELECTOR in meta else None
-        for folder in (run_folder(fl_ctx), *self.earlier_run_folders(meta, fl_ctx)):
-            own = read_record(folder / _SELECTOR_FILE, _OwnSelector)
-            if own is not None and own.round_number < round_number:
-                return SampleSelector(own.means, own.variances, own.priors)
+        folders = (run_folder(fl_ctx), *self.earlier_run_folders(meta, fl_ctx))
+        for number in range(round_number - 1, settings.warmup_rounds, -1):
+            for folder in folders:
+                own = read_record(_selector_file(folder, number), _OwnSelector)
+                if own is not None:
+                    return SampleSelector(own.means, own.variances, own.priors)
         return None
 
     def _note_selection(
@@ -174,6 +175,10 @@ class ClassificationExecutor(SiteExecutor):
             f"Round {round_number}: {len(found.suspects)} of {len(data.cases)} labels do not look right; which ones: "
             f"fedannot suspects {folder}",
         )
+
+
+def _selector_file(run: Path, round_number: int) -> Path:
+    return run / _SELECTOR_FOLDER / f"round_{round_number}.json"
 
 
 def _loss_of(settings: FedGSCASettings, round_number: int) -> nn.Module | None:

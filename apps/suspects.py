@@ -1,0 +1,85 @@
+"""A site's labels that do not look right, for its data manager: found in a run's folders, and drawn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from ..custom.data.json_record import read_record
+from ..custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions, SuspectCase
+from ..transforms.errors import DataError
+from ..transforms.image_files import read_image
+
+mpl.use("Agg")
+
+_COLUMNS = 6
+
+
+def find_suspicions(folder: Path, site: str | None = None) -> list[LabelSuspicions]:
+    """Find what sites suspect in a folder: a site's own, a run's output, or a workspace.
+
+    Args:
+        folder: where to look, at any depth.
+        site: only this site's.
+
+    Raises:
+        DataError: if there is none, or a file cannot be read.
+    """
+    found = [record for file in sorted(folder.rglob(SUSPICIONS_FILE)) if (record := read_record(file, LabelSuspicions))]
+    chosen = [record for record in found if site in (None, record.site)]
+    if not chosen:
+        sites = ", ".join(record.site for record in found)
+        what = f"found none of site {site!r}, but of: {sites}" if found else f"found no {SUSPICIONS_FILE} in it"
+        raise DataError(f"{folder}: {what}; expected the folder of a run that selected samples (FedGSCA).")
+    return sorted(chosen, key=lambda record: record.site)
+
+
+def print_suspects(record: LabelSuspicions, limit: int, console: Console) -> None:
+    """Print a site's suspect cases, at most so many."""
+    console.print(
+        f"[bold]{record.site}[/bold]: {len(record.suspects)} labels ({100 * record.noise_level:.1f} %) do not look "
+        f"right to the model of round {record.round_number} ({record.method})"
+    )
+    console.print(f"  images: {record.data}", highlight=False, soft_wrap=True)
+    table = Table(box=None)
+    for heading in ("image", "given", "looks like", "sure, %", "trained as"):
+        table.add_column(heading, justify="right" if heading == "sure, %" else "left")
+    for suspect in record.suspects[:limit]:
+        trained = suspect.predicted if suspect.relabelled else "not used"
+        table.add_row(suspect.image, suspect.given, suspect.predicted, f"{100 * suspect.confidence:.0f}", trained)
+    console.print(table)
+    if len(record.suspects) > limit:
+        console.print(f"  … and {len(record.suspects) - limit} more (--limit)")
+
+
+def draw_suspects(record: LabelSuspicions, suspects: Sequence[SuspectCase], file: Path) -> Path:
+    """Draw suspect cases with their given class and the one that the model takes them for; shows patients' images.
+
+    Args:
+        record: what they are of.
+        suspects: those to draw.
+        file: the picture.
+
+    Raises:
+        DataError: if an image cannot be read.
+    """
+    rows = -(-len(suspects) // _COLUMNS)
+    figure = Figure(figsize=(2.2 * _COLUMNS, 2.7 * max(rows, 1)), layout="constrained")
+    grid = figure.subplots(max(rows, 1), _COLUMNS, squeeze=False).ravel()
+    for axes in grid:
+        axes.axis("off")
+    for axes, suspect in zip(grid, suspects, strict=False):
+        image = np.moveaxis(read_image(Path(record.data) / suspect.image, channels=3), 0, -1)
+        low, high = np.percentile(image, (1, 99))
+        axes.imshow(np.clip((image - low) / max(high - low, 1e-6), 0, 1))
+        axes.set_title(
+            f"{Path(suspect.image).name}\ngiven: {suspect.given}\n{suspect.predicted}? ({suspect.confidence:.2f})",
+            fontsize=7,
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=110)
+    return file
