@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..custom.data.description import DESCRIPTION_FILE, read_site_description
 from ..custom.data.federation import FEDERATION_FILE, read_federation
-from ..custom.data.noise_choice import COMPLETENESS
+from ..custom.data.noise_choice import COMPLETENESS, LABELS
 from ..custom.settings import SettingsError
+from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import DataError, describe_validation_error
 from ..transforms.federation_noise import FederationNoise
 from .job import SETTINGS_FOLDER, Job, JobError, flat_settings, nearest_hint, parse_hocon
@@ -31,27 +32,37 @@ class Requirements(_Block):
         sites: number of sites.
         size: rows and columns that images are loaded at.
         channels: 1 for grey, 3 for RGB.
-        noise: how the annotations were made imperfect, ``M(20,-20,10,0.2)`` or ``completeness 0.4,0.6,0.8,1``.
+        noise: how the annotations were made imperfect, ``M(20,-20,10,0.2)``, ``completeness 0.4,0.6,0.8,1`` or
+            ``labels 0-S10-P10-C10``; or a list, one of which it must be.
+        table: for wrong labels, which classes are confused, to name in an error.
     """
 
     sites: Positive | None = None
     size: tuple[Positive, Positive] | None = None
     channels: Literal[1, 3] | None = None
-    noise: str | None = None
+    noise: str | tuple[str, ...] | None = None
+    table: str | None = None
 
     @field_validator("noise")
     @classmethod
-    def _noise_can_be_read(cls, noise: str | None) -> str | None:
-        if noise is None or noise.startswith(COMPLETENESS):
-            return noise
-        return str(FederationNoise.parse(noise))
+    def _noise_can_be_read(cls, noise: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if noise is None:
+            return None
+        if isinstance(noise, tuple):
+            return tuple(_read_noise(one) for one in noise)
+        return _read_noise(noise)
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """The noises that are allowed; none if any is."""
+        return (self.noise,) if isinstance(self.noise, str) else self.noise or ()
 
     def __str__(self) -> str:
         parts = {
             "sites": self.sites,
             "size": None if self.size is None else _size_text(self.size),
             "channels": self.channels,
-            "noise": self.noise,
+            "noise": " or ".join(self.noises) or None,
         }
         return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
@@ -144,17 +155,18 @@ class SettingsFile:
         return []
 
     def _wrong_noise(self, data: Path, found: str | None) -> list[str]:
-        wanted, where = self.requires.noise, data / FEDERATION_FILE
-        if wanted is None or (found is not None and _comparable(found) == wanted):
+        allowed, where = self.requires.noises, data / FEDERATION_FILE
+        if not allowed or (found is not None and _comparable(found) in allowed):
             return []
+        wanted, option = " or ".join(allowed), _noise_option(allowed[0], self.requires.table)
         if found is None:
             return [
                 f"{where}: found no noise, but {self.file} requires {wanted}. This makes it: "
-                f"fedannot data noise {data} {_noise_option(wanted)} --out {data}-noisy"
+                f"fedannot data noise {data} {option} --out {data}-noisy"
             ]
         return [
             f"{where}: found noise {found!r}, but {self.file} requires {wanted}. Noise adds up, so make it from the "
-            f"federation without noise: fedannot data noise CLEAN {_noise_option(wanted)} --out NOISY"
+            f"federation without noise: fedannot data noise CLEAN {option} --out NOISY"
         ]
 
     def _import_again(self, where: Path, found: str, wanted: object, option: str) -> str:
@@ -184,8 +196,24 @@ def _size_text(size: tuple[int, ...] | None) -> str:
     return "of each image's own" if size is None else "×".join(map(str, size))
 
 
-def _noise_option(noise: str) -> str:
+def _read_noise(noise: str) -> str:
+    """The text of a noise as federations have it.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if noise.startswith(COMPLETENESS):
+        return noise
+    if noise.startswith(LABELS):
+        ClassNoise.parse_sites(noise.removeprefix(LABELS))
+        return noise
+    return str(FederationNoise.parse(noise))
+
+
+def _noise_option(noise: str, table: str | None) -> str:
     """The option of `fedannot data noise` that makes a noise."""
+    if noise.startswith(LABELS):
+        return f"--labels {noise.removeprefix(LABELS).strip()}" + (f" --table {table}" if table else "")
     if noise.startswith(COMPLETENESS):
         return f"--completeness {noise.removeprefix(COMPLETENESS).strip()}"
     return f'--model "{noise}"'

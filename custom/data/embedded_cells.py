@@ -17,7 +17,7 @@ from .description import ClassificationDescription, write_site_description
 from .embedded import check_counts, phantom_site_names
 from .federation import TEST_FOLDER, FederationDescription, write_federation
 from .manifest import ClassNoiseManifest, Manifest, write_manifest
-from .noise_choice import class_noise_of_sites
+from .noise_choice import LABELS, class_noise_of_sites
 from .whole_files import new_folder
 
 _MADE = "phantom cells2d"
@@ -74,7 +74,7 @@ def write_cell_federation(
                 name="phantom-cells2d",
                 task="classification",
                 sites=names,
-                noise=None if label_noise is None else f"labels {label_noise}",
+                noise=None if label_noise is None else f"{LABELS} {label_noise}",
                 made=f"{_MADE}, seed {seed}",
             ),
         )

@@ -14,7 +14,7 @@ from .description import DATALIST_FILE, DESCRIPTION_FILE, ClassificationDescript
 from .federation import read_federation
 from .federation_copy import IMAGES, SiteCopy, write_federation_copy
 from .manifest import ClassNoiseManifest, Manifest, read_manifest, write_manifest
-from .noise_choice import class_noise_of_sites, class_noise_seed
+from .noise_choice import LABELS, class_noise_of_sites, class_noise_seed
 
 
 def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path | None = None, seed: int = 0) -> None:
@@ -42,7 +42,7 @@ def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path |
 
     named = f", table {table}" if table is not None else ""
     write_federation_copy(
-        source, out, copy_site, what=f"labels {pattern}", made=f"wrong labels {pattern}{named}, seed {seed}"
+        source, out, copy_site, what=f"{LABELS} {pattern}", made=f"wrong labels {pattern}{named}, seed {seed}"
     )
 
 

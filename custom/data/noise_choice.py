@@ -10,6 +10,8 @@ from ..seeding import derive_seed
 
 # How a federation's description of its noise begins where lesions are missing.
 COMPLETENESS = "completeness"
+# And where labels are wrong.
+LABELS = "labels"
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,33 @@ SHARED_INCOMPLETE = {
     "training.batch_size": 4,
     "training.local_epochs": 1,
 }
-SHIPPED = {"fedaaai": {*PUBLISHED}, "fedavg": {*PUBLISHED, *INCOMPLETE}, "fedia": {*INCOMPLETE}}
+
+# FedGSCA, Sec. 4.1: sites, classes and the table of clinical confusions, none where the labels' errors are real.
+MISLABELLED = {"kvasir": (4, 10, "kvasir-capsule"), "odir": (4, 8, "oia-odir"), "chaoyang": (3, 4, None)}
+# Tables 4 to 9: extreme and plain noise, heterogeneous rates, heterogeneous types.
+LABEL_NOISE = {"S40", "S50", "P10", "P20", "C10", "C20"}
+LABEL_NOISE |= {"0-S10-S10-S20", "0-S20-S20-S40", "0-P10-P10-P20", "0-P20-P20-P40"}
+LABEL_NOISE |= {"0-S10-P10-C10", "S10-S20-P10-P20", "0-S40-P20-C20"}
+SHARED_MISLABELLED = {
+    "rounds": 100,
+    "network.in_channels": 3,
+    "network.depth": 50,
+    "network.widths": [64, 128, 256, 512],
+    "network.stem": "large",
+    "training.learning_rate": 0.01,
+    "training.momentum": 0.9,
+    "training.weight_decay": 1e-6,
+    "training.learning_rate_steps": [0.7, 0.9],
+    "training.batch_size": 128,
+    "training.local_epochs": 5,
+}
+SHIPPED = {
+    "fedaaai": {*PUBLISHED},
+    "fedavg": {*PUBLISHED, *INCOMPLETE},
+    "fedia": {*INCOMPLETE},
+    "fedgsca": {*MISLABELLED},
+    "fedavg_classification": {*MISLABELLED},
+}
 
 NOISE = "M(20,-20,10,0.2)"
 
@@ -124,6 +150,40 @@ def test_papers_settings_of_fedia_and_its_reference(method, name):
     own = {"warmup_rounds": warmup_rounds, "correction_margin": 0.03, "correction_threshold": 0.8}
     assert read.values == SHARED_INCOMPLETE | (own if method == "fedia" else {})
     assert read.requires == Requirements(sites=4, size=(256, 256), channels=1, noise=f"completeness {shares}")
+
+
+@pytest.mark.parametrize("name", MISLABELLED)
+@pytest.mark.parametrize("method", ["fedgsca", "fedavg_classification"])
+def test_papers_settings_of_fedgsca_and_its_reference(method, name):
+    sites, classes, table = MISLABELLED[name]
+    read = SettingsFile.read(Job(JOBS / method), name)
+    own = {"warmup_rounds": 0, "initial_threshold": 0.8, "relaxation": 0.05, "beta_start": 0.75, "beta_end": 0.55}
+    assert read.values == SHARED_MISLABELLED | {"network.num_classes": classes} | (own if method == "fedgsca" else {})
+    requires = read.requires
+    assert (requires.sites, requires.size, requires.channels, requires.table) == (sites, (224, 224), 3, table)
+    assert set(requires.noises) == ({f"labels {noise}" for noise in LABEL_NOISE} if table else set())
+    text = comments(JOBS / method / "settings" / f"{name}.conf")
+    data_set = {"kvasir": "kvasir-capsule", "odir": "oia-odir", "chaoyang": "chaoyang"}[name]
+    assert f"fedannot data import --dataset {data_set}=DIR --sites {sites} --size 224,224 --out runs/{name} " in text
+    if table:
+        made = f"fedannot data noise runs/{name} --labels 0-S40-P20-C20 --table {table} --out runs/{name}-noisy "
+        assert made in text
+
+
+def test_one_of_several_noises_is_enough(job, tmp_path):
+    write_set(job, 'settings { rounds = 9 }\nrequires { noise = ["labels S40", "labels 0-C20"], table = my.yaml }\n')
+    read = SettingsFile.read(job, "mine")
+    for noise in ("labels S40", "labels 0-C20"):
+        read.check_data(write_federation(tmp_path / noise, noise=noise))
+    with pytest.raises(
+        DataError, match=r"found no noise.* requires labels S40 or labels 0-C20\. .* --labels S40 --table"
+    ):
+        read.check_data(write_federation(tmp_path / "clean", noise=None))
+    with pytest.raises(DataError, match="found noise 'labels S50'"):
+        read.check_data(write_federation(tmp_path / "other", noise="labels S50"))
+    write_set(job, 'settings { rounds = 9 }\nrequires { noise = ["labels X40"] }\n', name="wrong")
+    with pytest.raises(SettingsError, match="expected 0, or S, P or C"):
+        SettingsFile.read(job, "wrong")
 
 
 @pytest.mark.parametrize("name", INCOMPLETE)
