@@ -61,6 +61,12 @@ def _fedia_rows() -> Mapping[str, "Row"]:
     return ROWS
 
 
+def _fedgsca_rows() -> Mapping[str, "Row"]:
+    from .benchmarks.fedgsca import ROWS
+
+    return ROWS
+
+
 _add_benchmark(
     "feda3i",
     "FedA³I and its ablations beside federated averaging, on generated lesions",
@@ -72,6 +78,12 @@ _add_benchmark(
     "FedIA and its ablations beside federated averaging, on generated volumes",
     _fedia_rows,
     example="ms-0,ms-1,ms-2,ms-3",
+)
+_add_benchmark(
+    "fedgsca",
+    "FedGSCA and its ablations beside federated averaging, on generated cells",
+    _fedgsca_rows,
+    example="s40,types",
 )
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
+from .label_findings import pooled_selection, selection_scores
 from .output import number, percent, score_cells, scoring_of
 
 _NO_SPREAD = 1e-12
@@ -90,6 +91,7 @@ def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], fed
         "p_value": estimate["p_value"] if estimate else None,
         "groups_as_drawn": groups_as_drawn(groups, federation),
         **_completeness_findings(run, summary, federation),
+        "selection": selection_scores(run, list(summary["sites"])) if summary.get("selector") else None,
         "seconds": summary["seconds"],
         "peak_memory_mb": summary["peak_memory_mb"],
     }
@@ -136,10 +138,18 @@ def _correction(run: Mapping[str, Any]) -> str:
     return f"{percent(pooled['precision'])}, {percent(pooled['recall'])}"
 
 
+def _selection(run: Mapping[str, Any]) -> str:
+    pooled = pooled_selection(run["selection"]) if run.get("selection") else None
+    if pooled is None or pooled["precision"] is None:
+        return "-"
+    return f"{percent(pooled['precision'])}, {percent(pooled['recall'])}"
+
+
 # What a method found out about annotations; a column is shown where any run has something to say.
 _FINDINGS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "groups": lambda run: str(run["groups"]),
     "as drawn": lambda run: {True: "yes", False: "no", None: "-"}[run["groups_as_drawn"]],
     "compl.\nerror": _completeness_error,
     "added: prec.,\nrecall %": _correction,
+    "wrong labels:\nprec., recall %": _selection,
 }

@@ -13,6 +13,7 @@ from ...custom.data.whole_files import write_text
 from ..annotation_findings import pooled_correction
 from ..compare import Arm, compare
 from ..comparison import print_comparison
+from ..label_findings import pooled_selection
 from ..output import main_score, scoring_of
 
 # The score that a table shows; all its rows are of one task.
@@ -106,6 +107,7 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
                 "groups_as_drawn": [run["groups_as_drawn"] for run in runs],
                 "completeness": [run.get("completeness") for run in runs],
                 "corrections": [run.get("corrections") for run in runs],
+                "selection": [run.get("selection") for run in runs],
                 "seconds": [run["seconds"] for run in runs],
             }
         )
@@ -183,6 +185,12 @@ def _corrections(arm: Mapping[str, Any]) -> str:
     )
 
 
+def _selection(arm: Mapping[str, Any]) -> str:
+    """Precision and recall of the doubted labels over all sites, of each seed."""
+    pooled = [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
+    return " / ".join(f"{_percent(found['precision'])}, {_percent(found['recall'])}" for found in pooled)
+
+
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f}"
 
@@ -191,4 +199,5 @@ _FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "groups as drawn": _groups,
     "error of completeness": _completeness,
     "added voxels: precision, recall %": _corrections,
+    "wrong labels: precision, recall %": _selection,
 }

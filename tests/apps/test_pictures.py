@@ -50,6 +50,7 @@ SUMMARY = {
     "method": "feda3i",
     "seed": 3,
     "rounds": ROUNDS,
+    "last_round": {"dice": 0.7, "hd95": None},
     "estimate": ESTIMATE,
     "weights": WEIGHTS,
     "settings": {"method": "feda3i", "network": NETWORK},

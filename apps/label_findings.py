@@ -1,0 +1,59 @@
+"""How right a method was that doubts class labels, against the true ones that generated data keep."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..custom.data.label_suspicions import SELECTION_FILE
+
+
+def selection_scores(run: Path, sites: Sequence[str]) -> dict[str, Any] | None:
+    """Return for each site what its doubts of the last round were worth, None for a run without any.
+
+    Args:
+        run: the run's output folder, which holds the sites' workspaces.
+        sites: their names.
+
+    Returns:
+        By site ``num_samples``, ``suspects``, ``wrong`` and ``wrong_suspects`` labels, ``noise_level`` and
+        ``true_noise_level``, ``pseudo`` and ``right_pseudo`` labels; only sites whose true labels are known.
+    """
+    scores = {}
+    for site in sites:
+        records = [record for file in run.glob(f"run/{site}/**/{SELECTION_FILE}") for record in _read(file)]
+        known = [record for record in records if "num_wrong" in record]
+        if known:
+            last = max(known, key=lambda record: int(record["round"]))
+            scores[site] = {
+                "num_samples": last["num_samples"],
+                "suspects": last["num_suspects"],
+                "wrong": last["num_wrong"],
+                "wrong_suspects": last["num_wrong_suspects"],
+                "noise_level": last["noise_level"],
+                "true_noise_level": last["num_wrong"] / last["num_samples"],
+                "pseudo": last["num_pseudo"],
+                "right_pseudo": last["num_right_pseudo"],
+            }
+    return scores or None
+
+
+def pooled_selection(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return precision and recall of the suspects of all sites together, the mean absolute error of the noise levels,
+    and the share of the pseudo-labels that are right.
+    """
+    suspects, wrong, found, pseudo, right = (
+        sum(site[key] for site in sites.values())
+        for key in ("suspects", "wrong", "wrong_suspects", "pseudo", "right_pseudo")
+    )
+    errors = [abs(site["noise_level"] - site["true_noise_level"]) for site in sites.values()]
+    return {
+        "precision": found / suspects if suspects else None,
+        "recall": found / wrong if wrong else None,
+        "noise_level_error": sum(errors) / len(errors),
+        "right_pseudo": right / pseudo if pseudo else None,
+    }
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

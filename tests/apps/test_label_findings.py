@@ -1,0 +1,51 @@
+"""How right doubts of labels were, from what sites noted: by hand."""
+
+import json
+
+import pytest
+
+from fedannot.apps.label_findings import pooled_selection, selection_scores
+
+
+def note(run, site, *records):
+    folder = run / "run" / site / "job"
+    folder.mkdir(parents=True)
+    (folder / "label_selection.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def record(round_number, suspects, wrong, found, pseudo=0, right=0, samples=100):
+    values = {
+        "round": round_number,
+        "num_samples": samples,
+        "num_suspects": suspects,
+        "noise_level": suspects / samples,
+    }
+    return values | {
+        "num_wrong": wrong,
+        "num_wrong_suspects": found,
+        "num_pseudo": pseudo,
+        "num_right_pseudo": right,
+    }
+
+
+def test_the_last_round_counts_and_sites_without_true_labels_do_not(tmp_path):
+    note(tmp_path, "site-1", record(3, 90, 40, 40), record(4, 50, 40, 30, pseudo=20, right=15))
+    note(tmp_path, "site-2", record(4, 0, 0, 0))
+    note(tmp_path, "site-3", {"round": 4, "num_samples": 9, "num_suspects": 2, "noise_level": 0.2})
+    scores = selection_scores(tmp_path, ["site-1", "site-2", "site-3", "site-4"])
+    assert set(scores) == {"site-1", "site-2"}
+    assert scores["site-1"]["true_noise_level"] == 0.4
+    pooled = pooled_selection(scores)
+    assert pooled == {
+        "precision": 0.6,
+        "recall": 0.75,
+        "noise_level_error": pytest.approx(0.05),
+        "right_pseudo": 0.75,
+    }
+
+
+def test_nothing_to_divide_by(tmp_path):
+    assert selection_scores(tmp_path, ["site-1"]) is None
+    note(tmp_path, "site-1", record(1, 0, 0, 0))
+    pooled = pooled_selection(selection_scores(tmp_path, ["site-1"]))
+    assert pooled == {"precision": None, "recall": None, "noise_level_error": 0.0, "right_pseudo": None}
