@@ -252,7 +252,8 @@ def noise(
     table: Annotated[
         str | None,
         typer.Option(
-            help="For clinical label noise, which classes are confused: kvasir-capsule, oia-odir or a YAML file."
+            help="For clinical label noise, which classes are confused: kvasir-capsule, oia-odir, cell-phantom or a "
+            "YAML file."
         ),
     ] = None,
     exact: ExactOption = False,

@@ -88,7 +88,7 @@ def test_what_cannot_be_drawn():
 def test_the_papers_tables_fit_the_importers_classes():
     from fedannot.apps.importing.layouts import kvasir_capsule, oia_odir
 
-    assert known_tables() == ("kvasir-capsule", "oia-odir")
+    assert known_tables() == ("cell-phantom", "kvasir-capsule", "oia-odir")
     kvasir = read_confusions("kvasir-capsule", kvasir_capsule.CLASSES)
     odir = read_confusions("oia-odir", oia_odir.CLASSES)
     assert kvasir[0] == tuple(range(1, 10))
@@ -108,7 +108,7 @@ def test_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such confusion table; expected a YAML file or one of: kvasir-capsule, oia-odir"),
+        (None, "no such confusion table; expected a YAML file or one of: cell-phantom, kvasir-capsule, oia-odir"),
         ("a: [b]\nb: [a", "cannot be read"),
         ("- a\n- b", "found list"),
         ("a: b\nb: any", r"the class 'a' has 'b'"),
