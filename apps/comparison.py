@@ -91,7 +91,7 @@ def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], fed
         "p_value": estimate["p_value"] if estimate else None,
         "groups_as_drawn": groups_as_drawn(groups, federation),
         **_completeness_findings(run, summary, federation),
-        "selection": selection_scores(run, list(summary["sites"])) if summary.get("selector") else None,
+        "selection": selection_scores(run, list(summary["sites"])) if summary["task"] == "classification" else None,
         "seconds": summary["seconds"],
         "peak_memory_mb": summary["peak_memory_mb"],
     }

@@ -105,7 +105,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print(_site_table(summary))
     if summary.get("weights"):
         console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
-    if summary.get("selector"):
+    if any(report.get("noise_level") is not None for report in summary["sites"].values()):
         console.print("noisy: labels that do not look right; a site lists its own with: fedannot suspects")
     if summary.get("completeness"):
         console.print(

@@ -45,7 +45,8 @@ def training_report(
 def selection_report(data: SiteData, selection: Selection, selector: SampleSelector | None) -> dict[str, Any]:
     """Return the noise level of a site and its sample selector (FedGSCA, Eq. 2 and 8); leaves the site.
 
-    Nothing is reported with fewer patients than the minimum count, and no selector where the mixture collapsed.
+    Nothing is reported with fewer patients than the minimum count, and no selector where the mixture collapsed or the
+    site keeps its own to itself.
     """
     if len(set(data.units)) < MINIMUM_CASES:
         return {}

@@ -127,13 +127,15 @@ class ClassificationExecutor(SiteExecutor):
         fitted = None if start is None else start.fitted(losses)
         if fitted is None:
             self.log_warning(
-                fl_ctx, f"Round {round_number}: the mixture of losses collapsed; no selector is sent.", fire_event=False
+                fl_ctx,
+                f"Round {round_number}: the mixture of losses collapsed; there is no new selector.",
+                fire_event=False,
             )
         elif settings.selector == "own":
             file = _selector_file(run_folder(fl_ctx), round_number)
             file.parent.mkdir(exist_ok=True)
             write_record(file, _OwnSelector(means=fitted.means, variances=fitted.variances, priors=fitted.priors))
-        result.meta |= selection_report(data, selection, fitted)
+        result.meta |= selection_report(data, selection, fitted if settings.selector == "global" else None)
         return result
 
     def _selector(

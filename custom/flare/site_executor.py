@@ -1,5 +1,6 @@
 """What the sites' executors share, whatever is learnt: messages, errors, the received network, the site's data."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -59,6 +60,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
 
     # --- what a task's executor overrides
 
+    @abstractmethod
     def do_task(
         self, task: str, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext, stop: Signal
     ) -> DXO | None:
@@ -72,7 +74,6 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             fl_ctx: NVFlare's context.
             stop: is triggered when the run is being stopped.
         """
-        raise NotImplementedError
 
     def labels_in_use(self, section: str, fl_ctx: FLContext) -> Mapping[Path, Path]:
         """Return the files that count in place of given annotations of a section; by default none."""

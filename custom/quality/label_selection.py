@@ -70,15 +70,16 @@ def select_samples(
     losses = cross_entropies(probabilities, labels)
     coefficient, clean_probability = selector_coefficient(losses), selector.clean_probability(losses)
     clean = clean_probability >= coefficient
-    if not clean.any() or np.mean(~clean) < smallest_noise_level:
-        return Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
+    as_given = Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
+    if not clean.any() or as_given.noise_level < smallest_noise_level:
+        return as_given
     thresholds = np.full(probabilities.shape[1], threshold)
     if adaptive:
         thresholds = class_thresholds(probabilities[clean], threshold)
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     pseudo = ~clean & (confidence >= thresholds[predicted])
     if np.count_nonzero(clean | pseudo) < _FEWEST_SAMPLES:
-        return Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
+        return as_given
     return Selection(coefficient, clean_probability, clean, np.where(pseudo, predicted, labels), clean | pseudo, pseudo)
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from fedannot.apps.cli import app
 from fedannot.apps.job import Job
+from fedannot.apps.label_findings import selection_scores
 from fedannot.apps.output import collect_output, read_summary
 from fedannot.apps.pictures import draw_run
 from fedannot.apps.simulate import simulate
@@ -96,6 +97,10 @@ def test_a_run_resumed_after_a_round_gives_the_same_bits(
     resumed = simulate(whole / "job", again, data=again / "data", resume=True)
     assert_same_model(whole, again)
     assert resumed["selector"] == read_summary(whole)["selector"]
+    # A site's own selector stays with it; its noise level does not.
+    assert (resumed["selector"] is None) == (selector == "own")
+    assert all(0 <= report["noise_level"] <= 1 for report in resumed["sites"].values())
+    assert selection_scores(again, ["site-1", "site-2"]).keys() == {"site-1", "site-2"}
     assert all(record["num_wrong"] == 0 for record in selections(whole, "site-1"))
 
 
