@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from .smooth_noise import smooth_noise
+
 SIDE = 64
 
 # A class is a shape of the nucleus and a grade of granulation; classes with the same shape are easily confused.
@@ -59,7 +61,8 @@ def cell_phantom(label: int, generator: np.random.Generator) -> NDArray[np.float
     picture = generator.uniform(*_CELL_CONTRAST) * cell + generator.uniform(*_NUCLEUS_CONTRAST) * nucleus
     image = ndimage.gaussian_filter(picture, generator.uniform(*_EDGE_BLUR)) + _GRANULE_CONTRAST * granules
     noise = _PIXEL_NOISE * generator.standard_normal((SIDE, SIDE))
-    return (image + _TEXTURE_STRENGTH * _texture(generator) + noise).astype(np.float32)
+    texture = smooth_noise(generator, (SIDE, SIDE), generator.uniform(*_TEXTURE_SCALE))
+    return (image + _TEXTURE_STRENGTH * texture + noise).astype(np.float32)
 
 
 def _nucleus(shape: str, along: NDArray[np.float64], across: NDArray[np.float64], size: float) -> NDArray[np.bool_]:
@@ -81,10 +84,3 @@ def _granules(where: NDArray[np.bool_], count: int, generator: np.random.Generat
     chosen = generator.integers(0, np.count_nonzero(where), count)
     spots[tuple(axis[chosen] for axis in np.nonzero(where))] = 1.0
     return ndimage.gaussian_filter(spots, _GRANULE_RADIUS) * 2 * math.pi * _GRANULE_RADIUS**2
-
-
-def _texture(generator: np.random.Generator) -> NDArray[np.float64]:
-    """Smooth noise of mean zero and unit standard deviation."""
-    scale = generator.uniform(*_TEXTURE_SCALE)
-    smooth = ndimage.gaussian_filter(generator.standard_normal((SIDE, SIDE)), scale, mode="wrap")
-    return np.asarray((smooth - smooth.mean()) / smooth.std())

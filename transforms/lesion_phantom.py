@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from .smooth_noise import smooth_noise
+
 SIDE = 256
 
 # Intensities from the lower to the upper end of this window become 0 to 255 in an 8-bit file; the texture's and the
@@ -40,7 +42,8 @@ def lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.float32],
     contrast = generator.uniform(*_CONTRAST)
     lesion = ndimage.gaussian_filter(mask.astype(np.float64), generator.uniform(*_EDGE_BLUR), mode="nearest")
     noise = _PIXEL_NOISE * generator.standard_normal((SIDE, SIDE))
-    image = contrast * lesion + _TEXTURE_STRENGTH * _texture(generator) + noise
+    texture = smooth_noise(generator, (SIDE, SIDE), generator.uniform(*_TEXTURE_SCALE))
+    image = contrast * lesion + _TEXTURE_STRENGTH * texture + noise
     return image.astype(np.float32), mask
 
 
@@ -88,13 +91,6 @@ def _star(generator: np.random.Generator) -> NDArray[np.bool_]:
     ]
     rows, columns = np.mgrid[:SIDE, :SIDE] - np.reshape(centre, (2, 1, 1))
     return np.asarray(np.hypot(rows, columns) <= outline(np.arctan2(rows, columns)))
-
-
-def _texture(generator: np.random.Generator) -> NDArray[np.float64]:
-    """Smooth noise of mean zero and unit standard deviation, ``(256, 256)``."""
-    scale = generator.uniform(*_TEXTURE_SCALE)
-    smooth = ndimage.gaussian_filter(generator.standard_normal((SIDE, SIDE)), scale, mode="wrap")
-    return np.asarray((smooth - smooth.mean()) / smooth.std())
 
 
 def _block_means(array: NDArray[np.floating] | NDArray[np.bool_], factor: int) -> NDArray[np.float64]:

@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from .smooth_noise import smooth_noise
+
 SHAPE = (64, 64, 12)
 SPACING = (1.5, 1.5, 4.5)  # millimetres: thick slices
 
@@ -38,7 +40,8 @@ def multi_lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.flo
     inside = np.zeros(SHAPE, dtype=bool)
     box, body = _ellipsoid(np.zeros(3), np.array([generator.uniform(*ends) for ends in _BODY_RADII]))
     inside[box] = body
-    image = _BODY_BRIGHTNESS * _blurred(inside, 1.5) + _TEXTURE_STRENGTH * _texture(generator) * inside
+    texture = smooth_noise(generator, SHAPE, np.divide(generator.uniform(*_TEXTURE_SCALE), SPACING))
+    image = _BODY_BRIGHTNESS * _blurred(inside, 1.5) + _TEXTURE_STRENGTH * texture * inside
     mask = np.zeros(SHAPE, dtype=bool)
     wanted = generator.integers(_NUM_LESIONS[0], _NUM_LESIONS[1], endpoint=True)
     for _ in range(wanted):
@@ -77,13 +80,6 @@ def _place_lesion(
             lesion[box] = pixels
             return lesion
     return None
-
-
-def _texture(generator: np.random.Generator) -> NDArray[np.float64]:
-    """Smooth noise of mean zero and unit standard deviation, ``(64, 64, 12)``."""
-    scale = generator.uniform(*_TEXTURE_SCALE)
-    smooth = ndimage.gaussian_filter(generator.standard_normal(SHAPE), np.divide(scale, SPACING), mode="wrap")
-    return np.asarray((smooth - smooth.mean()) / smooth.std())
 
 
 def _blurred(mask: NDArray[np.bool_], millimetres: float) -> NDArray[np.float64]:

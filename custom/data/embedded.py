@@ -31,6 +31,17 @@ def phantom_site_names(num_sites: int) -> tuple[str, ...]:
     return tuple(f"site-{index + 1}" for index in range(num_sites))
 
 
+def phantom_site_name(site_index: int, num_sites: int) -> str:
+    """Return the name of an embedded site, ``site-1`` for 0.
+
+    Raises:
+        DataError: if there is no such site.
+    """
+    if not 0 <= site_index < num_sites:
+        raise DataError(f"Phantom: found site_index={site_index}, expected 0 to {num_sites - 1}.")
+    return phantom_site_names(num_sites)[site_index]
+
+
 def write_phantom_federation(
     out: Path,
     *,
@@ -109,11 +120,10 @@ def write_phantom_site(
         DataError: if the folder holds files, a number is out of range or the noise cannot be read.
     """
     check_counts(num_sites=num_sites, num_images=num_images)
-    if not 0 <= site_index < num_sites:
-        raise DataError(f"Phantom: found site_index={site_index}, expected 0 to {num_sites - 1}.")
+    name = phantom_site_name(site_index, num_sites)
     choice = None if noise is None else NoiseChoice(noise, exact, stratified)
     site_noise = None if choice is None else choice.draw(num_sites, seed)[site_index]
-    images, clean = _draw_cases(seed, f"site-{site_index + 1}", num_images)
+    images, clean = _draw_cases(seed, name, num_images)
     given = clean if site_noise is None else _with_noise(clean, site_noise, seed, site_index)
     labels, clean_labels = ([reduce_mask(mask, _REDUCTION) for mask in masks] for masks in (given, clean))
     with new_folder(folder) as target:

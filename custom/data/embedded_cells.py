@@ -8,13 +8,12 @@ from PIL import Image
 
 from ...transforms.cell_phantom import CLASSES, SIDE, cell_phantom
 from ...transforms.class_noise import ClassNoise
-from ...transforms.errors import DataError
 from ...transforms.lesion_phantom import reduce_image, to_grey_levels
 from ..light_monai import unused_packages_absent
 from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING, Case, write_datalist
 from .description import ClassificationDescription, write_site_description
-from .embedded import check_counts, phantom_site_names
+from .embedded import check_counts, phantom_site_name, phantom_site_names
 from .federation import TEST_FOLDER, FederationDescription, write_federation
 from .manifest import ClassNoiseManifest, Manifest, write_manifest
 from .noise_choice import LABELS, class_noise_of_sites
@@ -103,10 +102,8 @@ def write_cell_site(
         DataError: if the folder holds files, a number is out of range or the noise cannot be read.
     """
     check_counts(num_sites=num_sites, num_images=num_images)
-    if not 0 <= site_index < num_sites:
-        raise DataError(f"Phantom: found site_index={site_index}, expected 0 to {num_sites - 1}.")
+    name = phantom_site_name(site_index, num_sites)
     noise = None if label_noise is None else class_noise_of_sites(label_noise, num_sites)[site_index]
-    name = phantom_site_names(num_sites)[site_index]
     generator = np.random.default_rng(derive_seed(seed, _MADE, name, "classes"))
     mix = generator.dirichlet(_CONCENTRATION * np.array(_FREQUENCIES))
     true = [int(label) for label in generator.choice(len(CLASSES), num_images, p=mix)]

@@ -1,11 +1,30 @@
 """The embedded federation that a job's settings ask for: whole, a site's own part, or the test set."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..settings import EmbeddedSettings
 from .embedded import write_phantom_federation, write_phantom_site, write_phantom_test
 from .embedded_cells import write_cell_federation, write_cell_site, write_cell_test
 from .embedded_volumes import write_volume_federation, write_volume_site, write_volume_test
+
+
+@dataclass(frozen=True)
+class _Phantom:
+    """What writes the phantom of a task, and what the functions call its cases."""
+
+    write_federation: Callable[..., None]
+    write_site: Callable[..., None]
+    write_test: Callable[..., None]
+    cases: str
+
+
+_PHANTOMS = {
+    "lesions2d": _Phantom(write_phantom_federation, write_phantom_site, write_phantom_test, "images"),
+    "lesions3d": _Phantom(write_volume_federation, write_volume_site, write_volume_test, "volumes"),
+    "cells2d": _Phantom(write_cell_federation, write_cell_site, write_cell_test, "images"),
+}
 
 
 def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:
@@ -18,13 +37,12 @@ def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:
     Raises:
         DataError: if the folder holds files.
     """
-    images, tests = embedded.images_per_site, embedded.test_images
-    if embedded.task == "lesions3d":
-        write_volume_federation(folder, volumes_per_site=images, test_volumes=tests, **embedded.drawing)
-    elif embedded.task == "cells2d":
-        write_cell_federation(folder, images_per_site=images, test_images=tests, **embedded.drawing)
-    else:
-        write_phantom_federation(folder, images_per_site=images, test_images=tests, **embedded.drawing)
+    phantom = _PHANTOMS[embedded.task]
+    counts = {
+        f"{phantom.cases}_per_site": embedded.images_per_site,
+        f"test_{phantom.cases}": embedded.test_images,
+    }
+    phantom.write_federation(folder, **counts, **embedded.drawing)
 
 
 def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSettings) -> None:
@@ -38,12 +56,9 @@ def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSetting
     Raises:
         DataError: if the folder holds files or there is no such site.
     """
-    if embedded.task == "lesions3d":
-        write_volume_site(folder, site_index, num_volumes=embedded.images_per_site, **embedded.drawing)
-    elif embedded.task == "cells2d":
-        write_cell_site(folder, site_index, num_images=embedded.images_per_site, **embedded.drawing)
-    else:
-        write_phantom_site(folder, site_index, num_images=embedded.images_per_site, **embedded.drawing)
+    phantom = _PHANTOMS[embedded.task]
+    count = {f"num_{phantom.cases}": embedded.images_per_site}
+    phantom.write_site(folder, site_index, **count, **embedded.drawing)
 
 
 def write_embedded_test(folder: Path, embedded: EmbeddedSettings) -> None:
@@ -56,9 +71,6 @@ def write_embedded_test(folder: Path, embedded: EmbeddedSettings) -> None:
     Raises:
         DataError: if the folder holds files.
     """
-    if embedded.task == "lesions3d":
-        write_volume_test(folder, num_volumes=embedded.test_images, seed=embedded.seed)
-    elif embedded.task == "cells2d":
-        write_cell_test(folder, num_images=embedded.test_images, seed=embedded.seed)
-    else:
-        write_phantom_test(folder, num_images=embedded.test_images, seed=embedded.seed)
+    phantom = _PHANTOMS[embedded.task]
+    count = {f"num_{phantom.cases}": embedded.test_images}
+    phantom.write_test(folder, **count, seed=embedded.seed)

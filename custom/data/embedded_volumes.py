@@ -7,14 +7,13 @@ import nibabel
 import numpy as np
 from numpy.typing import NDArray
 
-from ...transforms.errors import DataError
 from ...transforms.multi_lesion_phantom import SHAPE, SPACING, multi_lesion_phantom
 from ...transforms.volume_files import write_label_volume
 from ..light_monai import unused_packages_absent
 from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING, Case, write_datalist
 from .description import SliceDescription, write_site_description
-from .embedded import check_counts, phantom_site_names
+from .embedded import check_counts, phantom_site_name, phantom_site_names
 from .federation import TEST_FOLDER, FederationDescription, write_federation
 from .manifest import Manifest, MissingLesionsManifest, write_manifest
 from .noise_choice import check_completeness, completeness_text, missing_lesions_seed
@@ -94,10 +93,8 @@ def write_volume_site(
         DataError: if the folder holds files, a number is out of range or the completeness cannot be used.
     """
     check_counts(num_sites=num_sites, num_volumes=num_volumes)
-    if not 0 <= site_index < num_sites:
-        raise DataError(f"Phantom: found site_index={site_index}, expected 0 to {num_sites - 1}.")
+    name = phantom_site_name(site_index, num_sites)
     check_completeness(completeness, num_sites)
-    name = phantom_site_names(num_sites)[site_index]
     drawn = _draw_volumes(seed, name, num_volumes)
     labels, missing = [mask for _, mask in drawn], None
     if completeness is not None:
