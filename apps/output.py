@@ -78,7 +78,7 @@ def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], conso
 
 def scoring_of(run: Mapping[str, Any]) -> Scoring:
     """Return the scoring of a run, of its summary or of what a comparison keeps of it."""
-    return Scoring.of(run.get("task", "segmentation"))
+    return Scoring.of(run["task"])
 
 
 def main_score(run: Mapping[str, Any]) -> float | None:

@@ -21,6 +21,7 @@ def comparison(scores, groups=None, agree=None):
     runs = [
         {
             "arm": arm,
+            "task": "segmentation",
             "last_rounds": {"dice": dice},
             "groups": (groups or {}).get(arm, ["-"] * len(values))[seed],
             "groups_as_drawn": (agree or {}).get(arm, [None] * len(values))[seed],

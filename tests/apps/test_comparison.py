@@ -123,6 +123,7 @@ def test_the_table_fits_a_terminal_of_80_columns():
     scores = {"dice": 0.8149, "hd95": 12.3, "hd95_undefined": 0}
     run = {
         "arm": "corrections-only",
+        "task": "segmentation",
         "seed": 100,
         "last_rounds": scores,
         "groups": "-",

@@ -25,6 +25,7 @@ REPORT = {"num_samples": 12, "num_excluded": 0, "embedded_data": True, "train_lo
 def summary_of(**changes):
     """A run of federated averaging with two sites."""
     values = {
+        "task": "segmentation",
         "method": "fedavg",
         "seed": 4,
         "rounds_finished": 8,

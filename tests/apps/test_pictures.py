@@ -47,6 +47,7 @@ ESTIMATE = {
     "p_value": 0.005,
 }
 SUMMARY = {
+    "task": "segmentation",
     "method": "feda3i",
     "seed": 3,
     "rounds": ROUNDS,
@@ -55,7 +56,11 @@ SUMMARY = {
     "weights": WEIGHTS,
     "settings": {"method": "feda3i", "network": NETWORK},
 }
-OTHER = {"method": "fedavg", "rounds": [record(number, 0.4 + 0.05 * number) for number in range(1, 5)]}
+OTHER = {
+    "task": "segmentation",
+    "method": "fedavg",
+    "rounds": [record(number, 0.4 + 0.05 * number) for number in range(1, 5)],
+}
 
 
 def read_picture(file):
@@ -343,6 +348,7 @@ def test_comparison_of_two_jobs(tmp_path):
     runs = [
         {
             "arm": job,
+            "task": "segmentation",
             "seed": seed,
             "rounds": [record(number, level + 0.02 * seed + 0.01 * number) for number in range(1, 4)],
             "last_rounds": {"dice": level + 0.02 * seed, "hd95": None},
