@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fedannot.apps.data_commands import data_app, parse_label_map, parse_numbers
+from fedannot.apps.data_commands import data_app
+from fedannot.apps.data_options import parse_label_map, parse_numbers
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.description import read_site_description
 from fedannot.custom.data.federation import read_federation
