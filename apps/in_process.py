@@ -23,12 +23,11 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.apis.workspace import Workspace
-from nvflare.fuel.utils.config_factory import ConfigFactory
 from nvflare.private.event import fire_event
 from nvflare.private.fed.client.client_json_config import ClientJsonConfigurator
 from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 
-from .job import Job
+from .job import Job, parse_hocon
 
 # As NVFlare's simulator calls it, so that both leave the same folders.
 JOB_ID = "simulate_job"
@@ -226,9 +225,7 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path) -> Path:
         RunError: if the run ended with an error.
     """
     abort_signal = Signal()
-    server_config, site_config = (
-        ConfigFactory.load_config(str(file)).to_dict() for file in (job.server_config, job.client_config)
-    )
+    server_config, site_config = (parse_hocon(file) for file in (job.server_config, job.client_config))
     server = ServerParticipant(job, server_config, folder / "server", sites, abort_signal)
     participants = [SiteParticipant(site, job, site_config, folder / site, abort_signal) for site in sites]
     for workflow in server.config.workflows:

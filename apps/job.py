@@ -1,12 +1,15 @@
 """A job folder: which sites it names, what its settings are, and a copy of it with other settings."""
 
+import copy
 import difflib
 import importlib
 import inspect
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -175,10 +178,20 @@ def check_components(file: Path) -> None:
 
 
 def parse_hocon(file: Path) -> dict[str, Any]:
-    """Read a HOCON file's keys and values.
+    """Read a HOCON file's keys and values, those of the files beside it that it includes among them.
 
     Raises:
         JobError: if it is not HOCON, or holds anything but keys with values.
+    """
+    seen = tuple((other, other.read_bytes()) for other in sorted({file, *file.parent.glob("*.conf")}))
+    return copy.deepcopy(_parse_hocon(file, (seen, tuple(sorted(os.environ.items())))))
+
+
+@lru_cache(maxsize=32)
+def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
+    """Parse anew only what has changed: the file, one that it may include, or the environment that it may name.
+
+    A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
     """
     from pyhocon import ConfigFactory
     from pyhocon.exceptions import ConfigException

@@ -6,9 +6,18 @@ import shutil
 from pathlib import Path
 
 import pytest
+from nvflare.fuel.utils.config_factory import ConfigFactory as NVFlareConfigs
 from pyhocon import ConfigFactory
 
-from fedannot.apps.job import SETTINGS_FOLDER, Job, JobError, check_components, flat_settings, parse_override
+from fedannot.apps.job import (
+    SETTINGS_FOLDER,
+    Job,
+    JobError,
+    check_components,
+    flat_settings,
+    parse_hocon,
+    parse_override,
+)
 from fedannot.custom.settings import SettingsError
 
 JOBS = Path(__file__).parents[2] / "jobs"
@@ -416,3 +425,26 @@ def test_override_from_the_command_line_reaches_both_sides(job, tmp_path):
     for settings in both_sides(job.copy_with(overrides, tmp_path / "copy")):
         assert settings["embedded"]["noise"] == "M(20,-20,10,0.5)"
         assert settings["training"]["batch_size"] == 2
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+@pytest.mark.parametrize("folder", sorted(JOBS.iterdir()), ids=lambda folder: folder.name)
+def test_configurations_are_read_as_nvflare_reads_them(folder, side):
+    file = folder / "app" / "config" / f"config_fed_{side}.conf"
+    assert parse_hocon(file) == NVFlareConfigs.load_config(str(file)).to_dict()
+
+
+def test_what_has_changed_is_read_anew(tmp_path, monkeypatch):
+    file, included = tmp_path / "a.conf", tmp_path / "b.conf"
+    file.write_text('include "b.conf"\nkey = 1\nfrom_outside = ""\nfrom_outside = ${?FEDANNOT_TEST}\n')
+    included.write_text("group { value = 2 }\n")
+    first = parse_hocon(file)
+    assert first == {"group": {"value": 2}, "key": 1, "from_outside": ""}
+    first["group"]["value"] = 9
+    assert parse_hocon(file)["group"]["value"] == 2
+    included.write_text("group { value = 3 }\n")
+    assert parse_hocon(file)["group"]["value"] == 3
+    monkeypatch.setenv("FEDANNOT_TEST", "there")
+    assert parse_hocon(file)["from_outside"] == "there"
+    file.write_text("key = 4\n")
+    assert parse_hocon(file) == {"key": 4}
