@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..custom.data.federation import read_federation
 from ..custom.data.whole_files import write_text
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from .comparison import describe_run, paired_statistics
@@ -77,14 +78,17 @@ def compare(
 
     Raises:
         JobError: if there is no arm or two have one name, a setting is unknown, or the folder holds another
-        comparison. SettingsError: if the set of settings cannot be used. DataError: if the data are not those that it
-        is for. RunError: if a run failed; the others are finished first.
+        comparison. SettingsError: if the set of settings cannot be used. DataError: if there are no data, or not those
+        that the set is for. RunError: if a run failed; the others are finished first.
     """
     names = [arm.name for arm in arms]
     if not names or len(set(names)) < len(names):
         raise JobError(f"Expected arms (jobs, or one job with several settings) of different names, but got {names}.")
     planned = _plan(arms, overrides)
     federations = [_federation(data, seed) for seed in seeds]
+    for folder in federations:
+        if folder is not None:
+            read_federation(folder)
     sets = [_values_of_set(arm.job, settings, federations) for arm in planned]
     _check_same_request(out, {"data": data, "settings": settings, "overrides": dict(overrides)}, arms)
     if processes is None:

@@ -20,6 +20,7 @@ from fedannot.custom.seeding import derive_seed
 
 CELL_SOURCES = ("bubil_d1", "bubil_d2", "bubil_d3", "bubil_d4", "bubil_d5")
 NUM_CROWD_SETS = 7
+LARGEST_BLOOD_SOURCE = "barcelona_pbc"
 NUM_TEST_VOLUMES = 10
 
 
@@ -47,6 +48,22 @@ def write_hippocampi(
     subset = replace(dataset, cases=tuple(dataset.cases[index] for index in sorted(chosen)))
     share = NUM_TEST_VOLUMES / count
     write_imported_federation([subset], folder, SiteChoice(num_sites), options, test_share=share, seed=seed)
+
+
+def write_blood_cells(folder: Path, seed: int, *, by_source: bool = False) -> None:
+    """Blood cells in eight classes at 32 × 32 in colour, drawn for each seed: a fifth of every source for the test.
+
+    Either 2000 cells of Barcelona in four sites of equal size, or 800 of them and all those of the other three sources,
+    which have five of the classes, with a site per source.
+    """
+    dataset = read_source_datalist(real_data() / "bloodcells-multicentre" / "datalist.json")
+    largest = [case for case in dataset.cases if case.source == LARGEST_BLOOD_SOURCE]
+    generator = np.random.default_rng(derive_seed(seed, "cells"))
+    chosen = generator.choice(len(largest), 800 if by_source else 2000, replace=False)
+    others = [case for case in dataset.cases if case.source != LARGEST_BLOOD_SOURCE] if by_source else []
+    subset = replace(dataset, cases=(*(largest[index] for index in sorted(chosen)), *others))
+    sites = SiteChoice.parse("by-source") if by_source else SiteChoice(4)
+    write_imported_federation([subset], folder, sites, ImportOptions(keys={"size": (32, 32), "channels": 3}), seed=seed)
 
 
 def write_majority_cells(folder: Path, seed: int) -> None:

@@ -2,38 +2,73 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from conftest import JOBS, SMALL
 from typer.testing import CliRunner
 
 from fedannot.apps.cli import app
 from fedannot.apps.compare import Arm, compare
-from fedannot.apps.job import JobError
+from fedannot.apps.in_process import RunError
+from fedannot.apps.job import Job, JobError
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.run_state import STATE_FILE, RunState
+
+NOISE = "M(25,-25,10,0.34)"
+SETTINGS = f"""
+settings {{
+  rounds = 2
+  seed = 5
+  training {{ batch_size = 2, learning_rate = 0.004 }}
+}}
+requires {{ sites = 3, noise = "{NOISE}" }}
+"""
 
 
-def test_compare_runs_pairs_and_keeps_what_is_done(small_job: Callable[..., Path], tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Compared:
+    """A comparison by the command line: two jobs with a named set of settings, two seeds."""
+
+    jobs: list[Path]
+    arguments: list[str]
+    out: Path
+    comparison: dict[str, Any]
+
+    def summary(self, job: Path, seed: int) -> dict[str, Any]:
+        file = self.out / "runs" / f"{job.name}-seed{seed}" / "summary.json"
+        read: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return read
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """Compare small jobs once for all tests."""
+    folder = tmp_path_factory.mktemp("compared")
     for seed in (0, 1):
         write_phantom_federation(
-            tmp_path / f"data{seed}",
-            num_sites=3,
-            images_per_site=4,
-            test_images=4,
-            seed=seed,
-            noise="M(25,-25,10,0.34)",
-            exact=True,
+            folder / f"data{seed}", num_sites=3, images_per_site=4, test_images=4, seed=seed, noise=NOISE, exact=True
         )
-    jobs = [small_job("fedavg", rounds=2), small_job("fedaaai", rounds=2, group_test_level=1.0)]
-    out = tmp_path / "out"
-    arguments = ["compare", *map(str, jobs), "--data", str(tmp_path / "data{seed}"), "--out", str(out)]
-    first = CliRunner().invoke(app, [*arguments, "--seeds", "2", "--set", "balance=0.4"])
-    assert first.exit_code == 0, first.output
-    comparison = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
-    runs = {(run["method"], run["seed"]): run for run in comparison["runs"]}
+    changes = {"fedavg": {}, "fedaaai": {"warmup_rounds": 1, "min_predicted_share": 0.0, "group_test_level": 1.0}}
+    jobs = [Job.open(JOBS / name).copy_with(SMALL | own, folder / name).folder for name, own in changes.items()]
+    for job in jobs:
+        (job / "settings").mkdir()
+        (job / "settings" / "tiny.conf").write_text(SETTINGS)
+    out = folder / "out"
+    arguments = ["compare", *map(str, jobs), "--data", str(folder / "data{seed}"), "--out", str(out)]
+    arguments += ["--seeds", "2", "--settings", "tiny"]
+    result = CliRunner().invoke(app, [*arguments, "--set", "balance=0.4"])
+    assert result.exit_code == 0, result.output
+    return Compared(jobs, arguments, out, json.loads((out / "comparison.json").read_text(encoding="utf-8")))
+
+
+def test_runs_are_paired(compared: Compared) -> None:
+    runs = {(run["method"], run["seed"]): run for run in compared.comparison["runs"]}
     assert set(runs) == {("fedavg", 0), ("fedavg", 1), ("feda3i", 0), ("feda3i", 1)}
-    (paired,) = comparison["paired"]
+    (paired,) = compared.comparison["paired"]
     for seed in (0, 1):
         one, other = runs["fedavg", seed], runs["feda3i", seed]
         # The first round is federated averaging from the same start weights on the same data.
@@ -44,28 +79,44 @@ def test_compare_runs_pairs_and_keeps_what_is_done(small_job: Callable[..., Path
         assert one["peak_memory_mb"] > 100
     assert runs["feda3i", 0]["groups_as_drawn"] in (True, False)
     assert runs["fedavg", 0]["groups_as_drawn"] is None
-    settings = json.loads((out / "runs" / f"{jobs[1].name}-seed0" / "summary.json").read_text(encoding="utf-8"))[
-        "settings"
-    ]
-    assert settings["balance"] == 0.4
-    assert (out / "comparison.png").read_bytes()[:4] == b"\x89PNG"
+    assert (compared.out / "comparison.png").read_bytes()[:4] == b"\x89PNG"
 
-    models = {file: file.stat().st_mtime_ns for file in out.glob("runs/*/model.pt")}
-    again = CliRunner().invoke(app, [*arguments, "--seeds", "2", "--set", "balance=0.4"])
+
+def test_every_run_takes_the_settings(compared: Compared) -> None:
+    for job in compared.jobs:
+        for seed in (0, 1):
+            settings = compared.summary(job, seed)["settings"]
+            assert settings["rounds"] == 2
+            assert settings["training"] | {"batch_size": 2, "learning_rate": 0.004} == settings["training"]
+            assert settings["seed"] == seed
+            assert settings.get("balance") == (0.4 if job.name == "fedaaai" else None)
+
+
+def test_what_is_done_is_kept_and_other_settings_are_refused(compared: Compared) -> None:
+    models = {file: file.stat().st_mtime_ns for file in compared.out.glob("runs/*/model.pt")}
+    again = CliRunner().invoke(app, [*compared.arguments, "--set", "balance=0.4"])
     assert again.exit_code == 0
-    assert {file: file.stat().st_mtime_ns for file in out.glob("runs/*/model.pt")} == models
-
-    other_settings = CliRunner().invoke(app, [*arguments, "--seeds", "2", "--set", "balance=0.6"])
-    assert other_settings.exit_code == 1
-    assert "holds another comparison" in other_settings.output
+    assert {file: file.stat().st_mtime_ns for file in compared.out.glob("runs/*/model.pt")} == models
+    without_settings = [text for text in compared.arguments if text not in ("--settings", "tiny")]
+    for other in ([*compared.arguments, "--set", "balance=0.6"], [*without_settings, "--set", "balance=0.4"]):
+        refused = CliRunner().invoke(app, other)
+        assert refused.exit_code == 1
+        assert "holds another comparison" in refused.output
 
 
 def test_a_failing_run_is_named(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    arguments = ["compare", str(small_job("fedavg")), str(small_job("fedaaai")), "--seeds", "1"]
-    result = CliRunner().invoke(app, [*arguments, "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path / "out")])
+    """It waits for more sites than there are."""
+    job = small_job("fedavg", min_sites=9, max_failed_rounds=1, embedded__images_per_site=1)
+    with pytest.raises(RunError, match=r"1 of 1 runs failed\. First: alone, seed 4: .* 9 .*alone-seed4\.log"):
+        compare([Arm("alone", job)], tmp_path / "out", data=None, seeds=[4], overrides={})
+
+
+def test_absent_data_are_named_before_anything_runs(compared: Compared, tmp_path: Path) -> None:
+    arguments = ["compare", *map(str, compared.jobs), "--data", str(tmp_path / "nowhere{seed}")]
+    result = CliRunner().invoke(app, [*arguments, "--seeds", "1", "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert "2 of 2 runs failed" in result.output
-    assert "found no such file" in result.output
+    assert "nowhere0/federation.yaml: found no such file" in "".join(result.output.split("\n"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_comparison_needs_jobs_of_different_names(small_job: Callable[..., Path], tmp_path: Path) -> None:
@@ -77,27 +128,44 @@ def test_a_comparison_needs_jobs_of_different_names(small_job: Callable[..., Pat
     assert not (tmp_path / "out").exists()
 
 
-def test_arms_of_one_job_can_be_added_and_not_changed(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    write_phantom_federation(data, num_sites=3, images_per_site=4, test_images=4, noise="M(25,-25,10,0.34)")
-    job = small_job("fedaaai", rounds=2, group_test_level=1.0)
-    options: dict[str, Any] = {"data": str(data), "seeds": [0], "overrides": {}}
-    even, uneven = Arm("even", job, {"balance": 0.5}), Arm("uneven", job, {"balance": 0.9})
-    compare([even], tmp_path / "out", **options)
-    model = tmp_path / "out" / "runs" / "even-seed0" / "model.pt"
-    written = model.stat().st_mtime_ns
+def test_arms_may_be_added_and_one_that_branches_gives_the_bits_of_a_whole_run(
+    small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    feda3i, out = small_job("fedaaai"), tmp_path / "out"
+    arms = [Arm("fedavg", small_job("fedavg")), Arm("branch", feda3i, {"balance": 0.9}, shared_rounds=2)]
+    options: dict[str, Any] = {"data": None, "seeds": [3], "overrides": {"rounds": 4, "warmup_rounds": 2}}
+    compare(arms, out, **options)
+    models = {file: file.stat().st_mtime_ns for file in out.glob("runs/*/model.pt")}
 
-    comparison = compare([even, uneven], tmp_path / "out", **options)
-    assert model.stat().st_mtime_ns == written
-    assert [run["arm"] for run in comparison["runs"]] == ["even", "uneven"]
-    assert [(pair["arm"], pair["reference"]) for pair in comparison["paired"]] == [("uneven", "even")]
-    summary = json.loads((tmp_path / "out" / "runs" / "uneven-seed0" / "summary.json").read_text(encoding="utf-8"))
-    assert summary["settings"]["balance"] == 0.9
+    arms.append(Arm("whole", feda3i, {"balance": 0.9}))
+    comparison = compare(arms, out, **options)
+    assert len(models) == 2
+    assert all(file.stat().st_mtime_ns == written for file, written in models.items())
+    assert [run["arm"] for run in comparison["runs"]] == ["fedavg", "branch", "whole"]
+    pairs = [(pair["arm"], pair["reference"]) for pair in comparison["paired"]]
+    assert pairs == [("branch", "fedavg"), ("whole", "fedavg")]
+    states = [
+        RunState.load(out / "runs" / f"{name}-seed3" / "run" / "server" / "simulate_job" / STATE_FILE)
+        for name in ("branch", "whole")
+    ]
+    assert states[0].method == states[1].method == "feda3i"
+    assert [record["dice"] for record in states[0].history] == [record["dice"] for record in states[1].history]
+    assert states[0].method_state == states[1].method_state
+    assert all(torch.equal(states[0].params[name], states[1].params[name]) for name in states[1].params)
 
+    # A branch that was not kept when the reference ran is no reason to run anything else in its place.
+    with pytest.raises(RunError, match=r"round_1\.pt is absent; fedavg was run before it had to be kept\."):
+        compare([*arms, Arm("late", feda3i, {"warmup_rounds": 1}, 1)], out, **options)
     with pytest.raises(JobError, match="holds another comparison"):
-        compare([Arm("even", job, {"balance": 0.4})], tmp_path / "out", **options)
+        compare([arms[0], Arm("whole", feda3i, {"balance": 0.4})], out, **options)
     with pytest.raises(JobError, match=r"strange: the job .* has no settings \['balanse'\]"):
-        compare([even, Arm("strange", job, {"balanse": 0.4})], tmp_path / "out", **options)
+        compare([*arms, Arm("strange", feda3i, {"balanse": 0.4})], out, **options)
+
+
+def test_a_reference_cannot_branch(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    arms = [Arm("feda3i", small_job("fedaaai"), shared_rounds=2)]
+    with pytest.raises(JobError, match=r"feda3i is the reference and has no run to branch from"):
+        compare(arms, tmp_path / "out", data=None, seeds=[0], overrides={})
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import torch
 from conftest import JOBS, SMALL_FEDIA
 from test_simulator import run_simulator
 
+from fedannot.apps.annotation_findings import correction_scores
 from fedannot.apps.compare import Arm, compare
 from fedannot.apps.corrections import find_corrections
 from fedannot.apps.job import Job
@@ -115,18 +116,18 @@ def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_
     }
     data = tmp_path / "data"
     write_volume_federation(data, completeness=(0.3, 0.5, 0.7, 0.9), volumes_per_site=3, test_volumes=2)
-    arms = [Arm("fedavg", small_job("fedavg")), Arm("branch", fedia, shared_rounds=2), Arm("whole", fedia)]
+    arms = [Arm("fedavg", small_job("fedavg")), Arm("branch", fedia, shared_rounds=2)]
     compared = compare(arms, tmp_path / "out", data=str(data), seeds=[3], overrides=settings)
-    states = [
-        RunState.load(tmp_path / "out" / "runs" / f"{name}-seed3" / "run" / "server" / "simulate_job" / STATE_FILE)
-        for name in ("branch", "whole")
-    ]
-    assert states[0].method_state == states[1].method_state
-    assert all(torch.equal(states[0].params[name], states[1].params[name]) for name in states[1].params)
-    runs = {run["arm"]: run for run in compared["runs"]}
-    assert (runs["fedavg"]["completeness"], runs["fedavg"]["corrections"]) == (None, None)
-    assert runs["branch"]["corrections"] == runs["whole"]["corrections"]
-    for site in runs["whole"]["corrections"].values():
+    simulate(fedia, tmp_path / "whole", data=data, overrides=settings | {"seed": 3})
+    runs = [tmp_path / "out" / "runs" / "branch-seed3", tmp_path / "whole"]
+    branch, whole = (RunState.load(run / "run" / "server" / "simulate_job" / STATE_FILE) for run in runs)
+    assert branch.method_state == whole.method_state
+    assert all(torch.equal(branch.params[name], whole.params[name]) for name in whole.params)
+    found = {run["arm"]: run for run in compared["runs"]}
+    assert (found["fedavg"]["completeness"], found["fedavg"]["corrections"]) == (None, None)
+    corrections = found["branch"]["corrections"]
+    assert corrections == correction_scores(runs[1], data, list(corrections))
+    for site in corrections.values():
         assert site["removed"] == 0
         assert site["right"] <= min(site["added"], site["missing"])
 

@@ -59,24 +59,3 @@ def test_settings_for_any_data_run_on_the_phantom(small_job: Callable[..., Path]
     assert result.exit_code == 0, result.output
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert {site: report["num_samples"] for site, report in summary["sites"].items()} == {"site-1": 5, "site-2": 5}
-
-
-def test_every_run_of_a_comparison_takes_the_settings(
-    small_job: Callable[..., Path], federation: Path, tmp_path: Path
-) -> None:
-    jobs, out = [small_job("fedavg"), small_job("fedaaai")], tmp_path / "out"
-    for job in jobs:
-        add_settings(job, TINY)
-    arguments = ["compare", *map(str, jobs), "--data", str(federation), "--seeds", "1", "--out", str(out)]
-    result = CliRunner().invoke(app, [*arguments, "--settings", "tiny", "--set", "training.learning_rate=0.003"])
-    assert result.exit_code == 0, result.output
-    for job in jobs:
-        settings = json.loads((out / "runs" / f"{job.name}-seed0" / "summary.json").read_text(encoding="utf-8"))[
-            "settings"
-        ]
-        assert settings["rounds"] == 2
-        assert settings["training"] | {"batch_size": 2, "learning_rate": 0.003} == settings["training"]
-        assert settings["seed"] == 0
-    again = CliRunner().invoke(app, [*arguments, "--set", "training.learning_rate=0.003"])
-    assert again.exit_code == 1
-    assert "holds another comparison" in again.output

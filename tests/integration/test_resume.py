@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedannot.apps.compare import Arm, compare
 from fedannot.apps.in_process import RunError
 from fedannot.apps.job import JobError
 from fedannot.apps.simulate import simulate
-from fedannot.custom.run_state import STATE_FILE, RunState
 
 KILL_TIMEOUT_SECONDS = 120
 
@@ -69,38 +67,6 @@ def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path
     simulate(job, tmp_path / "parts", data=tmp_path / "parts" / "data", resume=True)
     models = [torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("whole", "parts")]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
-
-
-def test_an_arm_that_branches_from_the_reference_gives_the_bits_of_a_whole_run(
-    small_job: Callable[..., Path], tmp_path: Path
-) -> None:
-    fedavg, feda3i = small_job("fedavg"), small_job("fedaaai")
-    arms = [Arm("fedavg", fedavg), Arm("branch", feda3i, shared_rounds=2), Arm("whole", feda3i)]
-    overrides = {"rounds": 4, "warmup_rounds": 2}
-    compare(arms, tmp_path / "out", data=None, seeds=[3], overrides=overrides)
-    states = [
-        RunState.load(tmp_path / "out" / "runs" / f"{name}-seed3" / "run" / "server" / "simulate_job" / STATE_FILE)
-        for name in ("branch", "whole")
-    ]
-    assert states[0].method == states[1].method == "feda3i"
-    assert [record["dice"] for record in states[0].history] == [record["dice"] for record in states[1].history]
-    assert states[0].method_state == states[1].method_state
-    assert all(torch.equal(states[0].params[name], states[1].params[name]) for name in states[1].params)
-    # A branch that was not kept when the reference ran is no reason to run anything else in its place.
-    with pytest.raises(RunError, match=r"round_1\.pt is absent; fedavg was run before it had to be kept\."):
-        compare(
-            [*arms, Arm("late", feda3i, {"warmup_rounds": 1}, 1)],
-            tmp_path / "out",
-            data=None,
-            seeds=[3],
-            overrides=overrides,
-        )
-
-
-def test_a_reference_cannot_branch(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    arms = [Arm("feda3i", small_job("fedaaai"), shared_rounds=2)]
-    with pytest.raises(JobError, match=r"feda3i is the reference and has no run to branch from"):
-        compare(arms, tmp_path / "out", data=None, seeds=[0], overrides={})
 
 
 def test_a_used_output_folder_is_not_overwritten(small_job: Callable[..., Path], tmp_path: Path) -> None:
