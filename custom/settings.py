@@ -292,6 +292,9 @@ class FedGSCASettings(ClassificationSettings):
             from a network that has been trained on something else. A network that knows nothing selects what it
             predicts, and from then on learns nothing but that.
         selector: ``global`` is Eq. 4; ``own`` is the ablation in which each site has its own alone.
+        selector_losses: whose losses the selector is fitted to. ``trained``, those of the site's trained model, is the
+            paper's form (Eq. 1); ``received``, those of the model that it judges by, needs no second pass.
+        sample_loss: ``ce`` is the paper's cross entropy; ``mae``, one minus the probability of the label, is bounded.
         pseudo_labels: ``adaptive`` is Eq. 10; ``fixed`` is the ablation with one threshold for all classes.
         initial_threshold: ζ_0 of the adaptive thresholds.
         fixed_threshold: that of the ablation.
@@ -306,6 +309,8 @@ class FedGSCASettings(ClassificationSettings):
     method: str = "fedgsca"
     warmup_rounds: Annotated[int, Field(ge=0)] = 0
     selector: Literal["global", "own"] = "global"
+    selector_losses: Literal["trained", "received"] = "trained"
+    sample_loss: Literal["ce", "mae"] = "ce"
     pseudo_labels: Literal["adaptive", "fixed"] = "adaptive"
     initial_threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     fixed_threshold: Annotated[float, Field(gt=0, le=1)] = 0.7

@@ -20,7 +20,7 @@ from ..data.site_data import SiteData, count_cases
 from ..inference import Inference
 from ..label_detection import detection_record, suspicions
 from ..outbound import TRAIN, VALIDATE_CLASSES
-from ..quality.label_selection import Selection, cross_entropies, select_samples
+from ..quality.label_selection import Selection, sample_losses, select_samples
 from ..quality.sample_selector import SampleSelector
 from ..run_state import append_record
 from ..seeding import derive_seed
@@ -106,7 +106,10 @@ class ClassificationExecutor(SiteExecutor):
         fl_ctx: FLContext,
         stop: Signal,
     ) -> DXO:
-        """One pass of the received model says which samples to train on; one of the trained model fits the selector."""
+        """One pass of the received model says which samples to train on; one of the trained model fits the selector.
+
+        The selector may be fitted to what the received model said as well; then there is one pass.
+        """
         data, inference = self.site_data(TRAINING, fl_ctx), Inference.of(settings)
         labels = data.labels.numpy().astype(np.int64)
         selector = self._selector(settings, round_number, meta, fl_ctx)
@@ -119,10 +122,13 @@ class ClassificationExecutor(SiteExecutor):
             smallest_noise_level=settings.smallest_noise_level,
             threshold=settings.initial_threshold if is_adaptive else settings.fixed_threshold,
             adaptive=is_adaptive,
+            sample_loss=settings.sample_loss,
         )
         self._note_selection(data, selection, probabilities, round_number, fl_ctx)
         result = self._train(network, round_number, fl_ctx, stop, selection, _loss_of(settings, round_number))
-        losses = cross_entropies(inference.class_probabilities(network, data.cases).numpy(), labels)
+        if settings.selector_losses == "trained":
+            probabilities = inference.class_probabilities(network, data.cases).numpy()
+        losses = sample_losses(probabilities, labels, settings.sample_loss)
         start = selector or (SampleSelector.start(losses) if len(losses) > 1 else None)
         fitted = None if start is None else start.fitted(losses)
         if fitted is None:

@@ -1,6 +1,7 @@
 """Which samples of a site are trained on, and with which labels: clean ones and pseudo-labels (FedGSCA, CAA)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from .sample_selector import SampleSelector, selector_coefficient
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
+SampleLoss = Literal["ce", "mae"]
 
 # Normalisation over a single sample says nothing.
 _FEWEST_SAMPLES = 2
@@ -50,6 +51,7 @@ def select_samples(
     smallest_noise_level: float,
     threshold: float,
     adaptive: bool,
+    sample_loss: SampleLoss = "ce",
 ) -> Selection:
     """Divide a site's samples and label the noisy ones anew (FedGSCA, Eq. 5 to 13).
 
@@ -63,11 +65,12 @@ def select_samples(
         smallest_noise_level: δ from which labels of noisy samples are dropped.
         threshold: ζ_0 of the adaptive thresholds, or the fixed one.
         adaptive: whether each class has a threshold of its own.
+        sample_loss: the loss that the selector was fitted to, see :func:`sample_losses`.
     """
     everything = np.ones(len(labels), dtype=np.bool_)
     if selector is None:
         return Selection(0.0, np.ones(len(labels)), everything, labels, everything, ~everything)
-    losses = cross_entropies(probabilities, labels)
+    losses = sample_losses(probabilities, labels, sample_loss)
     coefficient, clean_probability = selector_coefficient(losses), selector.clean_probability(losses)
     clean = clean_probability >= coefficient
     as_given = Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
@@ -83,9 +86,18 @@ def select_samples(
     return Selection(coefficient, clean_probability, clean, np.where(pseudo, predicted, labels), clean | pseudo, pseudo)
 
 
-def cross_entropies(probabilities: Floats, labels: Labels) -> Floats:
-    """Return the cross entropy of each sample, ``(N,)``, at most that of a probability of 10⁻¹²."""
-    losses: Floats = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-12))
+def sample_losses(probabilities: Floats, labels: Labels, kind: SampleLoss) -> Floats:
+    """Return the loss of each sample, ``(N,)``, by which right labels are told from wrong ones.
+
+    Args:
+        probabilities: what a model says of the samples, ``(N, C)``.
+        labels: the given ones, ``(N,)``.
+        kind: ``ce``, the cross entropy ℓ (FedGSCA, Sec. 3.2), at most that of a probability of 10⁻¹²; or ``mae``, one
+            minus the probability of the label, half the mean absolute error: from 0 to 1, so that labels that the model
+            is sure to be wrong do not widen the other component.
+    """
+    given = probabilities[np.arange(len(labels)), labels]
+    losses: Floats = -np.log(np.maximum(given, 1e-12)) if kind == "ce" else 1 - given
     return losses
 
 

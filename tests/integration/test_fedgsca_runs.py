@@ -23,6 +23,8 @@ from fedannot.apps.suspects import find_suspicions
 from fedannot.custom.data.datalist import TRAINING, VALIDATION, Case, read_datalist, write_datalist
 from fedannot.custom.data.embedded_cells import write_cell_federation
 from fedannot.custom.data.label_suspicions import SELECTION_FILE
+from fedannot.custom.inference import Inference
+from fedannot.custom.quality.sample_selector import SampleSelector
 from fedannot.custom.run_state import STATE_FILE, RunState, kept_state_file
 
 SMALL = {
@@ -102,6 +104,31 @@ def test_a_run_resumed_after_a_round_gives_the_same_bits(
     assert all(0 <= report["noise_level"] <= 1 for report in resumed["sites"].values())
     assert selection_scores(again, ["site-1", "site-2"]).keys() == {"site-1", "site-2"}
     assert all(record["num_wrong"] == 0 for record in selections(whole, "site-1"))
+
+
+@pytest.mark.parametrize("losses", ["trained", "received"])
+def test_the_selector_is_fitted_to_losses_of_the_trained_or_of_the_received_model(
+    gsca_job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: str
+) -> None:
+    """One round from nothing: the mean of the sites' fits to what the asked model said, from the two halves."""
+    said: list[np.ndarray[Any, Any]] = []
+    original = Inference.class_probabilities
+
+    def record(self: Inference, network: Any, cases: Any) -> torch.Tensor:
+        probabilities = original(self, network, cases)
+        if len(cases) == 24:
+            said.append(1 - probabilities.numpy()[np.arange(24), [int(case.label) for case in cases]])
+        return probabilities
+
+    monkeypatch.setattr(Inference, "class_probabilities", record)
+    job = gsca_job(rounds=1, warmup_rounds=0, sample_loss="mae", selector_losses=losses)
+    summary = simulate(job, tmp_path / "out")
+    assert len(said) == (4 if losses == "trained" else 2)
+    judged = said[1::2] if losses == "trained" else said
+    fits = [SampleSelector.start(values).fitted(values) for values in judged]
+    assert all(fit is not None for fit in fits)
+    means = np.mean([fit.means for fit in fits if fit is not None], axis=0)
+    np.testing.assert_allclose(summary["selector"]["means"], means)
 
 
 def odd_federation(folder: Path) -> Path:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedannot.custom.quality.label_selection import class_thresholds, cross_entropies, select_samples
+from fedannot.custom.quality.label_selection import class_thresholds, sample_losses, select_samples
 from fedannot.custom.quality.sample_selector import SampleSelector, selector_coefficient
 
 SELECTOR = SampleSelector((0.2, 2.5), (0.05, 0.5), (0.7, 0.3))
@@ -21,7 +21,7 @@ LABELS = np.array([0, 0, 1, 0, 2])
 def test_samples_are_divided_by_the_posterior_and_relabelled_by_the_thresholds():
     selection = select_samples(PROBABILITIES, LABELS, SELECTOR, **OPTIONS)
     losses = -np.log([0.9, 0.8, 0.7, 0.1, 0.01])
-    np.testing.assert_allclose(cross_entropies(PROBABILITIES, LABELS), losses)
+    np.testing.assert_allclose(sample_losses(PROBABILITIES, LABELS, "ce"), losses)
     assert selection.coefficient == selector_coefficient(losses) == pytest.approx(0.8)
     assert selection.clean.tolist() == [True, True, True, False, False]
     assert selection.noise_level == 0.4
@@ -35,6 +35,18 @@ def test_a_fixed_threshold_drops_what_the_adaptive_one_keeps():
     selection = select_samples(PROBABILITIES, LABELS, SELECTOR, **(OPTIONS | {"adaptive": False, "threshold": 0.7}))
     assert selection.used.tolist() == [True, True, True, True, False]
     assert selection.labels.tolist()[:4] == [0, 0, 1, 1]
+
+
+def test_bounded_losses_by_hand():
+    np.testing.assert_allclose(sample_losses(PROBABILITIES, LABELS, "mae"), [0.1, 0.2, 0.3, 0.9, 0.99])
+    one_hot = np.eye(3)[LABELS]
+    np.testing.assert_allclose(np.abs(one_hot - PROBABILITIES).sum(axis=1) / 2, [0.1, 0.2, 0.3, 0.9, 0.99])
+    selector = SampleSelector((0.2, 0.9), (0.05, 0.05), (0.6, 0.4))
+    selection = select_samples(PROBABILITIES, LABELS, selector, sample_loss="mae", **OPTIONS)
+    assert selection.clean.tolist() == [True, True, True, False, False]
+    # With the same variances the posterior is logistic in the loss.
+    expected = 1 / (1 + np.exp((np.array([0.1, 0.2, 0.3, 0.9, 0.99]) - 0.55) * 0.7 / 0.05) * 0.4 / 0.6)
+    np.testing.assert_allclose(selection.clean_probability, expected)
 
 
 def test_thresholds_by_hand():
@@ -72,5 +84,5 @@ def test_where_nothing_is_clean_all_is_trained_on():
 
 
 def test_a_probability_of_zero_has_a_finite_loss():
-    losses = cross_entropies(np.array([[1.0, 0.0]]), np.array([1]))
+    losses = sample_losses(np.array([[1.0, 0.0]]), np.array([1]), "ce")
     assert losses[0] == pytest.approx(12 * math.log(10))
