@@ -44,7 +44,7 @@ def phantom(
         PhantomTask, typer.Option(help="Pictures with one lesion, volumes with several, or cells in classes.")
     ] = PhantomTask.LESIONS_2D,
     sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, 4, 4.")] = None,
-    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, 8, 200.")] = None,
+    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, 8, 300.")] = None,
     test_images: Annotated[int | None, typer.Option(help="Cases of the clean test set; default: 50, 8, 320.")] = None,
     noise: Annotated[
         str | None,

@@ -37,7 +37,7 @@ def write_cell_federation(
     num_sites: int = 4,
     label_noise: str | None = None,
     seed: int = 0,
-    images_per_site: int = 200,
+    images_per_site: int = 300,
     test_images: int = 320,
 ) -> None:
     """Write the whole federation: all sites, each with its own mix of classes, and a test set with all of them alike.
@@ -86,7 +86,7 @@ def write_cell_site(
     num_sites: int,
     label_noise: str | None = None,
     seed: int = 0,
-    num_images: int = 200,
+    num_images: int = 300,
 ) -> None:
     """Write one site, bit for bit as :func:`write_cell_federation` does; true labels are kept beside.
 

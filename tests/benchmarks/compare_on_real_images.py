@@ -1,8 +1,8 @@
-"""FedA³I beside FedAvg on real images: the tables of docs/benchmarks/feda3i.md, one row at a time.
+"""FedA³I and FedGSCA beside FedAvg on real images: tables of docs/benchmarks, one row at a time.
 
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/compare_on_real_images.py [--rows busi-ns,busi-ne] [--seeds 3]
 
-Finished runs are kept, so an interrupted table goes on. The rows with generated lesions: fedannot bench feda3i.
+Finished runs are kept, so an interrupted table goes on. The rows with generated images: fedannot bench feda3i, fedgsca.
 """
 
 import argparse
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from real_federations import (
     hippocampus_dataset_options,
+    write_blood_cells,
     write_breast_lesions,
     write_cells,
     write_hippocampi,
@@ -18,8 +19,10 @@ from real_federations import (
 )
 from rich.console import Console
 
+from fedannot.apps.benchmarks import fedgsca
 from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
 from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row, write_table
+from fedannot.custom.data.mislabelled_copy import mislabel_cases
 from fedannot.custom.data.noise_choice import NoiseChoice
 from fedannot.custom.data.noisy_copy import add_contour_noise
 
@@ -53,6 +56,9 @@ VOLUME_SETTINGS = {
     "training.patch": [16, 32, 16],
     "training.patches_per_volume": 4,
 }
+BLOOD_SETTINGS = {"network.in_channels": 3, "rounds": 24}
+BLOOD_ARMS = fedgsca.with_both_selectors(warmup_rounds=10)
+BLOOD_TABLE = Path(__file__).with_name("blood_cells.yaml")
 
 
 def real(write: MakeData, noise: str | None = None) -> MakeData:
@@ -81,6 +87,20 @@ def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
     )
 
 
+def blood_cells(noise: str | None, *, by_source: bool = False) -> Row:
+    """A row of blood cells with wrong labels: four equal sites of one hospital, or a site for each of four sources."""
+
+    def make(folder: Path, seed: int) -> None:
+        clean = folder if noise is None else folder.with_name(f"{folder.name}-clean")
+        if not clean.exists():
+            write_blood_cells(clean, seed, by_source=by_source)
+        if noise is not None:
+            mislabel_cases(clean, folder, noise, table=BLOOD_TABLE, seed=seed)
+
+    what = "four sources" if by_source else "Barcelona"
+    return Row(f"blood cells, {what}, labels {noise or 'as they are'}", make, BLOOD_ARMS, BLOOD_SETTINGS)
+
+
 ROWS = {
     "busi-ns": Row(
         f"BUSI lesions, N_S: {NOISE_SMALLER}, strengths from half",
@@ -100,6 +120,14 @@ ROWS = {
         for form, parts in (("2d", "one"), ("2d", "two"), ("3d", "one"))
         for name, noise in (("ns", NOISE_SMALLER), ("ne", NOISE_LARGER), ("clean", None))
     },
+    **{
+        f"blood-{name}": blood_cells(noise)
+        for name, noise in (("s40", "S40"), ("s50", "S50"), ("p20", "P20"), ("c20", "C20"), ("clean", None))
+    },
+    "blood-rates": blood_cells("0-S20-S20-S40"),
+    "blood-types": blood_cells("0-S40-P20-C20"),
+    "blood-sources-s40": blood_cells("S40", by_source=True),
+    "blood-sources-types": blood_cells("0-S40-P20-C20", by_source=True),
     "cells": Row("cells, a site per source with a crowd set's masks", real(write_cells), PAIR, SETTINGS),
     "cells-clean": Row("cells, the experts' majority everywhere", real(write_majority_cells), PAIR, SETTINGS),
 }
