@@ -8,12 +8,13 @@ from typing import Any
 from ..custom.data.label_suspicions import SELECTION_FILE
 
 
-def selection_scores(run: Path, sites: Sequence[str]) -> dict[str, Any] | None:
-    """Return for each site what its doubts of the last round were worth, None for a run without any.
+def selection_scores(run: Path, sites: Sequence[str], round_number: int | None = None) -> dict[str, Any] | None:
+    """Return for each site what its doubts of a round were worth, None for a run or a round without any.
 
     Args:
         run: the run's output folder, which holds the sites' workspaces.
         sites: their names.
+        round_number: which round's; by default the last.
 
     Returns:
         By site ``num_samples``, ``suspects``, ``wrong`` and ``wrong_suspects`` labels, ``noise_level`` and
@@ -22,9 +23,10 @@ def selection_scores(run: Path, sites: Sequence[str]) -> dict[str, Any] | None:
     scores = {}
     for site in sites:
         records = [record for file in run.glob(f"run/{site}/**/{SELECTION_FILE}") for record in _read(file)]
-        known = [record for record in records if "num_wrong" in record]
+        known = [record for record in records if "num_wrong" in record and round_number in (None, int(record["round"]))]
         if known:
-            last = max(known, key=lambda record: int(record["round"]))
+            # A round that was done once more after a restart is there twice.
+            last = max(reversed(known), key=lambda record: int(record["round"]))
             scores[site] = {
                 "num_samples": last["num_samples"],
                 "suspects": last["num_suspects"],

@@ -191,6 +191,18 @@ def _selection(arm: Mapping[str, Any]) -> str:
     return " / ".join(f"{_percent(found['precision'])}, {_percent(found['recall'])}" for found in pooled)
 
 
+def _noise_level(arm: Mapping[str, Any]) -> str:
+    """The mean absolute error of the sites' noise levels, of each seed."""
+    pooled = [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
+    return " / ".join(f"{found['noise_level_error']:.2f}" for found in pooled)
+
+
+def _pseudo_labels(arm: Mapping[str, Any]) -> str:
+    """The share of the pseudo-labels that are right, over all sites, of each seed."""
+    pooled = [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
+    return " / ".join(_percent(found["right_pseudo"]) for found in pooled)
+
+
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f}"
 
@@ -200,4 +212,6 @@ _FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "error of completeness": _completeness,
     "added voxels: precision, recall %": _corrections,
     "wrong labels: precision, recall %": _selection,
+    "error of noise level": _noise_level,
+    "right pseudo-labels %": _pseudo_labels,
 }

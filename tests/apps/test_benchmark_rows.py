@@ -71,6 +71,16 @@ def test_one_seed_has_no_spread():
     assert "| feda3i | 25.0 | 25.0 | -25.0 | none in 1 |" in markdown_table([row_figures("one", "one seed", compared)])
 
 
+def test_doubts_of_labels_have_their_columns():
+    compared = comparison({"fedavg": [0.5], "fedgsca": [0.6]})
+    site = {"suspects": 50, "wrong": 40, "wrong_suspects": 30, "noise_level": 0.5, "true_noise_level": 0.4}
+    compared["runs"][1]["selection"] = {"site-1": site | {"num_samples": 100, "pseudo": 20, "right_pseudo": 15}}
+    heading, _, *lines = markdown_table([row_figures("cells", "cells", compared)]).splitlines()
+    assert heading.endswith("| wrong labels: precision, recall % | error of noise level | right pseudo-labels % |")
+    assert lines[0].endswith("|  |  |  |  |")
+    assert lines[1].endswith("| +10.0 | 60, 75 | 0.10 | 75 |")
+
+
 def test_rows_come_in_the_order_asked_for():
     assert list(chosen_rows(ROWS, None)) == list(ROWS)
     assert list(chosen_rows(ROWS, "weak, clean")) == ["weak", "clean"]

@@ -44,6 +44,14 @@ def test_the_last_round_counts_and_sites_without_true_labels_do_not(tmp_path):
     }
 
 
+def test_a_round_can_be_asked_for_and_the_later_of_two_records_of_it_counts(tmp_path):
+    note(tmp_path, "site-1", record(3, 90, 40, 40), record(4, 80, 40, 30), record(4, 50, 40, 30))
+    asked = {number: selection_scores(tmp_path, ["site-1"], round_number=number) for number in (2, 3, 4)}
+    assert asked[2] is None
+    assert asked[3]["site-1"]["suspects"] == 90
+    assert asked[4]["site-1"]["suspects"] == selection_scores(tmp_path, ["site-1"])["site-1"]["suspects"] == 50
+
+
 def test_nothing_to_divide_by(tmp_path):
     assert selection_scores(tmp_path, ["site-1"]) is None
     note(tmp_path, "site-1", record(1, 0, 0, 0))
