@@ -133,7 +133,7 @@ def suspects(
         Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
     ] = None,
 ) -> None:
-    """List the cases whose class label does not look right, for the site's data manager; nothing is changed."""
+    """List the cases that look like another class than their label, for the site's data manager; nothing is changed."""
     with reported_errors():
         from rich.console import Console
 
@@ -142,8 +142,8 @@ def suspects(
         console = Console()
         for record in find_suspicions(folder, site):
             print_suspects(record, limit, console)
-            if pictures is not None and record.suspects:
-                file = draw_suspects(record, record.suspects[:limit], pictures / f"{record.site}.png")
+            if pictures is not None and record.other_class:
+                file = draw_suspects(record, record.other_class[:limit], pictures / f"{record.site}.png")
                 typer.echo(f"Picture: {file}")
 
 

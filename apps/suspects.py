@@ -39,21 +39,22 @@ def find_suspicions(folder: Path, site: str | None = None) -> list[LabelSuspicio
 
 
 def print_suspects(record: LabelSuspicions, limit: int, console: Console) -> None:
-    """Print a site's suspect cases, at most so many."""
+    """Print a site's suspect cases that look like another class, at most so many."""
+    listed = record.other_class
     console.print(
         f"[bold]{record.site}[/bold]: {len(record.suspects)} labels ({100 * record.noise_level:.1f} %) do not look "
-        f"right to the model of round {record.round_number} ({record.method})"
+        f"right to the model of round {record.round_number} ({record.method}); {len(listed)} look like another class"
     )
     console.print(f"  images: {record.data}", highlight=False, soft_wrap=True)
     table = Table(box=None)
     for heading in ("image", "given", "looks like", "sure, %", "trained as"):
         table.add_column(heading, justify="right" if heading == "sure, %" else "left")
-    for suspect in record.suspects[:limit]:
+    for suspect in listed[:limit]:
         trained = suspect.predicted if suspect.relabelled else "not used"
         table.add_row(suspect.image, suspect.given, suspect.predicted, f"{100 * suspect.confidence:.0f}", trained)
     console.print(table)
-    if len(record.suspects) > limit:
-        console.print(f"  … and {len(record.suspects) - limit} more (--limit)")
+    if len(listed) > limit:
+        console.print(f"  … and {len(listed) - limit} more (--limit)")
 
 
 def draw_suspects(record: LabelSuspicions, suspects: Sequence[SuspectCase], file: Path) -> Path:

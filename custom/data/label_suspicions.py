@@ -46,3 +46,8 @@ class LabelSuspicions(JsonRecord):
     noise_level: float
     coefficient: float
     suspects: tuple[SuspectCase, ...]
+
+    @property
+    def other_class(self) -> tuple[SuspectCase, ...]:
+        """Those that the model takes for another class than the given one; of the others it is only not sure."""
+        return tuple(suspect for suspect in self.suspects if suspect.predicted != suspect.given)

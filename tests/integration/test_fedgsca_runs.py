@@ -203,7 +203,11 @@ def test_the_data_manager_sees_which_labels_do_not_look_right(gsca_job: Callable
     run = CliRunner().invoke(app, ["suspects", str(out), "--site", "site-2", "--pictures", str(tmp_path / "pictures")])
     assert run.exit_code == 0, run.output
     assert f"{len(record.suspects)} labels" in run.output
-    assert (tmp_path / "pictures" / "site-2.png").exists() == bool(record.suspects)
+    listed = [suspect for suspect in record.suspects if suspect.predicted != suspect.given]
+    assert 0 < len(listed) <= len(record.suspects)
+    assert f"{len(listed)} look like another class" in " ".join(run.output.split())
+    assert all(suspect.image in run.output for suspect in listed[:24])
+    assert (tmp_path / "pictures" / "site-2.png").exists()
     for arguments, message in (
         ([str(out), "--site", "x"], "found none of site 'x'"),
         ([str(tmp_path / "job-0")], "found no"),
