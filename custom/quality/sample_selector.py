@@ -23,7 +23,7 @@ _LARGEST_COEFFICIENT = 0.8
 
 @dataclass(frozen=True)
 class SampleSelector:
-    """A mixture of two Gaussians over the cross entropy of samples, S = (μ, σ², π) (FedGSCA, Eq. 1 and 2).
+    """A mixture of two Gaussians over a loss of samples, S = (μ, σ², π) (FedGSCA, Eq. 1 and 2).
 
     The first component, with the smaller mean, is that of samples with right labels. Its six numbers are all that
     leaves a site.
