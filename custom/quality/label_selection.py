@@ -52,6 +52,7 @@ def select_samples(
     threshold: float,
     adaptive: bool,
     sample_loss: SampleLoss = "ce",
+    trust_agreement: bool = False,
 ) -> Selection:
     """Divide a site's samples and label the noisy ones anew (FedGSCA, Eq. 5 to 13).
 
@@ -66,20 +67,23 @@ def select_samples(
         threshold: ζ_0 of the adaptive thresholds, or the fixed one.
         adaptive: whether each class has a threshold of its own.
         sample_loss: the loss that the selector was fitted to, see :func:`sample_losses`.
+        trust_agreement: whether a label that is predicted counts as clean whatever its loss.
     """
     everything = np.ones(len(labels), dtype=np.bool_)
     if selector is None:
         return Selection(0.0, np.ones(len(labels)), everything, labels, everything, ~everything)
     losses = sample_losses(probabilities, labels, sample_loss)
     coefficient, clean_probability = selector_coefficient(losses), selector.clean_probability(losses)
+    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     clean = clean_probability >= coefficient
+    if trust_agreement:
+        clean |= predicted == labels
     as_given = Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
     if not clean.any() or as_given.noise_level < smallest_noise_level:
         return as_given
     thresholds = np.full(probabilities.shape[1], threshold)
     if adaptive:
         thresholds = class_thresholds(probabilities[clean], threshold)
-    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     pseudo = ~clean & (confidence >= thresholds[predicted])
     if np.count_nonzero(clean | pseudo) < _FEWEST_SAMPLES:
         return as_given

@@ -158,7 +158,7 @@ def test_papers_settings_of_fedgsca_and_its_reference(method, name):
     sites, classes, table = MISLABELLED[name]
     read = SettingsFile.read(Job(JOBS / method), name)
     own = {"warmup_rounds": 0, "initial_threshold": 0.8, "relaxation": 0.05, "beta_start": 0.75, "beta_end": 0.55}
-    own |= {"selector_losses": "trained", "sample_loss": "ce"}
+    own |= {"selector_losses": "trained", "sample_loss": "ce", "trust_agreement": False}
     assert read.values == SHARED_MISLABELLED | {"network.num_classes": classes} | (own if method == "fedgsca" else {})
     requires = read.requires
     assert (requires.sites, requires.size, requires.channels, requires.table) == (sites, (224, 224), 3, table)

@@ -49,6 +49,17 @@ def test_bounded_losses_by_hand():
     np.testing.assert_allclose(selection.clean_probability, expected)
 
 
+def test_a_label_that_is_predicted_may_be_trusted_whatever_its_loss():
+    probabilities = np.array([[0.9, 0.05, 0.05], [0.4, 0.3, 0.3], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
+    labels = np.array([0, 0, 0, 0])
+    selector = SampleSelector((0.1, 1.5), (0.01, 0.5), (0.5, 0.5))
+    doubted = {
+        trust: (~select_samples(probabilities, labels, selector, trust_agreement=trust, **OPTIONS).clean).tolist()
+        for trust in (False, True)
+    }
+    assert doubted == {False: [False, True, True, True], True: [False, False, True, True]}
+
+
 def test_thresholds_by_hand():
     clean = np.array([[0.9, 0.1, 0.0, 0.0], [0.6, 0.4, 0.0, 0.0], [0.2, 0.2, 0.6, 0.0]])
     # Sums of confidences 1.5, 0, 0.6, 0 over three samples.
