@@ -35,7 +35,7 @@ demo: install
 	$(BIN)/fedannot show $(DEMO)/workspace --data $(DEMO)/data --against $(DEMO)/fedavg --out $(DEMO)/feda3i
 
 test: install-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: install-dev
 	$(BIN)/ruff format --check .

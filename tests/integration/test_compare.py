@@ -65,7 +65,6 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return Compared(jobs, arguments, out, json.loads((out / "comparison.json").read_text(encoding="utf-8")))
 
 
-@pytest.mark.xdist_group("compared")
 def test_runs_are_paired(compared: Compared) -> None:
     runs = {(run["method"], run["seed"]): run for run in compared.comparison["runs"]}
     assert set(runs) == {("fedavg", 0), ("fedavg", 1), ("feda3i", 0), ("feda3i", 1)}
@@ -83,7 +82,6 @@ def test_runs_are_paired(compared: Compared) -> None:
     assert (compared.out / "comparison.png").read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.xdist_group("compared")
 def test_every_run_takes_the_settings(compared: Compared) -> None:
     for job in compared.jobs:
         for seed in (0, 1):
@@ -94,7 +92,6 @@ def test_every_run_takes_the_settings(compared: Compared) -> None:
             assert settings.get("balance") == (0.4 if job.name == "fedaaai" else None)
 
 
-@pytest.mark.xdist_group("compared")
 def test_what_is_done_is_kept_and_other_settings_are_refused(compared: Compared) -> None:
     models = {file: file.stat().st_mtime_ns for file in compared.out.glob("runs/*/model.pt")}
     again = CliRunner().invoke(app, [*compared.arguments, "--set", "balance=0.4"])
@@ -114,7 +111,6 @@ def test_a_failing_run_is_named(small_job: Callable[..., Path], tmp_path: Path) 
         compare([Arm("alone", job)], tmp_path / "out", data=None, seeds=[4], overrides={})
 
 
-@pytest.mark.xdist_group("compared")
 def test_absent_data_are_named_before_anything_runs(compared: Compared, tmp_path: Path) -> None:
     arguments = ["compare", *map(str, compared.jobs), "--data", str(tmp_path / "nowhere{seed}")]
     result = CliRunner().invoke(app, [*arguments, "--seeds", "1", "--out", str(tmp_path / "out")])

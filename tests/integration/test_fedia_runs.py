@@ -79,7 +79,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.xdist_group("fedia-whole")
 def test_a_resumed_run_keeps_its_corrections_and_its_bits(whole: Path, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     simulate(whole / "job", parts, overrides={"rounds": 3})
@@ -95,7 +94,6 @@ def test_a_resumed_run_keeps_its_corrections_and_its_bits(whole: Path, tmp_path:
     assert not (parts / "resumed").exists()
 
 
-@pytest.mark.xdist_group("fedia-whole")
 def test_a_run_resumed_before_the_corrections_makes_them_anew(whole: Path, tmp_path: Path) -> None:
     """From the state after the first round, while the sites' folders are those after the last."""
     again = shutil.copytree(whole / "whole", tmp_path / "again")
