@@ -185,22 +185,24 @@ def _corrections(arm: Mapping[str, Any]) -> str:
     )
 
 
+def _selections(arm: Mapping[str, Any]) -> list[dict[str, float | None]]:
+    """How right the doubts of labels were over all sites, of each seed."""
+    return [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
+
+
 def _selection(arm: Mapping[str, Any]) -> str:
     """Precision and recall of the doubted labels over all sites, of each seed."""
-    pooled = [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
-    return " / ".join(f"{_percent(found['precision'])}, {_percent(found['recall'])}" for found in pooled)
+    return " / ".join(f"{_percent(found['precision'])}, {_percent(found['recall'])}" for found in _selections(arm))
 
 
 def _noise_level(arm: Mapping[str, Any]) -> str:
     """The mean absolute error of the sites' noise levels, of each seed."""
-    pooled = [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
-    return " / ".join(f"{found['noise_level_error']:.2f}" for found in pooled)
+    return " / ".join(f"{found['noise_level_error']:.2f}" for found in _selections(arm))
 
 
 def _pseudo_labels(arm: Mapping[str, Any]) -> str:
     """The share of the pseudo-labels that are right, over all sites, of each seed."""
-    pooled = [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
-    return " / ".join(_percent(found["right_pseudo"]) for found in pooled)
+    return " / ".join(_percent(found["right_pseudo"]) for found in _selections(arm))
 
 
 def _percent(share: float | None) -> str:

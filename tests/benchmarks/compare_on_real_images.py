@@ -6,6 +6,7 @@ Finished runs are kept, so an interrupted table goes on. The rows with generated
 """
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -60,16 +61,23 @@ BLOOD_SETTINGS = {"network.in_channels": 3, "rounds": 24}
 BLOOD_ARMS = fedgsca.with_both_selectors(warmup_rounds=10)
 BLOOD_TABLE = Path(__file__).with_name("blood_cells.yaml")
 
+AddNoise = Callable[..., None]
 
-def real(write: MakeData, noise: str | None = None) -> MakeData:
-    """Real images, all drawn anew for each seed, with contour noise or the annotations as they are written."""
+
+def contour_noise(clean: Path, folder: Path, noise: str, *, seed: int) -> None:
+    """Add contour noise of stratified strengths."""
+    add_contour_noise(clean, folder, NoiseChoice(noise, exact=True, stratified=STRATIFIED), seed=seed)
+
+
+def real(write: MakeData, noise: str | None = None, add_noise: AddNoise = contour_noise) -> MakeData:
+    """Real images, all drawn anew for each seed, with annotation noise or the annotations as they are written."""
 
     def make(folder: Path, seed: int) -> None:
         clean = folder if noise is None else folder.with_name(f"{folder.name}-clean")
         if not clean.exists():
             write(clean, seed)
         if noise is not None:
-            add_contour_noise(clean, folder, NoiseChoice(noise, exact=True, stratified=STRATIFIED), seed=seed)
+            add_noise(clean, folder, noise, seed=seed)
 
     return make
 
@@ -90,13 +98,7 @@ def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
 def blood_cells(noise: str | None, *, by_source: bool = False) -> Row:
     """A row of blood cells with wrong labels: four equal sites of one hospital, or a site for each of four sources."""
 
-    def make(folder: Path, seed: int) -> None:
-        clean = folder if noise is None else folder.with_name(f"{folder.name}-clean")
-        if not clean.exists():
-            write_blood_cells(clean, seed, by_source=by_source)
-        if noise is not None:
-            mislabel_cases(clean, folder, noise, table=BLOOD_TABLE, seed=seed)
-
+    make = real(partial(write_blood_cells, by_source=by_source), noise, partial(mislabel_cases, table=BLOOD_TABLE))
     what = "four sources" if by_source else "Barcelona"
     return Row(f"blood cells, {what}, labels {noise or 'as they are'}", make, BLOOD_ARMS, BLOOD_SETTINGS)
 

@@ -27,6 +27,18 @@ SMALL_FEDIA = SMALL | {
 }
 
 
+# A set of settings, and the data that it is for.
+TINY_NOISE = "M(25,-25,10,0.34)"
+TINY = f"""
+settings {{
+  rounds = 2
+  seed = 5
+  training {{ batch_size = 2, learning_rate = 0.004 }}
+}}
+requires {{ sites = 3, noise = "{TINY_NOISE}" }}
+"""
+
+
 @pytest.fixture
 def small_job(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that copies a job of the project with small settings and returns its folder."""

@@ -5,26 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import TINY, TINY_NOISE
 from typer.testing import CliRunner
 
 from fedannot.apps.cli import app
 from fedannot.custom.data.embedded import write_phantom_federation
 
-NOISE = "M(25,-25,10,0.34)"
-TINY = f"""
-settings {{
-  rounds = 2
-  seed = 5
-  training {{ batch_size = 2, learning_rate = 0.004 }}
-}}
-requires {{ sites = 3, noise = "{NOISE}" }}
-"""
-
 
 @pytest.fixture
 def federation(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
-    write_phantom_federation(folder, num_sites=3, images_per_site=4, test_images=4, noise=NOISE, exact=True)
+    write_phantom_federation(folder, num_sites=3, images_per_site=4, test_images=4, noise=TINY_NOISE, exact=True)
     return folder
 
 

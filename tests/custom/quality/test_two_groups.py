@@ -36,7 +36,7 @@ def test_mixture_agrees_with_scikit_learn(seed, dimensions):
     samples = generator.standard_normal((40, dimensions))
     samples[:15, 0] += 2.5
     fit = fit_mixtures(samples[None], floor, 40, np.random.default_rng(seed), tolerance=1e-9)
-    reference = GaussianMixture(2, reg_covar=floor, n_init=5, tol=1e-9, max_iter=2000, random_state=seed).fit(samples)
+    reference = GaussianMixture(2, reg_covar=floor, n_init=20, tol=1e-9, max_iter=2000, random_state=seed).fit(samples)
 
     assert fit.converged[0]
     assert fit.log_likelihood[0] >= 40 * reference.score(samples) - 1e-5
@@ -90,7 +90,7 @@ def test_two_groups_are_found_and_named(larger, smaller, num_classes):
 
 def test_grouping_is_the_same_for_every_seed():
     difficulty = two_groups(8, 2)
-    assert {fit_two_groups(difficulty, seed=seed).larger for seed in range(4)} == {names(0, 8)}
+    assert {fit_two_groups(difficulty, seed=seed).larger for seed in range(10)} == {names(0, 8)}
 
 
 def test_the_same_seed_gives_the_same_result_in_any_order_of_sites():
@@ -111,8 +111,8 @@ def test_units_do_not_matter(gap):
 
 
 def test_one_gaussian_is_rarely_called_two_groups():
-    found = [fit_two_groups(one_gaussian(10, seed), seed=seed).found for seed in range(15)]
-    assert sum(found) <= 3  # 0.75 expected; more than 3 of 15 has a probability of 0.5% at 5%
+    found = [fit_two_groups(one_gaussian(10, seed), seed=seed).found for seed in range(30)]
+    assert sum(found) <= 5  # 1.5 expected; more than 5 of 30 has a probability of 0.3% at 5%
 
 
 def test_level_one_switches_the_guard_off():
