@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
-from .label_findings import pooled_selection, selection_scores
+from .label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
 from .output import number, percent, score_cells, scoring_of
 
 _NO_SPREAD = 1e-12
@@ -76,6 +76,7 @@ def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], fed
     estimate = summary.get("estimate")
     groups = {site: judged["group"] for site, judged in estimate["sites"].items()} if estimate else {}
     counts = {group: sum(found == group for found in groups.values()) for group in ("larger", "smaller")}
+    kept = ("round", *scoring_of(summary).names, "stability")
     described = "-"
     if estimate:
         described = "none" if estimate["reason"] else f"{counts['larger']} larger, {counts['smaller']} smaller"
@@ -86,12 +87,12 @@ def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], fed
         "seed": seed,
         "last_rounds": summary["last_rounds"],
         "last_round": summary["last_round"],
-        "rounds": [{key: record[key] for key in ("round", *scoring_of(summary).names)} for record in summary["rounds"]],
+        "rounds": [{key: record[key] for key in kept if key in record} for record in summary["rounds"]],
         "groups": described,
         "p_value": estimate["p_value"] if estimate else None,
         "groups_as_drawn": groups_as_drawn(groups, federation),
         **_completeness_findings(run, summary, federation),
-        "selection": selection_scores(run, list(summary["sites"])) if summary["task"] == "classification" else None,
+        **_label_findings(run, summary, federation),
         "seconds": summary["seconds"],
         "peak_memory_mb": summary["peak_memory_mb"],
     }
@@ -105,6 +106,16 @@ def _completeness_findings(run: Path, summary: Mapping[str, Any], federation: Pa
     return {
         "completeness": completeness_errors(estimates, federation),
         "corrections": correction_scores(run, federation, list(estimates)),
+    }
+
+
+def _label_findings(run: Path, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
+    """How right a method was that doubts labels, and what became of rare classes; both None for segmentation."""
+    if summary["task"] != "classification":
+        return {"selection": None, "rare_recall": None}
+    return {
+        "selection": selection_scores(run, list(summary["sites"])),
+        "rare_recall": rare_class_recall(summary["rounds"], rare_classes(federation)),
     }
 
 

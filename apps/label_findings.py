@@ -1,11 +1,19 @@
-"""How right a method was that doubts class labels, against the true ones that generated data keep."""
+"""How right a method was that doubts class labels, against the true ones that generated data keep, and what became of
+rare classes.
+"""
 
 import json
+import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..custom.data.datalist import TRAINING, read_datalist
+from ..custom.data.description import read_site_description
+from ..custom.data.federation import read_federation
 from ..custom.data.label_suspicions import SELECTION_FILE
+from ..custom.summary import LAST_ROUNDS
 
 
 def selection_scores(run: Path, sites: Sequence[str], round_number: int | None = None) -> dict[str, Any] | None:
@@ -55,6 +63,35 @@ def pooled_selection(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, float 
         "noise_level_error": sum(errors) / len(errors),
         "right_pseudo": right / pseudo if pseudo else None,
     }
+
+
+def rare_classes(federation: Path) -> list[int]:
+    """Return the rarer half of a federation's classes by all sites' training labels, the true ones where they are kept.
+
+    Raises:
+        DataError: if a file of the federation cannot be read.
+    """
+    labels: Counter[Any] = Counter()
+    num_classes = 0
+    for site in read_federation(federation).sites:
+        description = read_site_description(federation / site)
+        num_classes = len(description.classes)
+        cases = read_datalist(federation / site / description.datalist).section(TRAINING)
+        labels.update(case.label if case.clean_label is None else case.clean_label for case in cases)
+    by_frequency = sorted(range(num_classes), key=lambda label: (labels[label], label))
+    return sorted(by_frequency[: num_classes // 2])
+
+
+def rare_class_recall(rounds: Sequence[Mapping[str, Any]], rare: Sequence[int]) -> float | None:
+    """Return the mean recall of classes over the last five rounds, None where no test case is of any.
+
+    Args:
+        rounds: of a summary, with ``recall_per_class``.
+        rare: the classes.
+    """
+    recalls = [record["recall_per_class"][label] for record in rounds[-LAST_ROUNDS:] for label in rare]
+    known = [recall for recall in recalls if recall is not None]
+    return statistics.fmean(known) if known else None
 
 
 def _read(file: Path) -> list[dict[str, Any]]:

@@ -295,8 +295,8 @@ class FedGSCASettings(ClassificationSettings):
         selector_losses: whose losses the selector is fitted to. ``trained``, those of the site's trained model, is the
             paper's form (Eq. 1); ``received``, those of the model that it judges by, needs no second pass.
         sample_loss: ``ce`` is the paper's cross entropy; ``mae``, one minus the probability of the label, is bounded.
-        trust_agreement: whether a label that the received model predicts itself counts as clean whatever its loss;
-            the paper doubts it, too.
+        confident_doubts: whether a label is doubted only where the received model is as sure of another class as it is
+            of that class's samples; in the paper's form the loss alone decides.
         pseudo_labels: ``adaptive`` is Eq. 10; ``fixed`` is the ablation with one threshold for all classes.
         initial_threshold: ζ_0 of the adaptive thresholds.
         fixed_threshold: that of the ablation.
@@ -313,7 +313,7 @@ class FedGSCASettings(ClassificationSettings):
     selector: Literal["global", "own"] = "global"
     selector_losses: Literal["trained", "received"] = "trained"
     sample_loss: Literal["ce", "mae"] = "ce"
-    trust_agreement: bool = False
+    confident_doubts: bool = False
     pseudo_labels: Literal["adaptive", "fixed"] = "adaptive"
     initial_threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     fixed_threshold: Annotated[float, Field(gt=0, le=1)] = 0.7

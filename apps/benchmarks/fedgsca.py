@@ -10,9 +10,19 @@ from .rows import MakeData, Row
 
 _WARMUP_ROUNDS = 9
 
-# The published selector, and the one that is the job's own.
-PUBLISHED = {"selector_losses": "trained", "sample_loss": "ce"}
-BOUNDED = {"selector_losses": "received", "sample_loss": "mae"}
+# The method as it is published, jobs/fedgsca/settings/published.conf; the job itself has a form of its own.
+PUBLISHED = {
+    "selector_losses": "trained",
+    "sample_loss": "ce",
+    "confident_doubts": False,
+    "pseudo_labels": "adaptive",
+    "initial_threshold": 0.8,
+    "loss": "rcl",
+    "relaxation": 0.05,
+    "beta_start": 0.75,
+    "beta_end": 0.55,
+    "beta_schedule": "cosine",
+}
 
 FEDAVG = Arm("fedavg", Path("fedavg_classification"))
 
@@ -23,27 +33,30 @@ def with_settings(name: str, **overrides: Any) -> Arm:
     return Arm(name, Path("fedgsca"), settings, settings["warmup_rounds"])
 
 
-def with_both_selectors(**overrides: Any) -> tuple[Arm, ...]:
-    """Federated averaging, FedGSCA as published but for the warm-up, and with the job's own selector."""
-    forms = (("fedgsca", PUBLISHED), ("bounded", BOUNDED))
-    return (FEDAVG, *(with_settings(name, **selector, **overrides) for name, selector in forms))
+def with_both_forms(**overrides: Any) -> tuple[Arm, ...]:
+    """Federated averaging, FedGSCA as published but for the warm-up, and in the job's own form."""
+    forms = (("fedgsca", PUBLISHED), ("own", {}))
+    return (FEDAVG, *(with_settings(name, **form, **overrides) for name, form in forms))
 
 
-ARMS = with_both_selectors()
+ARMS = with_both_forms()
 # The paper's ablations leave out one part after the other.
-WITHOUT_RCL = BOUNDED | {"loss": "ce"}
-WITHOUT_ATP = WITHOUT_RCL | {"pseudo_labels": "fixed"}
+_WITHOUT_RCL = PUBLISHED | {"loss": "ce"}
+_WITHOUT_ATP = _WITHOUT_RCL | {"pseudo_labels": "fixed", "fixed_threshold": 0.7}
 ABLATIONS = (
     *ARMS,
-    with_settings("without-rcl", **WITHOUT_RCL),
-    with_settings("without-rcl-atp", **WITHOUT_ATP),
-    with_settings("own-selectors", **WITHOUT_ATP, selector="own"),
-    with_settings("ucl", **BOUNDED, loss="ucl"),
-    with_settings("beta-constant", **BOUNDED, beta_schedule="constant"),
-    with_settings("beta-linear", **BOUNDED, beta_schedule="linear"),
-    # Each of the two changes alone.
-    with_settings("bounded-trained", selector_losses="trained", sample_loss="mae"),
-    with_settings("ce-received", selector_losses="received", sample_loss="ce"),
+    with_settings("fedgsca-without-rcl", **_WITHOUT_RCL),
+    with_settings("fedgsca-without-rcl-atp", **_WITHOUT_ATP),
+    with_settings("fedgsca-own-selectors", **_WITHOUT_ATP, selector="own"),
+    # Of the job's own form one part at a time is another.
+    with_settings("own-rcl", loss="rcl"),
+    with_settings("own-rcl-constant", loss="rcl", beta_schedule="constant"),
+    with_settings("own-rcl-linear", loss="rcl", beta_schedule="linear"),
+    with_settings("own-ucl", loss="ucl"),
+    with_settings("own-atp", pseudo_labels="adaptive"),
+    with_settings("own-any-doubt", confident_doubts=False),
+    with_settings("own-trained-ce", selector_losses="trained", sample_loss="ce"),
+    with_settings("own-selectors", selector="own"),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from ...custom.data.whole_files import write_text
+from ...custom.summary import LAST_ROUNDS
 from ..annotation_findings import pooled_correction
 from ..compare import Arm, compare
 from ..comparison import print_comparison
@@ -108,6 +109,8 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
                 "completeness": [run.get("completeness") for run in runs],
                 "corrections": [run.get("corrections") for run in runs],
                 "selection": [run.get("selection") for run in runs],
+                "rare_recall": [run.get("rare_recall") for run in runs],
+                "stability": [[record.get("stability") for record in run["rounds"]] for run in runs],
                 "seconds": [run["seconds"] for run in runs],
             }
         )
@@ -205,6 +208,17 @@ def _pseudo_labels(arm: Mapping[str, Any]) -> str:
     return " / ".join(_percent(found["right_pseudo"]) for found in _selections(arm))
 
 
+def _rare_recall(arm: Mapping[str, Any]) -> str:
+    """The mean recall of the rarer half of the classes, of each seed."""
+    return " / ".join(_percent(recall) for recall in arm.get("rare_recall") or [] if recall is not None)
+
+
+def _stability(arm: Mapping[str, Any]) -> str:
+    """FedGSCA's measure of stability (Eq. 18), the mean over the last five rounds and all seeds."""
+    values = [value for rounds in arm.get("stability") or [] for value in rounds[-LAST_ROUNDS:] if value is not None]
+    return f"{statistics.fmean(values):.2f}" if values else ""
+
+
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f}"
 
@@ -216,4 +230,6 @@ _FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "wrong labels: precision, recall %": _selection,
     "error of noise level": _noise_level,
     "right pseudo-labels %": _pseudo_labels,
+    "recall of the rarer classes %": _rare_recall,
+    "stability": _stability,
 }

@@ -123,7 +123,7 @@ class ClassificationExecutor(SiteExecutor):
             threshold=settings.initial_threshold if is_adaptive else settings.fixed_threshold,
             adaptive=is_adaptive,
             sample_loss=settings.sample_loss,
-            trust_agreement=settings.trust_agreement,
+            confident_doubts=settings.confident_doubts,
         )
         self._note_selection(data, selection, probabilities, round_number, fl_ctx)
         result = self._train(network, round_number, fl_ctx, stop, selection, _loss_of(settings, round_number))

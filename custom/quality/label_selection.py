@@ -52,7 +52,7 @@ def select_samples(
     threshold: float,
     adaptive: bool,
     sample_loss: SampleLoss = "ce",
-    trust_agreement: bool = False,
+    confident_doubts: bool = False,
 ) -> Selection:
     """Divide a site's samples and label the noisy ones anew (FedGSCA, Eq. 5 to 13).
 
@@ -67,7 +67,7 @@ def select_samples(
         threshold: ζ_0 of the adaptive thresholds, or the fixed one.
         adaptive: whether each class has a threshold of its own.
         sample_loss: the loss that the selector was fitted to, see :func:`sample_losses`.
-        trust_agreement: whether a label that is predicted counts as clean whatever its loss.
+        confident_doubts: whether only samples of :func:`looks_like_another` are doubted.
     """
     everything = np.ones(len(labels), dtype=np.bool_)
     if selector is None:
@@ -76,8 +76,8 @@ def select_samples(
     coefficient, clean_probability = selector_coefficient(losses), selector.clean_probability(losses)
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     clean = clean_probability >= coefficient
-    if trust_agreement:
-        clean |= predicted == labels
+    if confident_doubts:
+        clean |= ~looks_like_another(probabilities, labels)
     as_given = Selection(coefficient, clean_probability, clean, labels, everything, ~everything)
     if not clean.any() or as_given.noise_level < smallest_noise_level:
         return as_given
@@ -103,6 +103,29 @@ def sample_losses(probabilities: Floats, labels: Labels, kind: SampleLoss) -> Fl
     given = probabilities[np.arange(len(labels)), labels]
     losses: Floats = -np.log(np.maximum(given, 1e-12)) if kind == "ce" else 1 - given
     return losses
+
+
+def looks_like_another(probabilities: Floats, labels: Labels) -> Flags:
+    """Return which samples look more like another class than like their label, and as much as that class's samples do.
+
+    Another class is that where it is more probable than the label and at least as probable as it is, on average, for
+    the samples labelled as it: the confident joint of Northcutt et al., *Confident Learning*, JAIR 70, 2021, Eq. 1 and
+    2. A rare class that the model is never sure of is so not doubted for low probabilities alone.
+
+    Args:
+        probabilities: what a model says of the samples, ``(N, C)``.
+        labels: the given ones, ``(N,)``.
+
+    Returns:
+        ``(N,)``.
+    """
+    num_classes = probabilities.shape[1]
+    given = probabilities[np.arange(len(labels)), labels]
+    counts = np.bincount(labels, minlength=num_classes)
+    usual = np.full(num_classes, np.inf)
+    np.divide(np.bincount(labels, weights=given, minlength=num_classes), counts, out=usual, where=counts > 0)
+    found: Flags = ((probabilities >= usual) & (probabilities > given[:, None])).any(axis=1)
+    return found
 
 
 def class_thresholds(clean_probabilities: Floats, initial: float) -> Floats:

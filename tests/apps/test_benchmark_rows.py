@@ -23,6 +23,7 @@ def comparison(scores, groups=None, agree=None):
             "arm": arm,
             "task": "segmentation",
             "last_rounds": {"dice": dice},
+            "rounds": [],
             "groups": (groups or {}).get(arm, ["-"] * len(values))[seed],
             "groups_as_drawn": (agree or {}).get(arm, [None] * len(values))[seed],
             "seconds": 10.0,
@@ -79,6 +80,16 @@ def test_doubts_of_labels_have_their_columns():
     assert heading.endswith("| wrong labels: precision, recall % | error of noise level | right pseudo-labels % |")
     assert lines[0].endswith("|  |  |  |  |")
     assert lines[1].endswith("| +10.0 | 60, 75 | 0.10 | 75 |")
+
+
+def test_rare_classes_and_stability_have_their_columns():
+    compared = comparison({"fedavg": [0.5, 0.5], "fedgsca": [0.6, 0.6]})
+    for run, recall in zip(compared["runs"], [0.25, 0.5, 0.75, 1.0], strict=True):
+        run |= {"rare_recall": recall, "rounds": [{"stability": value} for value in (9.0, 1.0, 2.0, 3.0, 4.0, 5.0)]}
+    heading, _, *lines = markdown_table([row_figures("cells", "cells", compared)]).splitlines()
+    assert heading.endswith("| difference | recall of the rarer classes % | stability |")
+    # The mean of 1 to 5; the first of six rounds is not among the last five.
+    assert [line.split(" | ")[-2:] for line in lines] == [["25 / 50", "3.00 |"], ["75 / 100", "3.00 |"]]
 
 
 def test_rows_come_in_the_order_asked_for():

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
-from fedannot.apps.label_findings import pooled_selection, selection_scores
+from fedannot.apps.label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
+from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
+from fedannot.custom.data.description import ClassificationDescription, write_site_description
+from fedannot.custom.data.federation import FederationDescription, write_federation
 
 
 def note(run, site, *records):
@@ -57,3 +60,28 @@ def test_nothing_to_divide_by(tmp_path):
     note(tmp_path, "site-1", record(1, 0, 0, 0))
     pooled = pooled_selection(selection_scores(tmp_path, ["site-1"]))
     assert pooled == {"precision": None, "recall": None, "noise_level_error": 0.0, "right_pseudo": None}
+
+
+def test_rare_classes_are_counted_over_all_sites_by_their_true_labels(tmp_path):
+    """b has 2 true cases and e none; by the given labels alone a would be rarer than b."""
+    sites = {"site-1": [(0, 0), (1, 1), (1, 0), (1, 0)], "site-2": [(1, 1), (2, None), (2, 2), (2, 2), (3, 3)]}
+    sites["site-2"] += [(3, 3), (3, 3)]
+    for name, labels in sites.items():
+        (tmp_path / name).mkdir()
+        cases = [
+            Case(image=tmp_path / name / f"{index}.png", label=given, clean_label=true)
+            for index, (given, true) in enumerate(labels)
+        ]
+        write_datalist(tmp_path / name / "datalist.json", {TRAINING: cases})
+        description = ClassificationDescription(channels=1, size=(8, 8), classes=tuple("abcde"))
+        write_site_description(tmp_path / name, description)
+    write_federation(tmp_path, FederationDescription(name="by-hand", task="classification", sites=list(sites)))
+    assert rare_classes(tmp_path) == [1, 4]
+
+
+def test_recall_of_rare_classes_by_hand():
+    early = {"recall_per_class": [0.0, 0.0, 0.0]}
+    late = [{"recall_per_class": [0.5, 0.25, None]} for _ in range(5)]
+    assert rare_class_recall([early, *late], [0, 1]) == 0.375
+    assert rare_class_recall(late, [0, 2]) == 0.5
+    assert rare_class_recall(late, [2]) is None

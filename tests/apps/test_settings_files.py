@@ -8,6 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from fedannot.apps.benchmarks import fedgsca as benchmark
 from fedannot.apps.cli import app
 from fedannot.apps.compare import Arm, compare
 from fedannot.apps.job import SETTINGS_FOLDER, Job, JobError
@@ -76,11 +77,23 @@ SHARED_MISLABELLED = {
     "training.batch_size": 128,
     "training.local_epochs": 5,
 }
+PUBLISHED_FEDGSCA = {
+    "selector_losses": "trained",
+    "sample_loss": "ce",
+    "confident_doubts": False,
+    "pseudo_labels": "adaptive",
+    "initial_threshold": 0.8,
+    "loss": "rcl",
+    "relaxation": 0.05,
+    "beta_start": 0.75,
+    "beta_end": 0.55,
+    "beta_schedule": "cosine",
+}
 SHIPPED = {
     "fedaaai": {*PUBLISHED},
     "fedavg": {*PUBLISHED, *INCOMPLETE},
     "fedia": {*INCOMPLETE},
-    "fedgsca": {*MISLABELLED},
+    "fedgsca": {*MISLABELLED, "published"},
     "fedavg_classification": {*MISLABELLED},
 }
 
@@ -157,8 +170,7 @@ def test_papers_settings_of_fedia_and_its_reference(method, name):
 def test_papers_settings_of_fedgsca_and_its_reference(method, name):
     sites, classes, table = MISLABELLED[name]
     read = SettingsFile.read(Job(JOBS / method), name)
-    own = {"warmup_rounds": 0, "initial_threshold": 0.8, "relaxation": 0.05, "beta_start": 0.75, "beta_end": 0.55}
-    own |= {"selector_losses": "trained", "sample_loss": "ce", "trust_agreement": False}
+    own = {"warmup_rounds": 0} | PUBLISHED_FEDGSCA
     assert read.values == SHARED_MISLABELLED | {"network.num_classes": classes} | (own if method == "fedgsca" else {})
     requires = read.requires
     assert (requires.sites, requires.size, requires.channels, requires.table) == (sites, (224, 224), 3, table)
@@ -169,6 +181,12 @@ def test_papers_settings_of_fedgsca_and_its_reference(method, name):
     if table:
         made = f"fedannot data noise runs/{name} --labels 0-S40-P20-C20 --table {table} --out runs/{name}-noisy "
         assert made in text
+
+
+def test_the_published_form_of_fedgsca_is_for_any_data():
+    read = SettingsFile.read(Job(JOBS / "fedgsca"), "published")
+    assert read.values == PUBLISHED_FEDGSCA == benchmark.PUBLISHED
+    assert read.requires == Requirements()
 
 
 def test_one_of_several_noises_is_enough(job, tmp_path):

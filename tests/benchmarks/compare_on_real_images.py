@@ -58,7 +58,7 @@ VOLUME_SETTINGS = {
     "training.patches_per_volume": 4,
 }
 BLOOD_SETTINGS = {"network.in_channels": 3, "rounds": 24}
-BLOOD_ARMS = fedgsca.with_both_selectors(warmup_rounds=10)
+BLOOD_ARMS = fedgsca.with_both_forms(warmup_rounds=10)
 BLOOD_TABLE = Path(__file__).with_name("blood_cells.yaml")
 
 AddNoise = Callable[..., None]

@@ -13,6 +13,7 @@ from conftest import JOBS
 from test_simulator import run_simulator
 from typer.testing import CliRunner
 
+from fedannot.apps.benchmarks.fedgsca import PUBLISHED
 from fedannot.apps.cli import app
 from fedannot.apps.job import Job
 from fedannot.apps.label_findings import selection_scores
@@ -70,8 +71,8 @@ def selections(out: Path, site: str) -> list[dict[str, Any]]:
 
 @pytest.mark.simulator
 def test_simulator_and_in_process_give_the_same_bits(gsca_job: Callable[..., Path], tmp_path: Path) -> None:
-    """The site's processes make their own cells; the selector goes there and back."""
-    job = gsca_job(rounds=3, warmup_rounds=0)
+    """The published form: the sites' processes make their own cells, and the selector goes there and back."""
+    job = gsca_job(rounds=3, warmup_rounds=0, **PUBLISHED)
     (job / "meta.json").write_text(
         '{"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}'
     )

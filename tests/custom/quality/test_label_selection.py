@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedannot.custom.quality.label_selection import class_thresholds, sample_losses, select_samples
+from fedannot.custom.quality.label_selection import class_thresholds, looks_like_another, sample_losses, select_samples
 from fedannot.custom.quality.sample_selector import SampleSelector, selector_coefficient
 
 SELECTOR = SampleSelector((0.2, 2.5), (0.05, 0.5), (0.7, 0.3))
@@ -49,15 +49,44 @@ def test_bounded_losses_by_hand():
     np.testing.assert_allclose(selection.clean_probability, expected)
 
 
-def test_a_label_that_is_predicted_may_be_trusted_whatever_its_loss():
-    probabilities = np.array([[0.9, 0.05, 0.05], [0.4, 0.3, 0.3], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
-    labels = np.array([0, 0, 0, 0])
+# The first class is usually given (0.9 + 0.5) / 2 = 0.7, the second (0.5 + 0.3) / 2 = 0.4; no sample is of the third.
+TWO_CLASSES = np.array([[0.9, 0.1, 0.0], [0.5, 0.3, 0.2], [0.35, 0.5, 0.15], [0.6, 0.3, 0.1]])
+TWO_LABELS = np.array([0, 0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "label", "expected"),
+    [
+        ([0.8, 0.15, 0.05], 1, True),  # as sure of the first class as its samples are
+        ([0.65, 0.3, 0.05], 1, False),  # another class is predicted, but not as surely as usual
+        ([0.45, 0.5, 0.05], 0, True),  # little is enough for a class that the model is never sure of
+        ([0.5, 0.45, 0.05], 0, False),  # as sure of another class as usual, but surer of the label
+        ([0.01, 0.01, 0.98], 0, False),  # a class without samples says nothing
+    ],
+)
+def test_what_looks_like_another_class_by_hand(probabilities, label, expected):
+    """The sample itself counts for the average of its class: copies of the four others leave it as it was."""
+    copies = 10_000
+    everything = np.concatenate([np.repeat(TWO_CLASSES, copies, axis=0), [probabilities]])
+    labels = np.append(np.repeat(TWO_LABELS, copies), label)
+    assert looks_like_another(everything, labels)[-1] == expected
+
+
+def test_doubts_need_a_high_loss_and_another_class():
+    """All but the first and the last have high losses; the fourth alone looks like another class as its samples do: of
+    the second class with 0.7, whose only sample has 0.6.
+    """
+    probabilities = np.array(
+        [[0.98, 0.01, 0.01], [0.3, 0.3, 0.4], [0.2, 0.4, 0.4], [0.1, 0.7, 0.2], [0.3, 0.6, 0.1], [0.0, 0.1, 0.9]]
+    )
+    labels = np.array([0, 0, 0, 0, 1, 2])
     selector = SampleSelector((0.1, 1.5), (0.01, 0.5), (0.5, 0.5))
     doubted = {
-        trust: (~select_samples(probabilities, labels, selector, trust_agreement=trust, **OPTIONS).clean).tolist()
-        for trust in (False, True)
+        confident: (~select_samples(probabilities, labels, selector, confident_doubts=confident, **OPTIONS).clean)
+        for confident in (False, True)
     }
-    assert doubted == {False: [False, True, True, True], True: [False, False, True, True]}
+    assert doubted[False].tolist() == [False, True, True, True, True, False]
+    assert doubted[True].tolist() == [False, False, False, True, False, False]
 
 
 def test_thresholds_by_hand():
