@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..custom.settings import RunSettings, SettingsError, read_job_settings
+from ..custom.method_settings import read_job_settings
+from ..custom.settings import RunSettings, SettingsError
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"

@@ -19,7 +19,7 @@ from ..custom.data.description import DESCRIPTION_FILE, read_site_description
 from ..custom.data.federation import TEST_FOLDER, read_federation
 from ..custom.data.site_data import LoadedCase, SiteData, load_site_data
 from ..custom.inference import Inference
-from ..custom.settings import read_job_settings
+from ..custom.method_settings import read_job_settings
 from .class_pictures import case_figure, confusion_figure
 from .output import MODEL_FILE, natural_order, read_summary, scoring_of
 

@@ -10,10 +10,11 @@ from torch import nn
 from .data.site_data import SiteData
 from .inference import Inference
 from .local_training import TrainingOutcome
+from .method_settings import FedAvgSettings
 from .outbound import MINIMUM_CASES
 from .quality.label_selection import Selection
 from .quality.sample_selector import SampleSelector
-from .settings import FedAvgSettings, RunSettings
+from .settings import RunSettings
 
 
 def training_report(

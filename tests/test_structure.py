@@ -45,7 +45,8 @@ def identify(path):
 def test_the_modules_are_found_and_their_imports_resolved():
     assert {identify(path).split("/")[0] for path in MODULES} == set(LEVELS)
     executor = imported_modules(ROOT / "custom" / "flare" / "site_executor.py")
-    assert "fedannot.custom.settings.read_job_settings" in executor  # from ..settings import read_job_settings
+    # from ..method_settings import read_job_settings
+    assert "fedannot.custom.method_settings.read_job_settings" in executor
     assert "fedannot.transforms.errors.DataError" in executor  # from ...transforms.errors import DataError
     assert "torch" in executor
 

@@ -35,7 +35,7 @@ def with_settings(name: str, **overrides: Any) -> Arm:
 
 def with_both_forms(**overrides: Any) -> tuple[Arm, ...]:
     """Federated averaging, FedGSCA as published but for the warm-up, and in the job's own form."""
-    forms = (("fedgsca", PUBLISHED), ("own", {}))
+    forms: tuple[tuple[str, dict[str, Any]], ...] = (("fedgsca", PUBLISHED), ("own", {}))
     return (FEDAVG, *(with_settings(name, **form, **overrides) for name, form in forms))
 
 

@@ -19,12 +19,12 @@ from ..data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
 from ..data.site_data import SiteData, count_cases
 from ..inference import Inference
 from ..label_detection import detection_record, suspicions
+from ..method_settings import ClassificationSettings, FedGSCASettings
 from ..outbound import TRAIN, VALIDATE_CLASSES
 from ..quality.label_selection import Selection, sample_losses, select_samples
 from ..quality.sample_selector import SampleSelector
 from ..run_state import append_record
 from ..seeding import derive_seed
-from ..settings import ClassificationSettings, FedGSCASettings
 from ..site_reports import class_validation_report, selection_report, training_report
 from .messages import SELECTOR
 from .site_executor import SiteExecutor, run_folder, trained_params

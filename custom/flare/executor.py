@@ -15,9 +15,9 @@ from ..data.datalist import TRAINING, VALIDATION
 from ..data.site_data import count_cases
 from ..inference import Inference
 from ..local_training import train_locally
+from ..method_settings import FedAvgSettings, FedIASettings
 from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE
 from ..seeding import derive_seed
-from ..settings import FedAvgSettings, FedIASettings
 from ..site_reports import completeness_report, quality_report, training_report, validation_report
 from .messages import CONTINUED_ROUND
 from .site_executor import SiteExecutor, run_folder, trained_params

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..method_settings import FedA3ISettings
 from ..outbound import ESTIMATE_QUALITY
 from ..quality.feda3i_estimate import QualityEstimate, estimate_quality
-from ..settings import FedA3ISettings
 from ..weighting import LayerWeights, layer_coefficients, layer_weights, quantity_weights
 from .federated_averaging import FedAvgController
 

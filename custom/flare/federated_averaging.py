@@ -15,6 +15,7 @@ from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
 
+from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import OUTBOUND_FIELDS, TRAIN, report_refusal
 from ..run_state import (
@@ -28,7 +29,7 @@ from ..run_state import (
 )
 from ..scoring import Scoring
 from ..server_test import ServerTest
-from ..settings import RunSettings, SettingsError, read_job_settings
+from ..settings import RunSettings, SettingsError
 from ..summary import write_summary
 from ..weighting import LayerWeights
 from .aggregator import MAX_TOTAL_SAMPLES

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar
 
+from ..method_settings import FedGSCASettings
 from ..quality.sample_selector import SampleSelector
-from ..settings import FedGSCASettings
 from .federated_averaging import FedAvgController
 from .messages import SELECTOR
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any, ClassVar
 
+from ..method_settings import FedIASettings
 from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from ..quality.completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
-from ..settings import FedIASettings
 from ..weighting import LayerWeights, completed_weights, quantity_weights
 from .federated_averaging import FedAvgController, WeightsByReports
 

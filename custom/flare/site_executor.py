@@ -24,7 +24,8 @@ from ..data.site_data import SiteData, load_site_data
 from ..data_fit import check_data_fit
 from ..devices import ready_to_compute
 from ..local_training import TrainingStopped
-from ..settings import RunSettings, SettingsError, read_job_settings
+from ..method_settings import read_job_settings
+from ..settings import RunSettings, SettingsError
 from .messages import CONTINUED_JOB, MODEL_DOES_NOT_FIT, NO_USABLE_DATA, REFUSAL_HEADER, TRAINING_FAILED
 
 

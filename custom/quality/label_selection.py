@@ -124,7 +124,7 @@ def looks_like_another(probabilities: Floats, labels: Labels) -> Flags:
     counts = np.bincount(labels, minlength=num_classes)
     usual = np.full(num_classes, np.inf)
     np.divide(np.bincount(labels, weights=given, minlength=num_classes), counts, out=usual, where=counts > 0)
-    found: Flags = ((probabilities >= usual) & (probabilities > given[:, None])).any(axis=1)
+    found: Flags = np.any((probabilities >= usual) & (probabilities > given[:, None]), axis=1)
     return found
 
 

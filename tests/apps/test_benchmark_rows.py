@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from fedannot.apps.benchmarks import feda3i
 from fedannot.apps.benchmarks.feda3i import ROWS, one_bad_site
 from fedannot.apps.benchmarks.rows import UnknownRowError, chosen_rows, markdown_table, row_figures, write_table
 from fedannot.apps.comparison import paired_statistics
 from fedannot.apps.job import Job, flat_settings
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.manifest import read_manifest
-from fedannot.custom.settings import read_job_settings
+from fedannot.custom.method_settings import read_job_settings
 
 JOBS = Path(__file__).parents[2] / "jobs"
 
@@ -124,12 +125,14 @@ def nested(flat):
     return values
 
 
-def test_the_bad_site_is_the_one_that_draws_larger_and_has_the_most_images(tmp_path):
+def test_the_bad_site_is_the_one_that_draws_larger_and_has_the_most_images(tmp_path, monkeypatch):
+    monkeypatch.setattr(feda3i, "IMAGES", 2)
+    monkeypatch.setattr(feda3i, "IMAGES_OF_THE_BAD_SITE", 7)
     one_bad_site(tmp_path / "data", seed=3)
     sites = sorted((tmp_path / "data").glob("site-*"))
     counts = [len(read_datalist(site / "datalist.json").section("training")) for site in sites]
     means = [read_manifest(site).noise.mean for site in sites]
-    assert sorted(counts) == [12] * 9 + [60]
-    bad = counts.index(60)
+    assert sorted(counts) == [2] * 9 + [7]
+    bad = counts.index(7)
     assert means[bad] == 18.75  # the middle of 12.5 to 25
     assert all(-8 <= mean <= -4 for index, mean in enumerate(means) if index != bad)

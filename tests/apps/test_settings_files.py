@@ -77,18 +77,6 @@ SHARED_MISLABELLED = {
     "training.batch_size": 128,
     "training.local_epochs": 5,
 }
-PUBLISHED_FEDGSCA = {
-    "selector_losses": "trained",
-    "sample_loss": "ce",
-    "confident_doubts": False,
-    "pseudo_labels": "adaptive",
-    "initial_threshold": 0.8,
-    "loss": "rcl",
-    "relaxation": 0.05,
-    "beta_start": 0.75,
-    "beta_end": 0.55,
-    "beta_schedule": "cosine",
-}
 SHIPPED = {
     "fedaaai": {*PUBLISHED},
     "fedavg": {*PUBLISHED, *INCOMPLETE},
@@ -170,7 +158,7 @@ def test_papers_settings_of_fedia_and_its_reference(method, name):
 def test_papers_settings_of_fedgsca_and_its_reference(method, name):
     sites, classes, table = MISLABELLED[name]
     read = SettingsFile.read(Job(JOBS / method), name)
-    own = {"warmup_rounds": 0} | PUBLISHED_FEDGSCA
+    own = {"warmup_rounds": 0} | benchmark.PUBLISHED
     assert read.values == SHARED_MISLABELLED | {"network.num_classes": classes} | (own if method == "fedgsca" else {})
     requires = read.requires
     assert (requires.sites, requires.size, requires.channels, requires.table) == (sites, (224, 224), 3, table)
@@ -185,7 +173,7 @@ def test_papers_settings_of_fedgsca_and_its_reference(method, name):
 
 def test_the_published_form_of_fedgsca_is_for_any_data():
     read = SettingsFile.read(Job(JOBS / "fedgsca"), "published")
-    assert read.values == PUBLISHED_FEDGSCA == benchmark.PUBLISHED
+    assert read.values == benchmark.PUBLISHED
     assert read.requires == Requirements()
 
 

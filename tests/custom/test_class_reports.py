@@ -10,10 +10,11 @@ from torch import nn
 from fedannot.custom.data.description import ClassificationDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.label_detection import detection_record, suspicions
+from fedannot.custom.method_settings import ClassificationSettings
 from fedannot.custom.outbound import TRAIN, VALIDATE_CLASSES, check_outbound
 from fedannot.custom.quality.label_selection import Selection
 from fedannot.custom.quality.sample_selector import SampleSelector
-from fedannot.custom.settings import ClassificationSettings, ClassifierSettings
+from fedannot.custom.settings import ClassifierSettings
 from fedannot.custom.site_reports import class_validation_report, selection_report
 
 SETTINGS = ClassificationSettings(network=ClassifierSettings(in_channels=1, num_classes=3))

@@ -12,7 +12,7 @@ from fedannot.custom.data.description import (
     write_site_description,
 )
 from fedannot.custom.data_fit import check_data_fit
-from fedannot.custom.settings import FedAvgSettings
+from fedannot.custom.method_settings import FedAvgSettings
 from fedannot.transforms.errors import DataError
 
 ONE = {"classes": ("lesion",), "labels": {0: 0, 1: 1}}

@@ -7,8 +7,9 @@ from torch import nn
 
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.inference import Inference, evaluating
+from fedannot.custom.method_settings import FedAvgSettings
 from fedannot.custom.networks import build_network
-from fedannot.custom.settings import FedAvgSettings, NetworkSettings, TrainingSettings
+from fedannot.custom.settings import NetworkSettings, TrainingSettings
 
 
 def make_case(label, shift=0.2):

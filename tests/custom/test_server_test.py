@@ -13,8 +13,9 @@ from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.inference import Inference
+from fedannot.custom.method_settings import FedAvgSettings
 from fedannot.custom.server_test import ServerTest
-from fedannot.custom.settings import EmbeddedSettings, FedAvgSettings, NetworkSettings, TrainingSettings
+from fedannot.custom.settings import EmbeddedSettings, NetworkSettings, TrainingSettings
 from fedannot.transforms.errors import DataError
 
 SETTINGS = FedAvgSettings(

@@ -10,16 +10,9 @@ import torch
 from pydantic import BaseModel, ValidationError
 from pyhocon import ConfigFactory
 
+from fedannot.custom.method_settings import METHOD_SETTINGS, FedA3ISettings, FedAvgSettings, read_job_settings
 from fedannot.custom.networks import build_network
-from fedannot.custom.settings import (
-    METHOD_SETTINGS,
-    EmbeddedSettings,
-    FedA3ISettings,
-    FedAvgSettings,
-    SettingsError,
-    read_job_settings,
-    read_settings,
-)
+from fedannot.custom.settings import EmbeddedSettings, SettingsError, read_settings
 
 FILE = "jobs/example/app/config/settings.conf"
 JOBS = sorted(path.parent for path in Path(__file__).parents[2].glob("jobs/*/meta.json"))

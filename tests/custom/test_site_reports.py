@@ -15,9 +15,10 @@ from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.inference import Inference
 from fedannot.custom.local_training import TrainingOutcome
+from fedannot.custom.method_settings import FedAvgSettings
 from fedannot.custom.outbound import ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE, check_outbound
 from fedannot.custom.quality.learning_difficulty import site_difficulty
-from fedannot.custom.settings import FedAvgSettings, NetworkSettings, TrainingSettings
+from fedannot.custom.settings import NetworkSettings, TrainingSettings
 from fedannot.custom.site_reports import completeness_report, quality_report, training_report, validation_report
 
 SIDE = 16

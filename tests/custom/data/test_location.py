@@ -6,7 +6,8 @@ import pytest
 
 from fedannot.custom.data.embedded import write_phantom_site, write_phantom_test
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation, locate_site_data, locate_test_data
-from fedannot.custom.settings import EmbeddedSettings, FedAvgSettings
+from fedannot.custom.method_settings import FedAvgSettings
+from fedannot.custom.settings import EmbeddedSettings
 from fedannot.transforms.errors import DataError
 
 EMBEDDED = EmbeddedSettings(sites=2, images_per_site=1, test_images=1, seed=5)

@@ -1,0 +1,180 @@
+"""The settings of each method, `settings.conf` in a job beside its configuration."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from .settings import (
+    ClassifierSettings,
+    ClassifierTrainingSettings,
+    NetworkSettings,
+    Positive,
+    RunSettings,
+    SettingsError,
+    TrainingSettings,
+    read_settings,
+)
+
+
+class FedAvgSettings(RunSettings):
+    """Settings of federated averaging for segmentation, and what every method for it shares."""
+
+    task: Literal["segmentation"] = "segmentation"
+    network: NetworkSettings = NetworkSettings()
+    training: TrainingSettings = TrainingSettings()
+
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Whether sites report the Dice loss of their training."""
+        return self.training.loss in ("dice", "batch_dice")
+
+    @model_validator(mode="after")
+    def _patch_where_volumes_are_whole(self) -> "FedAvgSettings":
+        patch = self.training.patch
+        if self.network.spatial_dims == 3 and patch is None:
+            raise ValueError(
+                "key 'training.patch' is missing; with network.spatial_dims = 3 it gives the extents of the patches "
+                "that volumes are trained on, for example training.patch = [96, 96, 64]"
+            )
+        if self.network.spatial_dims == 2 and patch is not None:
+            raise ValueError(
+                f"key 'training.patch' is {list(patch)}, but network.spatial_dims is 2: pictures and slices are "
+                "trained on whole; leave training.patch out, or set network.spatial_dims = 3"
+            )
+        return self
+
+
+def _check_warmup(warmup_rounds: int, rounds: int) -> None:
+    if warmup_rounds >= rounds:
+        raise ValueError(f"warmup_rounds must be below rounds, but got {warmup_rounds=}, {rounds=}")
+
+
+class _WarmupSettings(FedAvgSettings):
+    """What methods share that begin with federated averaging.
+
+    Args:
+        warmup_rounds: rounds of federated averaging, fewer than all.
+        max_extra_warmup_rounds: how long to wait for a warm-up model that is fit to judge annotations.
+    """
+
+    warmup_rounds: Positive = 10
+    max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "_WarmupSettings":
+        _check_warmup(self.warmup_rounds, self.rounds)
+        return self
+
+
+class FedA3ISettings(_WarmupSettings):
+    """Settings of FedA³I: federated averaging for the warm-up, then quality-aware aggregation."""
+
+    method: str = "feda3i"
+    weighting: Literal["intra_and_inter", "intra"] = "intra_and_inter"
+    balance: Annotated[float, Field(ge=0, le=1)] = 0.5
+    layer_weight: float = 1.0
+    layer_power: Annotated[float, Field(ge=0)] = 1.0
+    layer_bias: float = 0.0
+    group_decision: Literal["test", "shrink"] = "test"
+    group_test_level: Annotated[float, Field(gt=0, le=1)] = 0.05
+    min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+
+class FedIASettings(_WarmupSettings):
+    """Settings of FedIA: federated averaging for the warm-up, then weights by completeness, and corrections.
+
+    Args:
+        weighting: ``completeness`` is Eq. 4 and 5; ``quantity`` is the ablation without.
+        estimator: ``counts`` is Eq. 3; ``matched`` counts among the predicted lesions those that are annotated.
+        correction: whether sites correct their annotations; off is the ablation without.
+        correction_margin: λ of Eq. 7.
+        correction_threshold: τ, the probability from which a background voxel becomes foreground.
+    """
+
+    method: str = "fedia"
+    weighting: Literal["completeness", "quantity"] = "completeness"
+    estimator: Literal["counts", "matched"] = "counts"
+    correction: bool = True
+    correction_margin: float = 0.03
+    correction_threshold: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
+
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Always: weights and corrections follow from it."""
+        return True
+
+
+class ClassificationSettings(RunSettings):
+    """Settings of federated averaging for classification, and what every method for it shares."""
+
+    task: Literal["classification"] = "classification"
+    network: ClassifierSettings = ClassifierSettings()
+    training: ClassifierTrainingSettings = ClassifierTrainingSettings()
+
+
+class FedGSCASettings(ClassificationSettings):
+    """Settings of FedGSCA: samples selected by their losses, pseudo-labels, and losses that leave labels open.
+
+    Args:
+        warmup_rounds: rounds of federated averaging before samples are selected; 0 is the paper's form, which starts
+            from a network that has been trained on something else. A network that knows nothing selects what it
+            predicts, and from then on learns nothing but that.
+        selector: ``global`` is Eq. 4; ``own`` is the ablation in which each site has its own alone.
+        selector_losses: whose losses the selector is fitted to. ``trained``, those of the site's trained model, is the
+            paper's form (Eq. 1); ``received``, those of the model that it judges by, needs no second pass.
+        sample_loss: ``ce`` is the paper's cross entropy; ``mae``, one minus the probability of the label, is bounded.
+        confident_doubts: whether a label is doubted only where the received model is as sure of another class as it is
+            of that class's samples; in the paper's form the loss alone decides.
+        pseudo_labels: ``adaptive`` is Eq. 10; ``fixed`` is the ablation with one threshold for all classes.
+        initial_threshold: ζ_0 of the adaptive thresholds.
+        fixed_threshold: that of the ablation.
+        smallest_noise_level: δ from which labels of noisy samples are dropped (Eq. 13).
+        loss: ``rcl`` is robust credal labelling; ``ucl`` its rival with uniform credal labels, ``ce`` cross entropy.
+        relaxation: α of Eq. 14.
+        beta_start: β_0, the probability from which a class is plausible in the first round.
+        beta_end: β_1, in the last round.
+        beta_schedule: how β falls from the one to the other.
+    """
+
+    method: str = "fedgsca"
+    warmup_rounds: Annotated[int, Field(ge=0)] = 0
+    selector: Literal["global", "own"] = "global"
+    selector_losses: Literal["trained", "received"] = "trained"
+    sample_loss: Literal["ce", "mae"] = "ce"
+    confident_doubts: bool = False
+    pseudo_labels: Literal["adaptive", "fixed"] = "adaptive"
+    initial_threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
+    fixed_threshold: Annotated[float, Field(gt=0, le=1)] = 0.7
+    smallest_noise_level: Annotated[float, Field(ge=0, le=1)] = 0.1
+    loss: Literal["rcl", "ucl", "ce"] = "rcl"
+    relaxation: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    beta_start: Annotated[float, Field(gt=0, le=1)] = 0.75
+    beta_end: Annotated[float, Field(gt=0, le=1)] = 0.55
+    beta_schedule: Literal["cosine", "linear", "constant"] = "cosine"
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "FedGSCASettings":
+        _check_warmup(self.warmup_rounds, self.rounds)
+        return self
+
+
+METHOD_SETTINGS: dict[str, dict[str, type[RunSettings]]] = {
+    "segmentation": {"fedavg": FedAvgSettings, "feda3i": FedA3ISettings, "fedia": FedIASettings},
+    "classification": {"fedavg": ClassificationSettings, "fedgsca": FedGSCASettings},
+}
+
+
+def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") -> RunSettings:
+    """Check the settings of a job whose keys ``task`` and ``method`` say what is learnt and how.
+
+    Raises:
+        SettingsError: if the task or the method is unknown, a key is unknown or a value not allowed.
+    """
+    task = values.get("task", "segmentation")
+    if task not in METHOD_SETTINGS:
+        raise SettingsError(f"{source}: key 'task' is {task!r}; allowed: {', '.join(METHOD_SETTINGS)}.")
+    methods, method = METHOD_SETTINGS[task], values.get("method")
+    if method not in methods:
+        raise SettingsError(f"{source}: key 'method' is {method!r}; allowed for {task}: {', '.join(sorted(methods))}.")
+    return read_settings(methods[method], values, source)
