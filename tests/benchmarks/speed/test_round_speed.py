@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ NUM_SIMULATED = 8
 NUM_SEPARATE = 4
 TIMEOUT = 1800
 
-# In a process of its own, which tells time and memory at the end of each round.
+# In a process of its own, which tells time and memory at the end of each round; with -X tracemalloc that of Python's
+# objects, too.
 RUN = """
-import json, os, sys, time
+import gc, json, os, sys, time, tracemalloc
 from pathlib import Path
 from fedannot.apps.in_process import run_in_process
 from fedannot.apps.job import Job
@@ -36,7 +38,11 @@ rounds = []
 def note(self, round_number):
     status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     own = next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) / 1024
-    rounds.append((time.perf_counter(), own))
+    traced = 0.0
+    if tracemalloc.is_tracing():
+        gc.collect()
+        traced = tracemalloc.get_traced_memory()[0] / 1024
+    rounds.append((time.perf_counter(), own, traced))
 FedAvgController.before_round = note
 run_in_process(Job.open(Path(sys.argv[1])), phantom_site_names(int(sys.argv[4])), Path(sys.argv[2]))
 print(json.dumps(rounds))
@@ -51,8 +57,14 @@ UNTRAINED = "idle_executor.untrained_executor"
 def idle_job(tmp_path):
     """Federated averaging of the largest default network at sites that send back what they received."""
 
-    def make(rounds: int, num_sites: int, executor: str = IDLE, interval: float | None = None) -> Path:
-        overrides = {"rounds": rounds, "network.features": [16, 32, 64, 128, 256, 16], "network.upsample": "deconv"}
+    def make(
+        rounds: int,
+        num_sites: int,
+        executor: str = IDLE,
+        interval: float | None = None,
+        features: Sequence[int] = (16, 32, 64, 128, 256, 16),
+    ) -> Path:
+        overrides = {"rounds": rounds, "network.features": list(features), "network.upsample": "deconv"}
         job = Job.open(JOBS / "fedavg").copy_with(overrides, tmp_path / f"job-{rounds}-{num_sites}")
         text = job.client_config.read_text(encoding="utf-8")
         text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", executor)
@@ -80,8 +92,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "FEDANNOT_DATA": str(tmp_path / "no-data")}
 
 
-def rounds_in_process(job: Path, tmp_path: Path, num_sites: int) -> list[tuple[float, float]]:
-    command = [sys.executable, "-c", RUN, str(job), str(tmp_path / "run"), str(tmp_path / "no-data"), str(num_sites)]
+def rounds_in_process(job: Path, tmp_path: Path, num_sites: int, *options: str) -> list[tuple[float, float, float]]:
+    """Run with options of Python; seconds, MiB of the process and KiB of Python's objects at the end of each round."""
+    arguments = [job, tmp_path / "run", tmp_path / "no-data", num_sites]
+    command = [sys.executable, *options, "-c", RUN, *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(tmp_path), cwd=tmp_path
     )
@@ -91,7 +105,7 @@ def rounds_in_process(job: Path, tmp_path: Path, num_sites: int) -> list[tuple[f
 def test_a_round_of_fifty_sites_and_memory_over_fifty_rounds(speed_table, idle_job, tmp_path):
     rounds = rounds_in_process(idle_job(51, NUM_SITES), tmp_path, NUM_SITES)
     times = sorted(later[0] - earlier[0] for earlier, later in itertools.pairwise(rounds))
-    memory = [own for _, own in rounds]
+    memory = [own for _, own, _ in rounds]
     speed_table.add(
         Measurement(
             f"a round of {NUM_SITES} sites without training, in one process", times[len(times) // 2], goal="≤ 2.5 s"
@@ -99,6 +113,14 @@ def test_a_round_of_fifty_sites_and_memory_over_fifty_rounds(speed_table, idle_j
     )
     note = f"{memory[5]:.0f} MiB after 5 rounds, {memory[25]:.0f} after 25, {memory[50]:.0f} after 50"
     speed_table.add(Measurement(f"own memory of a run of 50 rounds, {NUM_SITES} sites", note=note, goal="flat"))
+
+
+def test_what_python_keeps_of_a_round_of_fifty_sites(speed_table, idle_job, tmp_path):
+    """A small network, as this does not depend on it: tracing takes its time."""
+    job = idle_job(42, NUM_SITES, features=(4, 4, 8, 8, 8, 4))
+    rounds = rounds_in_process(job, tmp_path, NUM_SITES, "-X", "tracemalloc=1")
+    each = (rounds[41][2] - rounds[11][2]) / 30
+    speed_table.add(Measurement(f"Python's objects, {NUM_SITES} sites", note=f"{each:.0f} KiB more after each round"))
 
 
 def seconds_of_a_simulated_round(make_job, tmp_path, processes, num_sites, data, **options) -> float:
