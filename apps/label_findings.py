@@ -83,14 +83,15 @@ def rare_classes(federation: Path) -> list[int]:
 
 
 def rare_class_recall(rounds: Sequence[Mapping[str, Any]], rare: Sequence[int]) -> float | None:
-    """Return the mean recall of classes over the last five rounds, None where no test case is of any.
+    """Return the mean recall of classes over the last five rounds, as far as they were scored; None where none was, or
+    no case is of any of the classes.
 
     Args:
         rounds: of a summary, with ``recall_per_class``.
         rare: the classes.
     """
-    recalls = [record["recall_per_class"][label] for record in rounds[-LAST_ROUNDS:] for label in rare]
-    known = [recall for recall in recalls if recall is not None]
+    scored = [record["recall_per_class"] for record in rounds[-LAST_ROUNDS:] if record["recall_per_class"] is not None]
+    known = [recalls[label] for recalls in scored for label in rare if recalls[label] is not None]
     return statistics.fmean(known) if known else None
 
 

@@ -85,3 +85,6 @@ def test_recall_of_rare_classes_by_hand():
     assert rare_class_recall([early, *late], [0, 1]) == 0.375
     assert rare_class_recall(late, [0, 2]) == 0.5
     assert rare_class_recall(late, [2]) is None
+    # Sites score every fifth round only.
+    assert rare_class_recall([*late, {"recall_per_class": None}], [0, 1]) == 0.375
+    assert rare_class_recall([{"recall_per_class": None}], [0, 1]) is None
