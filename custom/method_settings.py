@@ -126,9 +126,9 @@ class FedGSCASettings(ClassificationSettings):
         sample_loss: ``ce`` is the paper's cross entropy; ``mae``, one minus the probability of the label, is bounded.
         confident_doubts: whether a label is doubted only where the received model is as sure of another class as it is
             of that class's samples; in the paper's form the loss alone decides.
-        pseudo_labels: ``adaptive`` is Eq. 10; ``fixed`` is the ablation with one threshold for all classes.
+        pseudo_labels: ``adaptive`` is Eq. 10; ``fixed``, the paper's ablation, has one threshold for all classes.
         initial_threshold: ζ_0 of the adaptive thresholds.
-        fixed_threshold: that of the ablation.
+        fixed_threshold: the one threshold, 0.7 in the paper's ablation.
         smallest_noise_level: δ from which labels of noisy samples are dropped (Eq. 13).
         loss: ``rcl`` is robust credal labelling; ``ucl`` its rival with uniform credal labels, ``ce`` cross entropy.
         relaxation: α of Eq. 14.

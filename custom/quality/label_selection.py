@@ -109,8 +109,8 @@ def looks_like_another(probabilities: Floats, labels: Labels) -> Flags:
     """Return which samples look more like another class than like their label, and as much as that class's samples do.
 
     Another class is that where it is more probable than the label and at least as probable as it is, on average, for
-    the samples labelled as it: the confident joint of Northcutt et al., *Confident Learning*, JAIR 70, 2021, Eq. 1 and
-    2. A rare class that the model is never sure of is so not doubted for low probabilities alone.
+    the samples labelled as it: what the confident joint of Northcutt et al., *Confident Learning*, JAIR 70, 2021,
+    counts as mislabelled. A rare class that the model is never sure of is so not doubted for low probabilities alone.
 
     Args:
         probabilities: what a model says of the samples, ``(N, C)``.
