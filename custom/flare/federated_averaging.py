@@ -178,7 +178,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
                 refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(self._refused.items()))
                 raise RunFailedError(
                     f"Fewer than {self.settings.min_sites} usable results in {failed_rounds} rounds in a row. "
-                    f"Last: {refusals}."
+                    f"Refused in the last: {refusals or 'none'}."
                 )
         self.info(f"{self.method}: finished {self.settings.rounds} rounds.")
 

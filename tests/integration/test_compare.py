@@ -108,6 +108,10 @@ def test_failing_runs_are_named(small_job: Callable[..., Path], tmp_path: Path) 
     assert result.exit_code == 1
     assert "2 of 2 runs failed. First: " in result.output
     assert "Fewer than 9 usable results" in " ".join(result.output.split())
+    # Every site that there is answered as it should.
+    assert "Refusedinthelast:none." in "".join(result.output.split())
+    assert "First:job-fedavg-0,seed0:" in "".join(result.output.split())
+    assert "runs/job-fedavg-0-seed0.log)" in "".join(result.output.split())
 
 
 def test_absent_data_are_named_before_anything_runs(compared: Compared, tmp_path: Path) -> None:
