@@ -21,7 +21,7 @@ def suspicions(
     method: str,
     round_number: int,
 ) -> LabelSuspicions:
-    """List the samples outside the clean subset.
+    """List the samples outside the clean subset, the most suspect first.
 
     Args:
         data: the site's data.
@@ -31,7 +31,8 @@ def suspicions(
         method: the method whose rule it is, for the record.
         round_number: likewise.
     """
-    order = np.argsort(selection.clean_probability, kind="stable")
+    # Of those that are surely not clean, the one first of which the model is surest what else it is.
+    order = np.lexsort((-probabilities.max(axis=1), selection.clean_probability))
     found = []
     for index in order[~selection.clean[order]].tolist():
         case, predicted = data.cases[index], int(probabilities[index].argmax())

@@ -101,6 +101,15 @@ def test_suspects_are_listed_with_the_least_likely_first(tmp_path):
     assert json.loads(found.model_dump_json())["suspects"][2]["confidence"] == 0.7
 
 
+def test_among_equally_unlikely_suspects_the_surest_comes_first(tmp_path):
+    data = make_data([0, 1, 2, 0], [0, 0, 0, 0])
+    probabilities = np.array([[0.2, 0.5, 0.3], [0.9, 0.0, 0.1], [0.7, 0.3, 0.0], [0.3, 0.6, 0.1]])
+    nothing = np.zeros(4, dtype=bool)
+    chosen = Selection(0.6, np.array([0.0, 0.0, 0.0, 0.1]), nothing, data.labels.numpy(), ~nothing, nothing)
+    found = suspicions(data, chosen, probabilities, data_folder=tmp_path, method="fedgsca", round_number=4)
+    assert [suspect.image for suspect in found.suspects] == ["1.png", "2.png", "0.png", "3.png"]
+
+
 def test_what_is_noted_for_evaluation_by_hand():
     data = make_data([0, 1, 2, 0], [0] * 4, true=[0, 0, 2, 1])
     chosen = selection([True, False, False, True], [False, True, True, False], labels=[0, 0, 1, 0])
