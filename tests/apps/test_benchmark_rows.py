@@ -126,6 +126,7 @@ def nested(flat):
 
 
 def test_the_bad_site_is_the_one_that_draws_larger_and_has_the_most_images(tmp_path, monkeypatch):
+    assert (feda3i.IMAGES, feda3i.IMAGES_OF_THE_BAD_SITE) == (12, 60)
     monkeypatch.setattr(feda3i, "IMAGES", 2)
     monkeypatch.setattr(feda3i, "IMAGES_OF_THE_BAD_SITE", 7)
     one_bad_site(tmp_path / "data", seed=3)

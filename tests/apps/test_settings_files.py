@@ -159,6 +159,11 @@ def test_papers_settings_of_fedgsca_and_its_reference(method, name):
     sites, classes, table = MISLABELLED[name]
     read = SettingsFile.read(Job(JOBS / method), name)
     own = {"warmup_rounds": 0} | benchmark.PUBLISHED
+    if method == "fedgsca":
+        paper = {"initial_threshold": 0.8, "relaxation": 0.05, "beta_start": 0.75, "beta_end": 0.55}
+        paper |= {"selector_losses": "trained", "sample_loss": "ce", "confident_doubts": False, "loss": "rcl"}
+        assert paper.items() <= read.values.items()
+        assert (read.values["pseudo_labels"], read.values["beta_schedule"]) == ("adaptive", "cosine")
     assert read.values == SHARED_MISLABELLED | {"network.num_classes": classes} | (own if method == "fedgsca" else {})
     requires = read.requires
     assert (requires.sites, requires.size, requires.channels, requires.table) == (sites, (224, 224), 3, table)

@@ -1,9 +1,13 @@
 """A round of FedGSCA beside one of federated averaging, at a site that keeps all its samples."""
 
+import cProfile
+import pstats
 import statistics
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from measuring import Measurement
 
 from fedannot.apps.benchmarks.fedgsca import PUBLISHED
 from fedannot.apps.simulate import simulate
@@ -37,3 +41,27 @@ def test_a_round(speed_table, tmp_path, epochs):
         what=f"a round, one site of 300 cells 32 × 32, {epochs} local epochs",
         goals=goals,
     )
+
+
+@pytest.mark.parametrize("name", ["FedGSCA as published", "FedGSCA, the job's own form"])
+def test_where_a_round_of_one_epoch_goes(speed_table, tmp_path, name):
+    """What a site does between the model that it gets and the one that it sends; a profile slows all of it down."""
+    write_cell_federation(tmp_path / "data", num_sites=1, label_noise="S40", test_images=8)
+    job, settings = METHODS[name]
+    profile = cProfile.Profile()
+    profile.enable()
+    simulate(
+        JOBS / job,
+        tmp_path / "run",
+        data=tmp_path / "data",
+        overrides={"rounds": 8, "training.local_epochs": 1, **settings},
+    )
+    profile.disable()
+    seconds: Counter[str] = Counter()
+    # Functions are (file, line, name); what is noted of them ends with the cumulative seconds.
+    for function, noted in pstats.Stats(profile).stats.items():
+        for caller, times in noted[-1].items():
+            if caller[-1] == "_train_on_selection":
+                seconds[function[-1]] += times[-1] / 8
+    parts = ", ".join(f"{function} {1000 * value:.0f} ms" for function, value in seconds.most_common(6))
+    speed_table.add(Measurement(f"a round of 1 local epoch, {name}", note=parts))
