@@ -30,22 +30,29 @@ class PhantomTask(StrEnum):
 
     LESIONS_2D = "lesions2d"
     LESIONS_3D = "lesions3d"
+    CHAMBERS_3D = "chambers3d"
     CELLS_2D = "cells2d"
 
 
 @data_app.command(
     epilog='Example: fedannot data phantom --task lesions2d --sites 10 --noise "M(25,-25,10,0.2)" --exact '
     "--stratified 0.5 --out runs/lesions\n\n"
-    "Example: fedannot data phantom --task lesions3d --sites 4 --completeness 0.4,0.6,0.8,1 --out runs/volumes"
+    "Example: fedannot data phantom --task lesions3d --sites 4 --completeness 0.4,0.6,0.8,1 --out runs/volumes\n\n"
+    'Example: fedannot data phantom --task chambers3d --sites 4 --protocols "0-0-C(12,8)-D(12,8)" --out runs/chambers'
 )
 def phantom(
     out: OutOption,
     task: Annotated[
-        PhantomTask, typer.Option(help="Pictures with one lesion, volumes with several, or cells in classes.")
+        PhantomTask,
+        typer.Option(
+            help="Pictures with one lesion, volumes with several, volumes of a heart chamber, or cells in classes."
+        ),
     ] = PhantomTask.LESIONS_2D,
-    sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, 4, 4.")] = None,
-    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, 8, 300.")] = None,
-    test_images: Annotated[int | None, typer.Option(help="Cases of the clean test set; default: 50, 8, 320.")] = None,
+    sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, 4, 4, 4.")] = None,
+    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, 8, 8, 300.")] = None,
+    test_images: Annotated[
+        int | None, typer.Option(help="Cases of the clean test set; default: 50, 8, 8, 320.")
+    ] = None,
     noise: Annotated[
         str | None,
         typer.Option(
@@ -60,6 +67,13 @@ def phantom(
             metavar="SHARE,…", help="lesions3d: share of its lesions that each site annotates; default: all of them."
         ),
     ] = None,
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROTOCOL-…",
+            help="chambers3d: by which protocol each site annotates, as for `fedannot data noise`; default: all alike.",
+        ),
+    ] = None,
     labels: Annotated[
         str | None,
         typer.Option(metavar="NOISE-…", help="cells2d: wrong classes, as for `fedannot data noise`; default: none."),
@@ -71,6 +85,7 @@ def phantom(
         given: dict[PhantomTask, dict[str, Any]] = {
             PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
             PhantomTask.LESIONS_3D: {"--completeness": completeness},
+            PhantomTask.CHAMBERS_3D: {"--protocols": protocols},
             PhantomTask.CELLS_2D: {"--labels": labels},
         }
         for other, options in given.items():
@@ -89,6 +104,11 @@ def phantom(
             shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
             counts = {"num_sites": sites, "volumes_per_site": images, "test_volumes": test_images}
             write_volume_federation(out, completeness=shares, seed=seed, **without_none(counts))
+        elif task is PhantomTask.CHAMBERS_3D:
+            from ..custom.data.embedded_chambers import write_chamber_federation
+
+            counts = {"num_sites": sites, "volumes_per_site": images, "test_volumes": test_images}
+            write_chamber_federation(out, protocols=protocols, seed=seed, **without_none(counts))
         else:
             from ..custom.data.embedded_cells import write_cell_federation
 
@@ -99,6 +119,7 @@ def phantom(
 @data_app.command(
     epilog='Example: fedannot data noise runs/busi --model "M(25,-15,5,0.8)" --exact --out runs/busi-noisy\n\n'
     "Example: fedannot data noise runs/ms --completeness 0.4,0.6,0.8,1 --out runs/ms-m0\n\n"
+    "Example: fedannot data noise runs/atria --protocols 0-0-C-D --out runs/atria-cd\n\n"
     "Example: fedannot data noise runs/kvasir --labels 0-S40-P20-C20 --table kvasir-capsule --out runs/kvasir-noisy"
 )
 def noise(
@@ -111,6 +132,14 @@ def noise(
     completeness: Annotated[
         str | None,
         typer.Option(metavar="SHARE,…", help="Share of each case's lesions that a site annotates, one per site."),
+    ] = None,
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROTOCOL-…",
+            help="By which protocol sites annotate, one entry per site or one for all: 0; C, opening and random "
+            "erosion; or D, closing and random dilation; with other lengths than 3 and 4 pixels at 256×256: C(12,8).",
+        ),
     ] = None,
     labels: Annotated[
         str | None,
@@ -133,24 +162,28 @@ def noise(
 ) -> None:
     """Copy a federation with imperfect training and validation labels; the clean ones are kept beside.
 
-    Either contours are noisy (--model), or lesions are missing (--completeness), or classes are wrong (--labels).
+    Either contours are noisy (--model), or lesions are missing (--completeness), or sites follow protocols of their own
+    (--protocols), or classes are wrong (--labels).
     """
     with reported_errors():
         from ..custom.data.mislabelled_copy import mislabel_cases
         from ..custom.data.noise_choice import NoiseChoice
-        from ..custom.data.noisy_copy import add_contour_noise, leave_lesions_out
+        from ..custom.data.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
         from ..transforms.errors import DataError
 
-        if sum(option is not None for option in (model, completeness, labels)) != 1:
+        if sum(option is not None for option in (model, completeness, protocols, labels)) != 1:
             raise DataError(
-                "Expected one of --model, for noisy contours, --completeness, for missing lesions, and --labels, for "
-                "wrong classes."
+                "Expected one of --model, for noisy contours, --completeness, for missing lesions, --protocols, for "
+                "sites' own protocols, and --labels, for wrong classes."
             )
         of_contours = {"--exact": exact, "--stratified": stratified is not None}
         of_labels = {"--table": table is not None}
         if completeness is not None:
             refuse_options("--completeness", of_contours | of_labels)
             leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), seed=seed)
+        elif protocols is not None:
+            refuse_options("--protocols", of_contours | of_labels)
+            follow_protocols(federation, out, protocols, seed=seed)
         elif labels is not None:
             refuse_options("--labels", of_contours)
             mislabel_cases(federation, out, labels, table=table, seed=seed)

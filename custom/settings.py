@@ -10,6 +10,7 @@ from torch import nn
 from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import describe_validation_error
 from ..transforms.federation_noise import FederationNoise
+from ..transforms.site_protocol import SiteProtocol
 from .networks import FEATURES, WIDTHS, build_classifier, build_network
 
 Positive = Annotated[int, Field(ge=1)]
@@ -116,16 +117,18 @@ class EmbeddedSettings(_Settings):
     """The phantom federation that sites make for themselves where they have no data of their own.
 
     ``lesions2d`` are pictures with one lesion, whose contours may have noise; ``lesions3d`` are volumes with several
-    lesions, of which each site annotates a share, its `completeness`; ``cells2d`` are pictures of cells in eight
-    classes, whose labels may have noise.
+    lesions, of which each site annotates a share, its `completeness`; ``chambers3d`` are volumes with a heart chamber
+    that every site images and annotates by its own protocol; ``cells2d`` are pictures of cells in eight classes, whose
+    labels may have noise.
     """
 
-    task: Literal["lesions2d", "lesions3d", "cells2d"] = "lesions2d"
+    task: Literal["lesions2d", "lesions3d", "chambers3d", "cells2d"] = "lesions2d"
     sites: Positive = 10
     noise: str | None = None
     exact: bool = False
     stratified: Annotated[float, Field(ge=0, lt=1)] | None = None
     completeness: tuple[Annotated[float, Field(ge=0, le=1)], ...] | None = None
+    protocols: str | None = None
     label_noise: str | None = None
     images_per_site: Positive = 12
     test_images: Positive = 50
@@ -137,6 +140,8 @@ class EmbeddedSettings(_Settings):
         shared = {"num_sites": self.sites, "seed": self.seed}
         if self.task == "lesions3d":
             return shared | {"completeness": self.completeness}
+        if self.task == "chambers3d":
+            return shared | {"protocols": self.protocols}
         if self.task == "cells2d":
             return shared | {"label_noise": self.label_noise}
         return shared | {"noise": self.noise, "exact": self.exact, "stratified": self.stratified}
@@ -147,11 +152,19 @@ class EmbeddedSettings(_Settings):
             FederationNoise.parse(self.noise)
         if self.label_noise is not None:
             ClassNoise.parse_sites(self.label_noise)
+        if self.protocols is not None:
+            SiteProtocol.parse_sites(self.protocols)
         return self
 
     @model_validator(mode="after")
     def _imperfections_suit_the_task(self) -> "EmbeddedSettings":
-        for key, task in (("noise", "lesions2d"), ("completeness", "lesions3d"), ("label_noise", "cells2d")):
+        imperfections = {
+            "noise": "lesions2d",
+            "completeness": "lesions3d",
+            "protocols": "chambers3d",
+            "label_noise": "cells2d",
+        }
+        for key, task in imperfections.items():
             if self.task != task and getattr(self, key) is not None:
                 raise ValueError(f"key 'embedded.{key}' goes with embedded.task = {task}")
         if self.completeness is not None and len(self.completeness) != self.sites:

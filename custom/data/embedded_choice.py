@@ -7,6 +7,7 @@ from pathlib import Path
 from ..settings import EmbeddedSettings
 from .embedded import write_phantom_federation, write_phantom_site, write_phantom_test
 from .embedded_cells import write_cell_federation, write_cell_site, write_cell_test
+from .embedded_chambers import write_chamber_federation, write_chamber_site, write_chamber_test
 from .embedded_volumes import write_volume_federation, write_volume_site, write_volume_test
 
 
@@ -23,6 +24,7 @@ class _Phantom:
 _PHANTOMS = {
     "lesions2d": _Phantom(write_phantom_federation, write_phantom_site, write_phantom_test, "images"),
     "lesions3d": _Phantom(write_volume_federation, write_volume_site, write_volume_test, "volumes"),
+    "chambers3d": _Phantom(write_chamber_federation, write_chamber_site, write_chamber_test, "volumes"),
     "cells2d": _Phantom(write_cell_federation, write_cell_site, write_cell_test, "images"),
 }
 

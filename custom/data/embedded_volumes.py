@@ -3,26 +3,22 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import nibabel
 import numpy as np
 from numpy.typing import NDArray
 
 from ...transforms.multi_lesion_phantom import SHAPE, SPACING, multi_lesion_phantom
-from ...transforms.volume_files import write_label_volume
 from ..light_monai import unused_packages_absent
 from ..seeding import derive_seed
-from .datalist import TESTING, TRAINING, Case, write_datalist
-from .description import SliceDescription, write_site_description
+from .datalist import TESTING, TRAINING
+from .description import SliceDescription
 from .embedded import check_counts, phantom_site_name, phantom_site_names
 from .federation import TEST_FOLDER, FederationDescription, write_federation
 from .manifest import Manifest, MissingLesionsManifest, write_manifest
 from .noise_choice import check_completeness, completeness_text, missing_lesions_seed
+from .phantom_volumes import PhantomVolume, write_phantom_volumes
 from .whole_files import new_folder
 
 _MADE = "phantom lesions3d"
-_AFFINE = np.diag([*SPACING, 1.0])
-# Intensities are written as whole numbers, as scanners do.
-_GREY_LEVELS = 200
 
 _DESCRIPTION = SliceDescription(size=SHAPE[:2], labels={0: 0, 1: 1}, classes=("lesion",))
 
@@ -100,7 +96,10 @@ def write_volume_site(
     if completeness is not None:
         labels, missing = _incomplete(labels, completeness[site_index], seed, name)
     with new_folder(folder) as target:
-        _write_cases(target, TRAINING, drawn, labels, keep_clean=True)
+        volumes = [
+            PhantomVolume(image, label, complete) for (image, complete), label in zip(drawn, labels, strict=True)
+        ]
+        write_phantom_volumes(target, {TRAINING: volumes}, _DESCRIPTION, SPACING)
         write_manifest(target, Manifest(made=_MADE, seed=seed, missing_lesions=missing))
 
 
@@ -118,7 +117,8 @@ def write_volume_test(folder: Path, *, num_volumes: int = 8, seed: int = 0) -> N
     check_counts(num_volumes=num_volumes)
     drawn = _draw_volumes(seed, TEST_FOLDER, num_volumes)
     with new_folder(folder) as target:
-        _write_cases(target, TESTING, drawn, [mask for _, mask in drawn], keep_clean=False)
+        volumes = [PhantomVolume(image, mask) for image, mask in drawn]
+        write_phantom_volumes(target, {TESTING: volumes}, _DESCRIPTION, SPACING)
         write_manifest(target, Manifest(made=_MADE, seed=seed))
 
 
@@ -148,27 +148,3 @@ def _incomplete(
         labels.append(np.asarray(drop.apply_transform(whole, params)) != 0)
         kept.append(params.kept)
     return labels, MissingLesionsManifest.measured(completeness, zip(labels, masks, kept, strict=True))
-
-
-def _write_cases(
-    folder: Path, section: str, drawn: Sequence[_Volume], labels: Sequence[NDArray[np.bool_]], *, keep_clean: bool
-) -> None:
-    cases = []
-    for index, ((image, complete), label) in enumerate(zip(drawn, labels, strict=True)):
-        name = f"volume_{index + 1:03d}.nii.gz"
-        for kind in ("images", "labels", *(["clean_labels"] if keep_clean else [])):
-            (folder / kind).mkdir(exist_ok=True)
-        levels = np.rint(image * _GREY_LEVELS).astype(np.int16)
-        nibabel.save(nibabel.Nifti1Image(levels, _AFFINE), folder / "images" / name)
-        write_label_volume(folder / "labels" / name, label.astype(np.uint8), _AFFINE)
-        if keep_clean:
-            write_label_volume(folder / "clean_labels" / name, complete.astype(np.uint8), _AFFINE)
-        cases.append(
-            Case(
-                image=folder / "images" / name,
-                label=folder / "labels" / name,
-                clean_label=folder / "clean_labels" / name if keep_clean else None,
-            )
-        )
-    write_datalist(folder / _DESCRIPTION.datalist, {section: cases})
-    write_site_description(folder, _DESCRIPTION)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...transforms.class_noise import ClassNoise
 from ...transforms.federation_noise import ContourNoise
+from ...transforms.site_protocol import SiteProtocol
 from .federation import MANIFEST_FILE
 from .json_record import JsonRecord, read_record, write_record
 
@@ -74,6 +75,25 @@ class MissingLesionsManifest(JsonRecord):
         )
 
 
+class ProtocolManifest(JsonRecord):
+    """The annotation protocol that a site follows and what it did, over training cases.
+
+    Args:
+        protocol: what was asked for, ``C(3,4,4,0.25)``.
+        dice: mean Dice of the site's against the generic labels over cases and classes that either of them has.
+        area_ratio: annotated area by the protocol over that without.
+    """
+
+    protocol: str
+    dice: float | None
+    area_ratio: float | None
+
+    @classmethod
+    def measured(cls, protocol: SiteProtocol, pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> "ProtocolManifest":
+        """Compare pairs of the site's and the generic classes of each case."""
+        return cls(protocol=str(protocol), **_dice_and_area(pairs))
+
+
 class ClassNoiseManifest(JsonRecord):
     """The wrong labels of a site, over training and validation cases.
 
@@ -101,6 +121,7 @@ class Manifest(JsonRecord):
         seed: the seed of everything random in it.
         noise: the contour noise, if any was added.
         missing_lesions: the lesions that were left out, if any were.
+        protocol: the annotation protocol, if the site has one of its own.
         class_noise: the wrong labels, if any were given.
         excluded: cases that could not be used, file and reason.
         before: the manifest of the data that these were made from.
@@ -110,6 +131,7 @@ class Manifest(JsonRecord):
     seed: int
     noise: NoiseManifest | None = None
     missing_lesions: MissingLesionsManifest | None = None
+    protocol: ProtocolManifest | None = None
     class_noise: ClassNoiseManifest | None = None
     excluded: tuple[tuple[str, str], ...] = ()
     before: dict[str, Any] | None = None
@@ -146,21 +168,28 @@ def measured_noise(
         exact: how it was drawn.
         stratified: likewise.
     """
-    scores: list[float] = []
-    noisy_area = clean_area = 0
-    for noisy, clean in pairs:
-        scores += _dice_of_classes(noisy, clean)
-        noisy_area += int(np.count_nonzero(noisy))
-        clean_area += int(np.count_nonzero(clean))
     return NoiseManifest(
         model=model,
         exact=exact,
         stratified=stratified,
         mean=noise.mean,
         spread=noise.spread,
-        dice=float(np.mean(scores)) if scores else None,
-        area_ratio=noisy_area / clean_area if clean_area else None,
+        **_dice_and_area(pairs),
     )
+
+
+def _dice_and_area(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> dict[str, float | None]:
+    """The mean Dice of imperfect against clean classes, and the annotated area of the ones over the others'."""
+    scores: list[float] = []
+    noisy_area = clean_area = 0
+    for noisy, clean in pairs:
+        scores += _dice_of_classes(noisy, clean)
+        noisy_area += int(np.count_nonzero(noisy))
+        clean_area += int(np.count_nonzero(clean))
+    return {
+        "dice": float(np.mean(scores)) if scores else None,
+        "area_ratio": noisy_area / clean_area if clean_area else None,
+    }
 
 
 def _dice_of_classes(noisy: NDArray[Any], clean: NDArray[Any]) -> list[float]:

@@ -1,17 +1,21 @@
 """The annotation noise of a federation as a person asks for it, drawn for its sites."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...transforms.class_noise import ClassNoise
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise, FederationNoise
+from ...transforms.site_protocol import SiteProtocol
 from ..seeding import derive_seed
 
 # How a federation's description of its noise begins where lesions are missing.
 COMPLETENESS = "completeness"
 # And where labels are wrong.
 LABELS = "labels"
+# And where sites follow protocols of their own.
+PROTOCOLS = "protocols"
 
 
 @dataclass(frozen=True)
@@ -80,15 +84,38 @@ def class_noise_of_sites(pattern: str, num_sites: int) -> tuple[ClassNoise, ...]
     Raises:
         DataError: if the text cannot be read or is not for this number of sites.
     """
+    return _one_for_each("Label noise", pattern, ClassNoise.parse_sites, num_sites)
+
+
+def protocols_of_sites(pattern: str, num_sites: int) -> tuple[SiteProtocol, ...]:
+    """Read the annotation protocols of a federation's sites, ``0-0-C-D``; a single one is that of all sites.
+
+    Raises:
+        DataError: if the text cannot be read or is not for this number of sites.
+    """
+    return _one_for_each("Protocols", pattern, SiteProtocol.parse_sites, num_sites)
+
+
+_Entry = TypeVar("_Entry")
+
+
+def _one_for_each(
+    what: str, pattern: str, parse: Callable[[str], tuple[_Entry, ...]], num_sites: int
+) -> tuple[_Entry, ...]:
     try:
-        noise = ClassNoise.parse_sites(pattern)
+        entries = parse(pattern)
     except ValueError as error:
         raise DataError(str(error)) from error
-    if len(noise) == 1:
-        return noise * num_sites
-    if len(noise) != num_sites:
-        raise DataError(f"Label noise {pattern}: found {len(noise)} entries for {num_sites} sites; expected 1 or all.")
-    return noise
+    if len(entries) == 1:
+        return entries * num_sites
+    if len(entries) != num_sites:
+        raise DataError(f"{what} {pattern}: found {len(entries)} entries for {num_sites} sites; expected 1 or all.")
+    return entries
+
+
+def protocol_seed(seed: int, *purpose: str | int) -> int:
+    """Return the seed of one mask's random squares, in the range that MONAI's transforms take."""
+    return derive_seed(seed, "site protocol", *purpose) % 2**32
 
 
 def class_noise_seed(seed: int, *purpose: str | int) -> int:

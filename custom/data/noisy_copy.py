@@ -1,7 +1,7 @@
 """A copy of a federation whose training and validation labels are imperfect; the clean ones are kept beside."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,18 +10,29 @@ from numpy.typing import NDArray
 
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise
-from .datalist import Case, write_datalist
+from ...transforms.site_protocol import SiteProtocol
+from .datalist import TRAINING, Case, write_datalist
 from .description import DATALIST_FILE, DESCRIPTION_FILE, SegmentationDescription
 from .federation import read_federation
 from .federation_copy import CLEAN_LABELS, IMAGES, LABELS, SiteCopy, write_federation_copy
-from .manifest import Manifest, MissingLesionsManifest, measured_noise, read_manifest, write_manifest
+from .manifest import (
+    Manifest,
+    MissingLesionsManifest,
+    ProtocolManifest,
+    measured_noise,
+    read_manifest,
+    write_manifest,
+)
 from .masks import Mask, annotated_axis, plain_name, read_classes, write_classes
 from .noise_choice import (
+    PROTOCOLS,
     NoiseChoice,
     check_completeness,
     completeness_text,
     contour_noise_seed,
     missing_lesions_seed,
+    protocol_seed,
+    protocols_of_sites,
 )
 
 _LOGGER = logging.getLogger(__name__)
@@ -74,6 +85,28 @@ def leave_lesions_out(source: Path, out: Path, completeness: Sequence[float], *,
     _write_copy(source, out, changes, what=what, made=f"{what}, seed {seed}")
 
 
+def follow_protocols(source: Path, out: Path, protocols: str, *, seed: int = 0) -> None:
+    """Write a copy of a federation whose sites annotate by protocols of their own.
+
+    Training labels get both parts of a site's protocol, those of other sections the systematic part alone: what a site
+    keeps to validate with counts as right there. In volumes masks are drawn slice by slice; see
+    :class:`fedannot.transforms.follow_protocol.FollowProtocol`. For the rest as :func:`add_contour_noise`.
+
+    Args:
+        source: the federation's folder.
+        out: the copy's folder, absent or empty; it appears when everything is written.
+        protocols: the protocol of each site, ``0-0-C-D``, or of all.
+        seed: seed of every mask's random part.
+
+    Raises:
+        DataError: if the federation cannot be read, the output folder holds files or the protocols cannot be used.
+    """
+    chosen = protocols_of_sites(protocols, len(read_federation(source).sites))
+    what = f"{PROTOCOLS} {protocols}"
+    changes = [_Protocol(protocol, seed) for protocol in chosen]
+    _write_copy(source, out, changes, what=what, made=f"{what}, seed {seed}")
+
+
 def _write_copy(source: Path, out: Path, changes: Sequence["_LabelChange"], *, what: str, made: str) -> None:
     write_federation_copy(
         source, out, lambda index, copy: _copy_with_changed_labels(copy, changes[index]), what=what, made=made
@@ -107,12 +140,9 @@ class _ContourNoise:
 
         evolution = ContourEvolution(self._noise.mean, self._noise.spread)
         evolution.set_random_state(seed=contour_noise_seed(self.seed, *purpose))
-        # The last axis is the one across which the slices lie.
-        axis = -1 if given.affine is None else annotated_axis(given, description)
-        slices_last = np.ascontiguousarray(np.moveaxis(given.classes, axis, -1))
-        noisy = np.moveaxis(np.asarray(evolution(slices_last)), -1, axis)
-        self._pairs.append((noisy, clean.classes))
-        return Mask(noisy, given.affine)
+        noisy = _drawn_on_slices(given, description, evolution)
+        self._pairs.append((noisy.classes, clean.classes))
+        return noisy
 
     def manifest(self) -> Mapping[str, Any]:
         choice = self._choice
@@ -144,6 +174,39 @@ class _MissingLesions:
 
     def manifest(self) -> Mapping[str, Any]:
         return {"missing_lesions": MissingLesionsManifest.measured(self._completeness, self._cases)}
+
+
+class _Protocol:
+    made = "site protocol"
+
+    def __init__(self, protocol: SiteProtocol, seed: int) -> None:
+        self.seed = seed
+        self._protocol = protocol
+        self._pairs: list[_Pair] = []
+
+    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Draw a picture, or a volume slice by slice, by the protocol; the purpose names site, section and image."""
+        from ...transforms.follow_protocol import FollowProtocol
+
+        is_training = purpose[1] == TRAINING
+        follow = FollowProtocol(self._protocol, systematic_only=not is_training)
+        follow.set_random_state(seed=protocol_seed(self.seed, *purpose))
+        drawn = _drawn_on_slices(given, description, follow)
+        if is_training:
+            self._pairs.append((drawn.classes, clean.classes))
+        return drawn
+
+    def manifest(self) -> Mapping[str, Any]:
+        return {"protocol": ProtocolManifest.measured(self._protocol, self._pairs)}
+
+
+def _drawn_on_slices(
+    given: Mask, description: SegmentationDescription, draw: Callable[[NDArray[np.uint8]], Any]
+) -> Mask:
+    """Apply what draws on slices along the last axis to a mask whose slices lie along another, as its file has them."""
+    axis = -1 if given.affine is None else annotated_axis(given, description)
+    slices_last = np.ascontiguousarray(np.moveaxis(given.classes, axis, -1))
+    return Mask(np.moveaxis(np.asarray(draw(slices_last)), -1, axis), given.affine)
 
 
 def _copy_with_changed_labels(copy: SiteCopy, change: _LabelChange) -> None:

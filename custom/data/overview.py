@@ -20,6 +20,7 @@ class SiteOverview:
         mean: μ of the noise in pixels at 256×256, None without noise.
         spread: σ, likewise.
         completeness: share of the lesions that are annotated, None where none was left out on purpose.
+        protocol: the annotation protocol, None where the site follows the generic one.
         wrong: share of the cases whose given label is not the true one, None where none was changed on purpose.
         dice: mean Dice of the given against the clean labels, None where they are the same.
     """
@@ -30,6 +31,7 @@ class SiteOverview:
     mean: float | None
     spread: float | None
     completeness: float | None
+    protocol: str | None
     wrong: float | None
     dice: float | None
 
@@ -51,7 +53,8 @@ def _overview(folder: Path, name: str) -> SiteOverview:
     manifest = read_manifest(folder)
     noise = None if manifest is None else manifest.noise
     missing = None if manifest is None else manifest.missing_lesions
-    changed = noise or missing
+    protocol = None if manifest is None else manifest.protocol
+    changed = noise or missing or protocol
     labels = None if manifest is None else manifest.class_noise
     return SiteOverview(
         site=name,
@@ -60,6 +63,7 @@ def _overview(folder: Path, name: str) -> SiteOverview:
         mean=None if noise is None else noise.mean,
         spread=None if noise is None else noise.spread,
         completeness=None if missing is None or not missing.num_lesions else missing.num_kept / missing.num_lesions,
+        protocol=None if protocol is None or protocol.protocol == "0" else protocol.protocol,
         wrong=None if labels is None or not labels.num_cases else labels.num_wrong / labels.num_cases,
         dice=None if changed is None else changed.dice,
     )

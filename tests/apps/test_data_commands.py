@@ -41,8 +41,27 @@ def test_phantom_volumes_of_which_sites_leave_lesions_out(tmp_path):
     assert len(list((tmp_path / "out" / "test" / "images").iterdir())) == 1
 
 
+def test_phantom_chambers_and_protocols(tmp_path):
+    options = ("--task", "chambers3d", "--sites", 2, "--images", 1, "--test-images", 1)
+    result = run("phantom", *options, "--protocols", "0-C(12,8)", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "C(12,8,4,0.25)" in result.output
+    result = run("phantom", *options, "--out", tmp_path / "clean")
+    result = run("noise", tmp_path / "clean", "--protocols", "0-D", "--out", tmp_path / "drawn")
+    assert result.exit_code == 0, result.output
+    assert "D(3,4,4,0.25)" in result.output
+    result = run("noise", tmp_path / "clean", "--protocols", "0-D", "--exact", "--out", tmp_path / "no")
+    assert result.exit_code == 1
+    assert "--exact: --protocols does not have it." in result.output
+
+
 @pytest.mark.parametrize(
-    ("task", "option"), [("lesions2d", ("--completeness", "1")), ("lesions3d", ("--noise", "M(1,-1,1,1)"))]
+    ("task", "option"),
+    [
+        ("lesions2d", ("--completeness", "1")),
+        ("lesions3d", ("--noise", "M(1,-1,1,1)")),
+        ("lesions3d", ("--protocols", "C")),
+    ],
 )
 def test_phantom_refuses_options_of_another_task(task, option, tmp_path):
     result = run("phantom", "--task", task, *option, "--out", tmp_path / "out")

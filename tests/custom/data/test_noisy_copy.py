@@ -7,15 +7,18 @@ from PIL import Image
 
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.embedded_chambers import write_chamber_federation
 from fedannot.custom.data.embedded_volumes import write_volume_federation
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import measured_noise, read_manifest
 from fedannot.custom.data.noise_choice import NoiseChoice
-from fedannot.custom.data.noisy_copy import add_contour_noise, leave_lesions_out
+from fedannot.custom.data.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.connected_lesions import label_lesions
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.federation_noise import ContourNoise
+from fedannot.transforms.follow_protocol import FollowProtocol
+from fedannot.transforms.site_protocol import SiteProtocol
 
 CHOICE = NoiseChoice("M(25,-25,5,0.5)", exact=True, stratified=0.5)
 
@@ -258,4 +261,40 @@ def test_lesions_are_left_out_of_whole_volumes_and_of_pictures(tmp_path):
 def test_shares_that_do_not_fit_the_federation_are_refused(source, tmp_path, shares, text):
     with pytest.raises(DataError, match=text):
         leave_lesions_out(source, tmp_path / "out", shares)
+    assert not (tmp_path / "out").exists()
+
+
+def test_protocols_change_training_labels_wholly_and_validation_labels_systematically(tmp_path):
+    """Along the slices of the file's own geometry; the test set and the source stay."""
+    write_chamber_federation(tmp_path / "clean", num_sites=2, volumes_per_site=1, test_volumes=1)
+    before = contents(tmp_path / "clean")
+    follow_protocols(tmp_path / "clean", tmp_path / "drawn", "0-C(12,8)", seed=3)
+    assert contents(tmp_path / "clean") == before
+    systematic = FollowProtocol(SiteProtocol.parse("C(12,8)"), systematic_only=True)
+    datalist = read_datalist(tmp_path / "drawn" / "site-2" / "datalist.json")
+    given, generic = (
+        {
+            section: [np.asarray(nibabel.load(getattr(case, kind)).dataobj) for case in datalist.section(section)]
+            for section in ("training", "validation")
+        }
+        for kind in ("label", "clean_label")
+    )
+    for drawn, clean in zip(given["validation"], generic["validation"], strict=True):
+        assert np.array_equal(drawn, systematic(clean))
+    drawn, expected = given["training"][0], np.asarray(systematic(generic["training"][0]))
+    assert np.all(drawn <= expected)
+    assert drawn.sum() < expected.sum()
+    manifest = read_manifest(tmp_path / "drawn" / "site-2").protocol
+    dice = 2 * drawn.sum() / (drawn.sum() + generic["training"][0].sum())
+    assert (manifest.protocol, manifest.dice) == ("C(12,8,4,0.25)", pytest.approx(float(dice)))
+    for label in (tmp_path / "drawn" / "site-1" / "labels").iterdir():
+        clean = label.parents[1] / "clean_labels" / label.name
+        assert np.array_equal(nibabel.load(label).dataobj, nibabel.load(clean).dataobj)
+    assert contents(tmp_path / "drawn" / "test" / "labels") == contents(tmp_path / "clean" / "test" / "labels")
+    assert read_federation(tmp_path / "drawn").noise == "protocols 0-C(12,8)"
+
+
+def test_protocols_that_do_not_fit_the_federation_are_refused(source, tmp_path):
+    with pytest.raises(DataError, match="Protocols C-D-0: found 3 entries for 2 sites; expected 1 or all"):
+        follow_protocols(source, tmp_path / "out", "C-D-0")
     assert not (tmp_path / "out").exists()
