@@ -67,6 +67,12 @@ def _fedgsca_rows() -> Mapping[str, "Row"]:
     return ROWS
 
 
+def _decoupled_rows() -> Mapping[str, "Row"]:
+    from .benchmarks.decoupled import ROWS
+
+    return ROWS
+
+
 _add_benchmark(
     "feda3i",
     "FedA³I and its ablations beside federated averaging, on generated lesions",
@@ -84,6 +90,12 @@ _add_benchmark(
     "FedGSCA and its ablations beside federated averaging, on generated cells",
     _fedgsca_rows,
     example="s40,types",
+)
+_add_benchmark(
+    "decoupled",
+    "Decoupled predictions and their ablations beside federated averaging and its rivals, on generated chambers",
+    _decoupled_rows,
+    example="protocols",
 )
 
 

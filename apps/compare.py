@@ -13,6 +13,7 @@ from typing import Any
 
 from ..custom.data.federation import read_federation
 from ..custom.data.whole_files import write_text
+from ..custom.method_settings import PersonalSettings
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from .comparison import describe_run, paired_statistics
 from .in_process import JOB_ID, RunError
@@ -108,7 +109,8 @@ def compare(
             ]
             if failed := [error for run in runs if (error := run.result())]:
                 raise RunError(f"{len(failed)} of {len(runs)} runs failed. First: {failed[0]}")
-    comparison = _summarize(names, seeds, data, out)
+    scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
+    comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
     write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
     draw_comparison(comparison, out / "comparison.png")
     return comparison
@@ -222,7 +224,9 @@ def _run(
     return None
 
 
-def _summarize(names: Sequence[str], seeds: Sequence[int], data: str | None, out: Path) -> dict[str, Any]:
+def _summarize(
+    names: Sequence[str], seeds: Sequence[int], data: str | None, out: Path, *, scores_centres: bool
+) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
     scores: dict[str, list[float]] = {}
     for name in names:
@@ -230,7 +234,7 @@ def _summarize(names: Sequence[str], seeds: Sequence[int], data: str | None, out
             folder = _run_folder(out, name, seed)
             summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
             federation = _federation(data, seed) or folder / "data"
-            runs.append(describe_run(name, seed, folder, summary, federation))
+            runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))
             score = main_score(summary)
             if score is None:
                 raise RunError(

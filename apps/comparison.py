@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
+from .centre_scores import centre_scores
 from .label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
 from .output import number, percent, score_cells, scoring_of
 
@@ -63,7 +64,9 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         console.print(f"{pair['arm']} - {pair['reference']}: {difference} (seeds: {each}){test}")
 
 
-def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], federation: Path) -> dict[str, Any]:
+def describe_run(
+    arm: str, seed: int, run: Path, summary: Mapping[str, Any], federation: Path, *, scores_centres: bool = False
+) -> dict[str, Any]:
     """Return what a comparison keeps of one run.
 
     Args:
@@ -72,6 +75,7 @@ def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], fed
         run: the run's output folder.
         summary: the run's summary.
         federation: folder of the run's data, for the noise that was drawn and the lesions that were left out.
+        scores_centres: score the final models on generic data and on the sites' own cases.
     """
     estimate = summary.get("estimate")
     groups = {site: judged["group"] for site, judged in estimate["sites"].items()} if estimate else {}
@@ -93,6 +97,7 @@ def describe_run(arm: str, seed: int, run: Path, summary: Mapping[str, Any], fed
         "groups_as_drawn": groups_as_drawn(groups, federation),
         **_completeness_findings(run, summary, federation),
         **_label_findings(run, summary, federation),
+        "centres": centre_scores(run, summary, federation) if scores_centres else None,
         "seconds": summary["seconds"],
         "peak_memory_mb": summary["peak_memory_mb"],
     }
@@ -156,6 +161,14 @@ def _selection(run: Mapping[str, Any]) -> str:
     return f"{percent(pooled['precision'])}, {percent(pooled['recall'])}"
 
 
+def _generic(run: Mapping[str, Any]) -> str:
+    return percent(run["centres"]["generic"]) if run.get("centres") else "-"
+
+
+def _own(run: Mapping[str, Any]) -> str:
+    return percent(statistics.fmean(run["centres"]["own"].values())) if run.get("centres") else "-"
+
+
 # What a method found out about annotations; a column is shown where any run has something to say.
 _FINDINGS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "groups": lambda run: str(run["groups"]),
@@ -163,4 +176,6 @@ _FINDINGS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "compl.\nerror": _completeness_error,
     "added: prec.,\nrecall %": _correction,
     "wrong labels:\nprec., recall %": _selection,
+    "generic,\nlast round": _generic,
+    "own cases,\nlast round": _own,
 }

@@ -49,6 +49,10 @@ def train_classifier(
         network.parameters(), lr=learning_rate, momentum=settings.momentum, weight_decay=settings.weight_decay
     )
     batches = ClassBatches(images, labels, settings.batch_size, device, augmentation=settings.augmentation)
+
+    def batch_loss(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return loss_function(network(images), labels)
+
     return run_epochs(
-        network, batches, loss_function, optimizer, epochs=settings.local_epochs, seed=seed, should_stop=should_stop
+        network, batches, batch_loss, optimizer, epochs=settings.local_epochs, seed=seed, should_stop=should_stop
     )

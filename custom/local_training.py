@@ -1,7 +1,7 @@
 """What a site does with the model in one round: some epochs of training on its own annotations."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,9 @@ from .settings import TrainingSettings
 
 # Momentum terms of Adam as in FedA³I and FedIA; the optimiser is made anew each round.
 _ADAM_BETAS = (0.9, 0.99)
+
+# Runs a network on a batch's images and labels and gives their mean loss.
+BatchLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -60,40 +63,70 @@ def train_locally(
         TrainingStopped: if `should_stop` said so.
     """
     device = next(network.parameters()).device
-    return run_epochs(
+    loss_function = build_loss(settings.loss)
+    received = proximal_reference(network) if settings.proximal_weight else []
+    dice = DiceRecord(annotated_only=settings.dice_loss_over == "annotated", device=device) if record_dice else None
+
+    def batch_loss(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        logits = network(images)
+        if dice is not None:
+            dice.add(logits, labels)
+        loss: torch.Tensor = loss_function(logits, labels)
+        return loss + settings.proximal_weight * proximal_term(network, received) if received else loss
+
+    outcome = run_epochs(
         network,
         batches,
-        build_loss(settings.loss),
-        Adam(network.parameters(), lr=settings.learning_rate, betas=_ADAM_BETAS, fused=True),
+        batch_loss,
+        adam(network, settings),
         epochs=settings.local_epochs,
         seed=seed,
         should_stop=should_stop,
-        dice=DiceRecord(annotated_only=settings.dice_loss_over == "annotated", device=device) if record_dice else None,
     )
+    return outcome if dice is None else replace(outcome, dice_loss=dice.mean)
+
+
+def proximal_reference(network: nn.Module) -> list[torch.Tensor]:
+    """Return a copy of a network's parameters, to be kept near; see :func:`proximal_term`."""
+    return [parameter.detach().clone() for parameter in network.parameters()]
+
+
+def proximal_term(network: nn.Module, reference: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return ½ ‖w − w_ref‖² over a network's parameters, the term of FedProx and Ditto.
+
+    FedProx (Li et al., *Federated Optimization in Heterogeneous Networks*, MLSys 2020) keeps local training near the
+    received model, Ditto (Li et al., ICML 2021) a personal model near the global one.
+    """
+    pairs = zip(network.parameters(), reference, strict=True)
+    return 0.5 * torch.stack([(parameter - fixed).square().sum() for parameter, fixed in pairs]).sum()
+
+
+def adam(network: nn.Module, settings: TrainingSettings) -> Adam:
+    """Return the optimiser of a round, with those parameters that are to be trained."""
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    return Adam(trained, lr=settings.learning_rate, betas=_ADAM_BETAS, fused=True)
 
 
 def run_epochs(
     network: nn.Module,
     batches: Batches,
-    loss_function: Callable[[torch.Tensor, torch.Tensor], Any],
+    batch_loss: BatchLoss,
     optimizer: torch.optim.Optimizer,
     *,
     epochs: int,
     seed: int,
     should_stop: Callable[[], bool] | None = None,
-    dice: DiceRecord | None = None,
 ) -> TrainingOutcome:
     """Train a network in place for some epochs; see :func:`train_locally` for precision and errors.
 
     Args:
-        network: the network with the received weights.
-        batches: images and labels on the network's device.
-        loss_function: the mean loss of a batch, of logits and labels.
-        optimizer: of the network's parameters.
+        network: what is trained, put into training mode; on one device.
+        batches: images and labels on that device.
+        batch_loss: runs the network on images and labels and gives their mean loss.
+        optimizer: of the parameters to be trained.
         epochs: number of epochs.
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
-        dice: is given every batch to measure its Dice loss.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
@@ -112,14 +145,12 @@ def run_epochs(
                 raise TrainingStopped
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast(device.type, dtype=precision, enabled=on_gpu):
-                logits = network(images)
-                loss = loss_function(logits, labels)
-            scaler.scale(loss).backward()
+                loss = batch_loss(images, labels)
+            scaled: Any = scaler.scale(loss)
+            scaled.backward()
             scaler.step(optimizer)
             scaler.update()
             total_loss += loss.detach().float() * len(images)
-            if dice is not None:
-                dice.add(logits, labels)
             steps += 1
     mean_loss = float(total_loss) / (epochs * batches.samples_per_epoch)
-    return TrainingOutcome(mean_loss, steps, None if dice is None else dice.mean)
+    return TrainingOutcome(mean_loss, steps)

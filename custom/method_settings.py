@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from .settings import (
     ClassifierSettings,
     ClassifierTrainingSettings,
+    DecoupledNetworkSettings,
     NetworkSettings,
     Positive,
     RunSettings,
@@ -105,6 +106,87 @@ class FedIASettings(_WarmupSettings):
         return True
 
 
+class PersonalSettings(FedAvgSettings):
+    """What methods share in which every site has a part of the model for itself."""
+
+    @property
+    def has_global_model(self) -> bool:
+        """Whether the shared part by itself is a model, which can be scored at the server."""
+        return True
+
+
+class DecoupledSettings(PersonalSettings):
+    """Settings of decoupled predictions: a shared network, and at each site one that adapts it to its annotations.
+
+    Args:
+        warmup_rounds: rounds in which the segmentation network alone is fitted (Eq. 7), fewer than all.
+        adaptation: what W is made of; see :class:`fedannot.custom.decoupled_network.AdaptationNetwork`.
+        trace_weight: α of Eq. 8.
+        divergence_weight: β of Eq. 7 and 8.
+        noise_exponent: q of Eq. 6.
+    """
+
+    method: str = "decoupled"
+    network: DecoupledNetworkSettings = DecoupledNetworkSettings()
+    warmup_rounds: Positive = 10
+    adaptation: Literal["latent", "published", "feature", "image", "fixed"] = "latent"
+    trace_weight: Annotated[float, Field(ge=0)] = 0.01
+    divergence_weight: Annotated[float, Field(ge=0)] = 0.01
+    noise_exponent: Annotated[float, Field(gt=0, le=1)] = 0.7
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "DecoupledSettings":
+        _check_warmup(self.warmup_rounds, self.rounds)
+        return self
+
+    @model_validator(mode="after")
+    def _loss_is_its_own(self) -> "DecoupledSettings":
+        if self.training.loss != "ce" or self.training.proximal_weight:
+            raise ValueError(
+                "keys 'training.loss' and 'training.proximal_weight' cannot be chosen: decoupled predictions have a "
+                "loss of their own; leave them out"
+            )
+        return self
+
+
+class FedRepSettings(PersonalSettings):
+    """Settings of FedRep, whose last layers are personal.
+
+    Args:
+        head_epochs: epochs of the personal head in every round, before ``training.local_epochs`` of the rest.
+    """
+
+    method: str = "fedrep"
+    head_epochs: Positive = 1
+
+    @property
+    def has_global_model(self) -> bool:
+        """No: no head is shared."""
+        return False
+
+
+class DittoSettings(PersonalSettings):
+    """Settings of Ditto, in which every site has a whole network of its own.
+
+    Args:
+        personal_proximal_weight: λ, how near it is kept to the shared one.
+    """
+
+    method: str = "ditto"
+    personal_proximal_weight: Annotated[float, Field(ge=0)] = 0.1
+
+
+class SingleSiteSettings(PersonalSettings):
+    """Settings of training without a federation, each site by itself."""
+
+    method: str = "single_site"
+
+    @property
+    def has_global_model(self) -> bool:
+        """No: nothing is shared."""
+        return False
+
+
 class ClassificationSettings(RunSettings):
     """Settings of federated averaging for classification, and what every method for it shares."""
 
@@ -160,7 +242,15 @@ class FedGSCASettings(ClassificationSettings):
 
 
 METHOD_SETTINGS: dict[str, dict[str, type[RunSettings]]] = {
-    "segmentation": {"fedavg": FedAvgSettings, "feda3i": FedA3ISettings, "fedia": FedIASettings},
+    "segmentation": {
+        "fedavg": FedAvgSettings,
+        "feda3i": FedA3ISettings,
+        "fedia": FedIASettings,
+        "decoupled": DecoupledSettings,
+        "fedrep": FedRepSettings,
+        "ditto": DittoSettings,
+        "single_site": SingleSiteSettings,
+    },
     "classification": {"fedavg": ClassificationSettings, "fedgsca": FedGSCASettings},
 }
 

@@ -11,6 +11,9 @@ from .light_monai import unused_packages_absent
 
 FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
+# Of decoupled predictions: entries of a latent code, and channels of the encoders.
+LATENT = 8
+ENCODER_FEATURES = (32, 64, 128, 192)
 
 # Kind of the residual blocks, and their number in each of the four stages, by the network's depth.
 _STAGES = {

@@ -13,6 +13,7 @@ ESTIMATE_COMPLETENESS = "estimate_completeness"
 CORRECT_ANNOTATIONS = "correct_annotations"
 VALIDATE = "validate"
 VALIDATE_CLASSES = "validate_classes"
+KEEP_MODEL = "keep_model"
 
 # A mean over fewer patients than this is close to a patient's own value and stays at the site. Patients or volumes are
 # counted, never slices.
@@ -135,6 +136,12 @@ OUTBOUND_FIELDS = (
     ),
     OutboundField(
         "selector_priors", (TRAIN,), "numbers", "its weights, π", "num_patients", optional="selector", length=2
+    ),
+    OutboundField(
+        "has_model",
+        (KEEP_MODEL,),
+        "flag",
+        "whether the site has stored the last shared model with its personal layers, which stay there",
     ),
     OutboundField(
         "num_annotated_lesions",

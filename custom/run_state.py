@@ -1,7 +1,6 @@
 """What a run leaves behind after every round: the state that a restart needs, and the rounds' metrics."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 
+from .data.tensor_files import write_tensors
 from .data.whole_files import write_text
 
 STATE_FILE = "fedannot_state.pt"
@@ -51,13 +51,8 @@ class RunState:
 
     def save(self, path: Path) -> None:
         """Write the state in one step: after a crash the file holds this state or the one before."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with temporary.open("wb") as file:
-            # Not asdict, which would copy the model.
-            torch.save({entry.name: getattr(self, entry.name) for entry in fields(self)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        # Not asdict, which would copy the model.
+        write_tensors(path, {entry.name: getattr(self, entry.name) for entry in fields(self)})
 
     @classmethod
     def load(cls, path: Path) -> "RunState":

@@ -11,7 +11,7 @@ from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import describe_validation_error
 from ..transforms.federation_noise import FederationNoise
 from ..transforms.site_protocol import SiteProtocol
-from .networks import FEATURES, WIDTHS, build_classifier, build_network
+from .networks import ENCODER_FEATURES, FEATURES, LATENT, WIDTHS, build_classifier, build_network
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -41,6 +41,21 @@ class NetworkSettings(_Settings):
         return build_network(**self.model_dump())
 
 
+class DecoupledNetworkSettings(NetworkSettings):
+    """The shared networks of decoupled predictions; see
+    :func:`fedannot.custom.decoupled_network.build_decoupled_network`.
+    """
+
+    latent: Positive = LATENT
+    encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
+
+    def build(self) -> nn.Module:
+        """Build the networks; their weights come from elsewhere."""
+        from .decoupled_network import build_decoupled_network
+
+        return build_decoupled_network(**self.model_dump())
+
+
 class ClassifierSettings(_Settings):
     """Which network is trained to classify; see :func:`fedannot.custom.networks.build_classifier`.
 
@@ -68,6 +83,9 @@ class TrainingSettings(_Settings):
     volume per epoch; for prediction the same patch slides over them. Where a site reports its Dice loss, it is over the
     samples in which something is annotated: without an annotation the loss is 1 whatever the model says. ``all`` is the
     form of FedIA's paper.
+
+    Args:
+        proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
     """
 
     loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
@@ -77,6 +95,7 @@ class TrainingSettings(_Settings):
     patch: tuple[int, ...] | None = None
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
+    proximal_weight: Annotated[float, Field(ge=0)] = 0.0
 
     @field_validator("patch")
     @classmethod

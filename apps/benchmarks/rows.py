@@ -111,6 +111,7 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
                 "selection": [run.get("selection") for run in runs],
                 "rare_recall": [run.get("rare_recall") for run in runs],
                 "stability": [[record.get("stability") for record in run["rounds"]] for run in runs],
+                "centres": [run.get("centres") for run in runs],
                 "seconds": [run["seconds"] for run in runs],
             }
         )
@@ -132,8 +133,12 @@ def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as a Markdown table: an arm per line, its score with every seed, and the difference to the
     reference.
 
-    What methods found out about annotations has columns where any of the rows has something to say.
+    What methods found out about annotations has columns where any of the rows has something to say. Where methods are
+    among the arms whose sites have models of their own, what counts is the Dice of the final models on generic data and
+    on each site's own.
     """
+    if any(found for row in figures for arm in row["arms"] for found in arm.get("centres") or []):
+        return _table_of_centres(figures)
     findings = {
         heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row["arms"])
     }
@@ -151,6 +156,33 @@ def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
                 _difference(arm["differences"]),
                 *(show(arm) for show in findings.values()),
             ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _table_of_centres(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Dice of the final models: on generic data, and on the sites' own cases, their mean and site by site."""
+    sites = sorted(
+        {site for row in figures for arm in row["arms"] for found in arm["centres"] for site in found["own"]}
+    )
+    headings = ["data", "arm"]
+    for what in ("generic", "own cases"):
+        headings += [f"{what}: Dice %, each seed", "mean", "difference"]
+    lines = [f"| {' | '.join([*headings, *sites])} |", "|---" * (len(headings) + len(sites)) + "|"]
+    for row in figures:
+        reference: dict[str, list[float]] = {}
+        for index, arm in enumerate(row["arms"]):
+            scores = {
+                "generic": [100 * found["generic"] for found in arm["centres"]],
+                "own": [100 * statistics.fmean(found["own"].values()) for found in arm["centres"]],
+            }
+            cells = [row["what"] if index == 0 else "", arm["arm"]]
+            for name, values in scores.items():
+                fixed = reference.setdefault(name, values)
+                differences = [one - other for one, other in zip(values, fixed, strict=True)] if index else None
+                cells += [" / ".join(f"{value:.1f}" for value in values), f"{statistics.fmean(values):.1f}"]
+                cells.append(_difference(differences))
+            cells += [f"{statistics.fmean(100 * found['own'][site] for found in arm['centres']):.1f}" for site in sites]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

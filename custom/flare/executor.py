@@ -9,12 +9,12 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.signal import Signal
 from torch import nn
 
-from ..batches import training_batches
+from ..batches import Batches, training_batches
 from ..data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
 from ..data.datalist import TRAINING, VALIDATION
-from ..data.site_data import count_cases
+from ..data.site_data import SiteData, count_cases
 from ..inference import Inference
-from ..local_training import train_locally
+from ..local_training import TrainingOutcome, train_locally
 from ..method_settings import FedAvgSettings, FedIASettings
 from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE
 from ..seeding import derive_seed
@@ -44,7 +44,7 @@ class SegmentationExecutor(SiteExecutor):
         """Train, estimate, correct or validate."""
         self._take_over_corrections(meta, fl_ctx)
         if task == TRAIN:
-            return self._train(network, round_number, fl_ctx, stop)
+            return self._train(network, round_number, meta, fl_ctx, stop)
         if task in _ESTIMATES:
             data = self.site_data(TRAINING, fl_ctx)
             return DXO(DataKind.METRICS, data=_ESTIMATES[task](network, data, self.settings))
@@ -52,10 +52,49 @@ class SegmentationExecutor(SiteExecutor):
             self._correct(network, round_number, fl_ctx)
             return DXO(DataKind.METRICS, data={"has_corrected": True})
         if task == VALIDATE:
-            has_cases = count_cases(self.locate(fl_ctx).folder, VALIDATION) > 0
-            cases = self.site_data(VALIDATION, fl_ctx) if has_cases else None
-            return DXO(DataKind.METRICS, data=validation_report(network, cases, self.settings))
+            model = self.model_in_use(network, round_number, meta, fl_ctx)
+            return DXO(DataKind.METRICS, data=validation_report(model, self.validation_data(fl_ctx), self.settings))
         return None
+
+    # --- what a method's executor overrides
+
+    def train_network(
+        self,
+        network: nn.Module,
+        batches: Batches,
+        round_number: int,
+        meta: Mapping[str, Any],
+        fl_ctx: FLContext,
+        stop: Signal,
+    ) -> TrainingOutcome:
+        """Train the received network in place on the site's data."""
+        del meta
+        return train_locally(
+            network,
+            batches,
+            self.settings.training,
+            seed=self.training_seed(round_number, fl_ctx),
+            should_stop=lambda: bool(stop.triggered),
+            record_dice=self.settings.reports_dice_loss,
+        )
+
+    def model_in_use(
+        self, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext
+    ) -> nn.Module:
+        """Return the model that the site would use, given the received network after a round; by default that."""
+        del round_number, meta, fl_ctx
+        return network
+
+    # --- what they need
+
+    def training_seed(self, round_number: int, fl_ctx: FLContext) -> int:
+        """Return the seed of a round's training at this site."""
+        return derive_seed(self.settings.seed, fl_ctx.get_identity_name(), round_number, "training")
+
+    def validation_data(self, fl_ctx: FLContext) -> SiteData | None:
+        """Return the site's validation cases, None if it has none."""
+        has_cases = count_cases(self.locate(fl_ctx).folder, VALIDATION) > 0
+        return self.site_data(VALIDATION, fl_ctx) if has_cases else None
 
     def labels_in_use(self, section: str, fl_ctx: FLContext) -> Mapping[Path, Path]:
         """Return the corrected annotations of the training cases; the data manager may revert some at any time."""
@@ -63,16 +102,12 @@ class SegmentationExecutor(SiteExecutor):
             return {}
         return labels_in_use(_corrections_folder(fl_ctx), self.locate(fl_ctx).folder)
 
-    def _train(self, network: nn.Module, round_number: int, fl_ctx: FLContext, stop: Signal) -> DXO:
+    def _train(
+        self, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext, stop: Signal
+    ) -> DXO:
         data = self.site_data(TRAINING, fl_ctx)
-        outcome = train_locally(
-            network,
-            training_batches(data, self.settings.training, next(network.parameters()).device),
-            self.settings.training,
-            seed=derive_seed(self.settings.seed, data.site, round_number, "training"),
-            should_stop=lambda: bool(stop.triggered),
-            record_dice=self.settings.reports_dice_loss,
-        )
+        batches = training_batches(data, self.settings.training, next(network.parameters()).device)
+        outcome = self.train_network(network, batches, round_number, meta, fl_ctx, stop)
         self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
         meta = training_report(data, outcome, self.settings, embedded=self.locate(fl_ctx).embedded)
         if self._corrects:

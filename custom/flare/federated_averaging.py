@@ -61,7 +61,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     written in one step, and a job with ``resume_from`` continues from it with the same bits.
 
     A method overrides :meth:`before_round`, :meth:`aggregation_weights` or :meth:`weights_by_reports`,
-    :meth:`after_training`, and :meth:`describe`.
+    :meth:`after_training`, :meth:`after_rounds`, and :meth:`describe`.
 
     Args:
         settings: the job's settings; federated averaging takes those of any task.
@@ -122,6 +122,14 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     def after_training(self, reports: Mapping[str, Mapping[str, Any]]) -> None:
         """Take note of what sites reported with the models that make up this round's; by default nothing."""
 
+    def after_rounds(self) -> None:
+        """Do what comes after the last round, with the final model; federated averaging does nothing."""
+
+    @property
+    def is_scored_at_server(self) -> bool:
+        """Whether the global model is what a test set at the server can score; else the sites are asked."""
+        return True
+
     def task_meta(self) -> dict[str, Any]:
         """Return what goes to the sites with every task, beside the model, the round and the run that is continued."""
         return {}
@@ -180,6 +188,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
                     f"Fewer than {self.settings.min_sites} usable results in {failed_rounds} rounds in a row. "
                     f"Refused in the last: {refusals or 'none'}."
                 )
+        self.after_rounds()
         self.info(f"{self.method}: finished {self.settings.rounds} rounds.")
 
     @property
@@ -368,8 +377,10 @@ class FedAvgController(ModelController):  # type: ignore[misc]
 
     def _score(self, round_number: int) -> dict[str, Any]:
         sites_are_embedded = bool(self._reports) and all(report["embedded_data"] for report in self._reports.values())
-        if (scores := self._server_test.score(self.state.params, sites_are_embedded)) is not None:
-            return scores
+        if self.is_scored_at_server:
+            scores = self._server_test.score(self.state.params, sites_are_embedded)
+            if scores is not None:
+                return scores
         if round_number < self.settings.rounds and round_number % self.settings.validate_every:
             return self._scoring.unscored
         answers = self.ask_sites(self._scoring.site_task, round_number)

@@ -9,7 +9,13 @@ from torch import nn
 
 from fedannot.custom.batches import PatchBatches, SampleBatches
 from fedannot.custom.data.site_data import LoadedCase
-from fedannot.custom.local_training import TrainingStopped, build_loss, train_locally
+from fedannot.custom.local_training import (
+    TrainingStopped,
+    build_loss,
+    proximal_reference,
+    proximal_term,
+    train_locally,
+)
 from fedannot.custom.networks import build_network
 from fedannot.custom.settings import TrainingSettings
 
@@ -244,3 +250,30 @@ def test_data_are_left_as_they_are():
     train(make_network(), images, labels, TrainingSettings(local_epochs=1), seed=0)
     assert torch.equal(images, copies[0])
     assert torch.equal(labels, copies[1])
+
+
+def test_the_proximal_term_by_hand():
+    """½ (3² + 4² + 0²) over three numbers."""
+    network = torch.nn.Linear(2, 1)
+    reference = proximal_reference(network)
+    with torch.no_grad():
+        network.weight += torch.tensor([[3.0, 4.0]])
+    term = proximal_term(network, reference)
+    assert float(term) == pytest.approx(12.5)
+    term.backward()
+    # The gradient is the difference.
+    torch.testing.assert_close(network.weight.grad, torch.tensor([[3.0, 4.0]]))
+
+
+def test_fedprox_keeps_training_near_the_received_model():
+    distances = []
+    for weight in (0.0, 10.0):
+        settings = TrainingSettings(batch_size=2, local_epochs=5, learning_rate=0.01, proximal_weight=weight)
+        network = build_network(features=(4, 4, 8, 8, 8, 4))
+        reference = proximal_reference(network)
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randn(4, 1, 16, 16, generator=generator)
+        batches = SampleBatches(images, (images[:, 0] > 0).to(torch.uint8), 2, torch.device("cpu"))
+        train_locally(network, batches, settings, seed=0)
+        distances.append(float(proximal_term(network, reference)))
+    assert distances[1] < 0.7 * distances[0]

@@ -9,6 +9,7 @@ from fedannot.custom.outbound import (
     CORRECT_ANNOTATIONS,
     ESTIMATE_COMPLETENESS,
     ESTIMATE_QUALITY,
+    KEEP_MODEL,
     MINIMUM_CASES,
     OUTBOUND_FIELDS,
     TRAIN,
@@ -50,6 +51,7 @@ COMPLETE = {
     CORRECT_ANNOTATIONS: {"has_corrected": True},
     VALIDATE: VALIDATE_RESULT,
     VALIDATE_CLASSES: CLASSES_RESULT,
+    KEEP_MODEL: {"has_model": True},
 }
 
 KIND_NAMES = {

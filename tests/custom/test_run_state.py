@@ -1,11 +1,13 @@
 """The state that a restart needs: written in one step, read back the same, and checked before a run goes on."""
 
 import json
+import os
 
 import pytest
 import torch
 
 from fedannot.custom import run_state
+from fedannot.custom.data import tensor_files
 from fedannot.custom.run_state import ResumeError, RunState, append_record, write_records
 
 SETTINGS = {"rounds": 9, "seed": 0, "training": {"batch_size": 4}, "network": {"features": (2, 4)}}
@@ -68,8 +70,8 @@ def test_crash_while_writing_leaves_the_state_before(tmp_path, monkeypatch, writ
 
 def test_state_is_on_the_disk_before_it_takes_the_name(tmp_path, monkeypatch):
     events = []
-    synchronise, replace = run_state.os.fsync, run_state.Path.replace
-    monkeypatch.setattr(run_state.os, "fsync", lambda file: (events.append("fsync"), synchronise(file)))
+    synchronise, replace = os.fsync, run_state.Path.replace
+    monkeypatch.setattr(tensor_files.os, "fsync", lambda file: (events.append("fsync"), synchronise(file)))
     monkeypatch.setattr(run_state.Path, "replace", lambda s, t: (events.append("replace"), replace(s, t))[1])
     make_state().save(tmp_path / "state.pt")
     assert events == ["fsync", "replace"]

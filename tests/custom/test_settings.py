@@ -34,7 +34,8 @@ def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
     text = error_text({"method": "fedavg", "training": {"learning_rat": 1}})
     assert text == (
         f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
-        "Allowed keys: batch_size, dice_loss_over, learning_rate, local_epochs, loss, patch, patches_per_volume."
+        "Allowed keys: batch_size, dice_loss_over, learning_rate, local_epochs, loss, patch, patches_per_volume, "
+        "proximal_weight."
     )
 
 
@@ -92,6 +93,7 @@ def test_value_out_of_range_is_named_with_what_is_allowed(key, value, allowed):
 
 FLOATS = [
     "training.learning_rate",
+    "training.proximal_weight",
     "embedded.stratified",
     "balance",
     "layer_weight",
@@ -173,6 +175,20 @@ def test_the_dice_loss_is_reported_where_something_follows_from_it(method, loss,
     assert read_job_settings({"method": method, "training": {"loss": loss}}).reports_dice_loss is reports
 
 
+@pytest.mark.parametrize("training", [{"loss": "dice"}, {"proximal_weight": 0.1}])
+def test_decoupled_predictions_have_a_loss_of_their_own(training):
+    text = error_text({"method": "decoupled", "training": training})
+    assert "keys 'training.loss' and 'training.proximal_weight' cannot be chosen: decoupled predictions have" in text
+
+
+@pytest.mark.parametrize("task", ["lesions2d", "cells2d"])
+def test_protocols_go_with_the_chambers_and_are_read(task):
+    text = error_text({"method": "fedavg", "embedded": {"task": task, "protocols": "0-C"}})
+    assert "key 'embedded.protocols' goes with embedded.task = chambers3d" in text
+    text = error_text({"method": "fedavg", "embedded": {"task": "chambers3d", "protocols": "0-E"}})
+    assert "Found the protocol 'E'; expected 0 (none), C (opening" in text
+
+
 def test_noise_that_cannot_be_read_is_refused():
     text = error_text({"method": "fedavg", "embedded": {"noise": "M(1,2)"}})
     assert "'M(1,2)'" in text
@@ -181,7 +197,7 @@ def test_noise_that_cannot_be_read_is_refused():
 
 
 @pytest.mark.parametrize(("warmup", "rounds"), [(5, 5), (6, 5)])
-@pytest.mark.parametrize("method", ["feda3i", "fedia"])
+@pytest.mark.parametrize("method", ["feda3i", "fedia", "decoupled"])
 def test_warm_up_must_end_before_the_run(method, warmup, rounds):
     text = error_text({"method": method, "rounds": rounds, "warmup_rounds": warmup})
     assert text.startswith(FILE)
@@ -217,7 +233,7 @@ def test_whole_volumes_need_a_patch_and_pictures_take_none():
 
 @pytest.mark.parametrize("values", [{}, {"method": "fedavgg"}])
 def test_unknown_method_is_named_with_the_known_ones(values):
-    allowed = "allowed for segmentation: feda3i, fedavg, fedia."
+    allowed = "allowed for segmentation: decoupled, ditto, feda3i, fedavg, fedia, fedrep, single_site."
     assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; {allowed}"
 
 

@@ -1,0 +1,60 @@
+"""Decoupled predictions beside federated averaging and what they are compared with, on the generated chambers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...custom.data.embedded_chambers import write_chamber_federation
+from ..compare import Arm
+from .rows import MakeData, Row
+
+PROTOCOLS = "0-0-C(12,8)-D(12,8)"
+SETTINGS: dict[str, Any] = {
+    "rounds": 20,
+    "warmup_rounds": 2,
+    "network.features": [8, 16, 32, 64, 64, 8],
+    "network.upsample": "nontrainable",
+    "training.learning_rate": 0.002,
+    "training.batch_size": 8,
+    "training.local_epochs": 1,
+}
+
+
+def decoupled(name: str, **overrides: Any) -> Arm:
+    """Decoupled predictions with settings of their own, aggregated at the server."""
+    return Arm(name, Path("decoupled_server"), overrides)
+
+
+# Aggregated at the server or by the sites among themselves, federated averaging has the same weights.
+SWARM = Arm("swarm", Path("fedavg"))
+FORMS = tuple(decoupled(f"decoupled-{form}", adaptation=form) for form in ("latent", "published", "feature"))
+RIVALS = (
+    Arm("fedprox", Path("fedavg"), {"training.proximal_weight": 0.01}),
+    Arm("fedrep", Path("fedrep")),
+    Arm("ditto", Path("ditto")),
+    Arm("single-site", Path("single_site")),
+)
+ABLATIONS = (
+    SWARM,
+    decoupled("decoupled"),
+    decoupled("fixed-adapt", adaptation="fixed"),
+    decoupled("image-adapt", adaptation="image"),
+    *(decoupled(f"alpha-{alpha}", trace_weight=alpha) for alpha in (0.1, 0.001, 0.0001)),
+    *(decoupled(f"q-{q}", noise_exponent=q) for q in (0.3, 1.0)),
+)
+
+
+def chambers(protocols: str | None) -> MakeData:
+    """Four centres of eight volumes, six of each to score its own model, eight of unseen centres for the test."""
+
+    def make(folder: Path, seed: int) -> None:
+        write_chamber_federation(folder, protocols=protocols, seed=seed)
+
+    return make
+
+
+ROWS: Mapping[str, Row] = {
+    "generic": Row("chambers, all annotate alike", chambers(None), (SWARM, *FORMS, *RIVALS), SETTINGS),
+    "protocols": Row(f"chambers, protocols {PROTOCOLS}", chambers(PROTOCOLS), (SWARM, *FORMS, *RIVALS), SETTINGS),
+    "ablations": Row(f"chambers, protocols {PROTOCOLS}, ablations", chambers(PROTOCOLS), ABLATIONS, SETTINGS),
+}

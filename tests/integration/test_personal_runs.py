@@ -1,0 +1,214 @@
+"""Whole runs of methods with personal parts: both ways of running, what leaves a site, resumed runs, scores."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import JOBS
+from nvflare.apis.dxo import DataKind, from_shareable
+from test_simulator import run_simulator
+
+from fedannot.apps.centre_scores import centre_scores
+from fedannot.apps.compare import Arm, compare
+from fedannot.apps.in_process import SiteParticipant
+from fedannot.apps.job import Job
+from fedannot.apps.output import collect_output, read_summary
+from fedannot.apps.simulate import simulate
+from fedannot.custom.data.embedded_chambers import write_chamber_federation
+from fedannot.custom.data.json_record import read_record
+from fedannot.custom.data.personal_layers import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.evaluation import evaluate
+from fedannot.custom.inference import Inference
+from fedannot.custom.local_scores import LocalScores
+from fedannot.custom.method_settings import FedAvgSettings, read_job_settings
+from fedannot.custom.outbound import OUTBOUND_FIELDS
+from fedannot.custom.run_state import STATE_FILE
+
+METHODS = ("decoupled_server", "fedrep", "ditto", "single_site")
+SMALL_PERSONAL = {
+    "rounds": 3,
+    "network.features": [4, 4, 8, 8, 8, 4],
+    "training.batch_size": 18,
+    "embedded.sites": 2,
+    "embedded.protocols": "0-C(20,8)",
+    "embedded.images_per_site": 1,
+    "embedded.test_images": 1,
+}
+SMALL_DECOUPLED = {"warmup_rounds": 1, "network.latent": 3, "network.encoder_features": [4, 8]}
+
+
+@pytest.fixture(scope="module")
+def small_personal_job(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that copies a job with small settings."""
+
+    def make(name: str = "decoupled_server", **changes: Any) -> Path:
+        overrides = SMALL_PERSONAL | (SMALL_DECOUPLED if name == "decoupled_server" else {})
+        overrides |= {key.replace("__", "."): value for key, value in changes.items()}
+        return Job.open(JOBS / name).copy_with(overrides, tmp_path_factory.mktemp("jobs") / name).folder
+
+    return make
+
+
+def model(out: Path) -> dict[str, torch.Tensor]:
+    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
+    return loaded
+
+
+def local_models(workspaces: Path) -> dict[str, dict[str, Any]]:
+    files = sorted(workspaces.glob(f"site-*/simulate_job/personal/{LOCAL_MODEL_FILE}"))
+    return {file.parents[2].name: torch.load(file, weights_only=True) for file in files}
+
+
+def assert_same_tensors(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert set(one) == set(other)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def assert_same_local_models(one: Path, other: Path) -> None:
+    models, others = local_models(one), local_models(other)
+    assert set(models) == set(others) != set()
+    for site, content in models.items():
+        for part in ("shared", "personal"):
+            assert_same_tensors(content[part], others[site][part])
+
+
+@pytest.mark.simulator
+def test_simulator_and_in_process_give_the_same_bits(small_personal_job: Callable[..., Path], tmp_path: Path) -> None:
+    """Two sites, three rounds; the personal layers, too, and each site's own model with the final shared one."""
+    job = small_personal_job()
+    meta = '{"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}'
+    (job / "meta.json").write_text(meta)
+    in_process = simulate(job, tmp_path / "in-process")
+    simulated = collect_output(run_simulator(job, tmp_path / "workspace", data=None, threads=2), tmp_path / "simulated")
+    assert not simulated["refusals"]
+    assert simulated["last_round"] == in_process["last_round"]
+    assert_same_tensors(model(tmp_path / "in-process"), model(tmp_path / "simulated"))
+    assert_same_local_models(tmp_path / "in-process" / "run", tmp_path / "workspace")
+
+
+@pytest.fixture(scope="module")
+def whole(small_personal_job: Callable[..., Path]) -> Path:
+    """Three rounds of decoupled predictions without a break, the state after the second kept."""
+    job = small_personal_job(keep_rounds=[2])
+    summary = simulate(job, job.parent / "whole")
+    assert [record["stage"] for record in summary["rounds"]] == ["warm-up", *["decoupled predictions"] * 2]
+    return job.parent
+
+
+def test_every_site_keeps_the_final_shared_model_with_its_own_layers(whole: Path) -> None:
+    stored = local_models(whole / "whole" / "run")
+    assert list(stored) == ["site-1", "site-2"]
+    for content in stored.values():
+        assert_same_tensors(content["shared"], model(whole / "whole"))
+    one, other = (content["personal"]["layers.0.weight"] for content in stored.values())
+    assert not torch.equal(one, other)
+
+
+def test_a_round_that_is_done_once_more_begins_with_the_layers_before_it(whole: Path, tmp_path: Path) -> None:
+    """The server was killed after the sites had trained the third round and before it was finished."""
+    again = shutil.copytree(whole / "whole", tmp_path / "again")
+    state = again / "run" / "server" / "simulate_job" / STATE_FILE
+    shutil.copyfile(state.with_name("fedannot_state_round_2.pt"), state)
+    simulate(whole / "decoupled_server", again, data=again / "data", resume=True)
+    assert_same_tensors(model(whole / "whole"), model(again))
+    assert_same_local_models(whole / "whole" / "run", again / "run")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_personal_leaves_a_site(
+    name: str, small_personal_job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every reply of every site is looked at as it goes out: registered fields alone, and no tensor of the personal
+    part as it lies in the site's files after that round.
+    """
+    sent: list[tuple[str, str, Any]] = []
+    personal: list[torch.Tensor] = []
+    do_task = SiteParticipant.do_task
+
+    def listen(site: SiteParticipant, task: Any, server_context: Any) -> Any:
+        reply = do_task(site, task, server_context)
+        sent.append((site.name, task.name, from_shareable(reply)))
+        for file in Path(site.workspace.get_run_dir("simulate_job")).glob("personal/layers_round_*.pt"):
+            personal.extend(torch.load(file, weights_only=True).values())
+        return reply
+
+    monkeypatch.setattr(SiteParticipant, "do_task", listen)
+    # Several steps in an epoch: after one, Ditto's personal network would still be the shared one.
+    simulate(small_personal_job(name, rounds=2, training__batch_size=5), tmp_path / "out")
+    tasks = {task for _, task, _ in sent}
+    assert {"train", "keep_model"} <= tasks
+    own = [tensor for tensor in personal if tensor.numel() > 1]
+    assert own
+    for _, task, dxo in sent:
+        registered = {field.name for field in OUTBOUND_FIELDS if task in field.tasks}
+        assert set(dxo.meta) - {"params_type"} <= registered
+        if dxo.data_kind == DataKind.METRICS:
+            assert set(dxo.data) <= registered
+            continue
+        for tensor in dxo.data.values():
+            assert not any(tensor.shape == kept.shape and torch.equal(tensor, kept) and tensor.any() for kept in own)
+
+
+def test_scores_on_generic_and_on_own_cases_are_those_of_the_models_that_count(
+    small_personal_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Against the loaded models and the evaluation itself, for a method with and one without a global model."""
+    data = tmp_path / "data"
+    write_chamber_federation(data, num_sites=2, protocols="0-D(20,8)", volumes_per_site=1, test_volumes=2)
+    jobs = {name: small_personal_job(name) for name in ("decoupled_server", "single_site")}
+    settings = {"training.learning_rate": 0.02, "rounds": 2}
+    arms = [Arm(name, job) for name, job in jobs.items()]
+    compared = compare(arms, tmp_path / "out", data=str(data), seeds=[1], overrides=settings)
+    found = {run["arm"]: run["centres"] for run in compared["runs"]}
+    for name, centres in found.items():
+        run = tmp_path / "out" / "runs" / f"{name}-seed1"
+        summary = read_summary(run)
+        assert centres == centre_scores(run, summary, data)
+        for site, dice in centres["own"].items():
+            file = run / "run" / site / "simulate_job" / "personal" / LOCAL_SCORES_FILE
+            scores = read_record(file, LocalScores)
+            assert scores is not None
+            assert (scores.num_cases, scores.models["local"].dice) == (6, dice)
+            assert set(scores.models) == ({"local"} if name == "single_site" else {"global", "local"})
+    assert (
+        found["decoupled_server"]["generic"]
+        == read_summary(tmp_path / "out" / "runs" / "decoupled_server-seed1")["last_round"]["dice"]
+    )
+    assert 0 <= found["single_site"]["generic"] <= 1
+
+
+def test_a_method_without_a_global_model_is_scored_at_the_sites(
+    small_personal_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    summary = simulate(small_personal_job("single_site", rounds=2, validate_every=1), tmp_path / "out")
+    scored = [record["dice"] for record in summary["rounds"]]
+    assert all(value is not None for value in scored)
+    own = centre_scores(tmp_path / "out", summary, tmp_path / "out" / "data")
+    assert own is not None
+    # Six cases at every site, so that the pooled Dice is the plain mean.
+    assert summary["last_round"]["dice"] == pytest.approx(sum(own["own"].values()) / 2)
+
+
+def test_federated_averaging_has_its_global_model_scored_everywhere(
+    small_personal_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    write_chamber_federation(data, num_sites=2, volumes_per_site=1, test_volumes=1)
+    job = Job.open(JOBS / "fedavg").copy_with(
+        {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1}, tmp_path / "job"
+    )
+    summary = simulate(job.folder, tmp_path / "out", data=data)
+    found = centre_scores(tmp_path / "out", summary, data)
+    settings = read_job_settings(summary["settings"])
+    assert isinstance(settings, FedAvgSettings)
+    network = settings.network.build()
+    network.load_state_dict(model(tmp_path / "out"))
+    cases = load_site_data(data / "site-2", tmp_path / "cache", section="validation", site="site-2").cases
+    expected = evaluate(network, cases, 1, Inference.of(settings)).mean_dice
+    assert found is not None
+    assert found["own"]["site-2"] == expected
+    assert found["generic"] == summary["last_round"]["dice"]
