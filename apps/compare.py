@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,6 +18,7 @@ from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings
 from .output import main_score, scoring_of
 from .pictures import draw_comparison
+from .run_process import RunTimeoutError, run_command
 from .settings_files import SettingsFile
 from .simulate import RUN_FOLDER, can_be_resumed
 
@@ -202,8 +201,7 @@ def _run(
         state.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(branch, state)
         started = True
-    command = [sys.executable, "-m", "fedannot.apps", "simulate", str(arm.job.folder)]
-    command += ["--seed", str(seed), "--out", str(folder)]
+    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
     if data is not None:
         command += ["--data", str(_federation(data, seed))]
     if settings is not None:
@@ -214,11 +212,11 @@ def _run(
         command += ["--set", f"{key}={json.dumps(value)}"]
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.parent / f"{folder.name}.log"
-    with log.open("w", encoding="utf-8") as stream:
-        finished = subprocess.run(
-            command, stdout=stream, stderr=subprocess.STDOUT, timeout=_RUN_TIMEOUT_SECONDS, check=False
-        )
-    if finished.returncode:
+    try:
+        failed = run_command(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
+    except RunTimeoutError as error:
+        return f"{arm.name}, seed {seed}: {error}"
+    if failed:
         last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
         return f"{arm.name}, seed {seed}: {last} (log: {log})"
     return None
