@@ -156,6 +156,23 @@ class Job:
         return meta
 
 
+def check_runs_in_process(job: Job) -> None:
+    """Check that a job's sites talk to the server alone.
+
+    Raises:
+        JobError: if they talk to each other; the text says how such a job is run.
+    """
+    from nvflare.app_common.ccwf.server_ctl import ServerSideController
+
+    for path, _ in _components(parse_hocon(job.server_config).get("workflows", [])):
+        module, _, name = path.rpartition(".")
+        if issubclass(getattr(importlib.import_module(module), name), ServerSideController):
+            raise JobError(
+                f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
+                f"nvflare simulator {job.folder} -t {len(job.sites)}"
+            )
+
+
 def check_components(file: Path) -> None:
     """Check that every component of a configuration exists and takes the arguments that it is given.
 

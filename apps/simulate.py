@@ -18,7 +18,7 @@ from ..custom.data.location import DATA_VARIABLE
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ..custom.settings import RunSettings
 from .in_process import JOB_ID, run_in_process
-from .job import Job, JobError
+from .job import Job, JobError, check_runs_in_process
 from .output import collect_output
 from .run_log import run_log
 from .settings_files import SettingsFile
@@ -52,13 +52,14 @@ def simulate(
         resume: go on after the last finished round of an earlier run in ``out``.
 
     Raises:
-        JobError: if the job or the output folder cannot be used.
+        JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
         SettingsError: if a setting cannot be used.
         DataError: if the data cannot be used, or are not those that the set of settings is for.
         RunError: if the run ended with an error.
     """
     started = time.monotonic()
     job = Job.open(job_folder)
+    check_runs_in_process(job)
     changes: dict[str, Any] = {}
     if settings is not None:
         settings_file = SettingsFile.read(job, settings)

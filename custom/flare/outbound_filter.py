@@ -24,16 +24,23 @@ class OutboundFilter(Filter):  # type: ignore[misc]
         Raises:
             OutboundError: if it may not leave the site.
         """
-        if shareable.get_return_code() != ReturnCode.OK:
-            return shareable
-        task = fl_ctx.get_prop(FLContextKey.TASK_NAME)
-        dxo = from_shareable(shareable)
-        fields = {name: value for name, value in dxo.meta.items() if name not in _FRAMEWORK_FIELDS}
-        if dxo.data_kind == DataKind.WEIGHTS:
-            fields["params"] = dxo.data
-        elif dxo.data_kind == DataKind.METRICS:
-            fields |= dxo.data
-        else:
-            raise OutboundError(f"Task {task!r} may not send data of kind {dxo.data_kind!r}.")
-        check_outbound(task, fields)
+        if shareable.get_return_code() == ReturnCode.OK:
+            check_reply(shareable, fl_ctx.get_prop(FLContextKey.TASK_NAME))
         return shareable
+
+
+def check_reply(reply: Shareable, task: str) -> None:
+    """Check the result of a task.
+
+    Raises:
+        OutboundError: if it may not leave the site.
+    """
+    dxo = from_shareable(reply)
+    fields = {name: value for name, value in dxo.meta.items() if name not in _FRAMEWORK_FIELDS}
+    if dxo.data_kind == DataKind.WEIGHTS:
+        fields["params"] = dxo.data
+    elif dxo.data_kind == DataKind.METRICS:
+        fields |= dxo.data
+    else:
+        raise OutboundError(f"Task {task!r} may not send data of kind {dxo.data_kind!r}.")
+    check_outbound(task, fields)

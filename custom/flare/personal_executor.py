@@ -96,6 +96,19 @@ class PersonalExecutor(SegmentationExecutor):
             personal.load_state_dict(params)
         return ready_to_compute(personal)
 
+    def keep_model(
+        self, params: Mapping[str, Any], round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext
+    ) -> None:
+        """Store a shared model with the site's own layers, and what both predictions score.
+
+        Args:
+            params: the shared state dict.
+            round_number: the round after which it is the shared one.
+            meta: what came with it.
+            fl_ctx: NVFlare's context.
+        """
+        self._keep(self.received_network(params), round_number, meta, fl_ctx)
+
     def _keep(self, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext) -> None:
         from ..local_scores import local_scores
 

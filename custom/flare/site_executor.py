@@ -111,19 +111,24 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         torch.set_num_threads(self.settings.threads)
         round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
         received = from_shareable(shareable)
-        network = self._received_network(received.data)
+        network = self.received_network(received.data)
         result = self.do_task(task, network, round_number, received.meta, fl_ctx, abort_signal)
         return make_reply(ReturnCode.TASK_UNKNOWN) if result is None else result.to_shareable()
 
-    def _received_network(self, params: Mapping[str, Any]) -> nn.Module:
+    # --- what tasks need
+
+    def received_network(self, params: Mapping[str, Any]) -> nn.Module:
+        """Return the job's network with a received state dict, where it computes.
+
+        Raises:
+            ModelDoesNotFitError: if it is of another network.
+        """
         network = self.settings.network.build()
         try:
             network.load_state_dict({name: torch.as_tensor(value) for name, value in params.items()})
         except RuntimeError as error:
             raise ModelDoesNotFitError(f"The received model does not fit the network settings: {error}") from error
         return ready_to_compute(network)
-
-    # --- what tasks need
 
     def locate(self, fl_ctx: FLContext) -> DataLocation:
         """Return where the site's data lie; looked for once.

@@ -283,10 +283,11 @@ def test_job_settings_hold_and_reach_both_sides(job, monkeypatch):
     settings = read_job_settings(values)
     server, client = (job_config(job, f"config_fed_{side}.conf") for side in ("server", "client"))
     (workflow,) = server["workflows"]
-    (executor,) = client["executors"]
     assert workflow["args"]["settings"] == values
-    assert executor["executor"]["args"]["settings"] == values
-    (persistor,) = (part for part in server["components"] if part["id"] == "persistor")
+    assert all(executor["executor"]["args"]["settings"] == values for executor in client["executors"])
+    # In a swarm every site has a persistor, and the server none.
+    components = [part for side in (server, client) for part in side.get("components", [])]
+    (persistor,) = (part for part in components if part["id"] == "persistor")
     network = persistor["args"]["model"]["args"]
     assert network == values["network"] | {"seed": settings.seed}
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from conftest import JOBS
 from nvflare.apis.dxo import DataKind, from_shareable
-from test_simulator import run_simulator
+from test_simulator import run_simulator, start_simulator
 
 from fedannot.apps.centre_scores import centre_scores
 from fedannot.apps.compare import Arm, compare
 from fedannot.apps.in_process import SiteParticipant
-from fedannot.apps.job import Job
+from fedannot.apps.job import Job, JobError
 from fedannot.apps.output import collect_output, read_summary
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.embedded_chambers import write_chamber_federation
@@ -46,7 +46,7 @@ def small_personal_job(tmp_path_factory: pytest.TempPathFactory) -> Callable[...
     """Return a function that copies a job with small settings."""
 
     def make(name: str = "decoupled_server", **changes: Any) -> Path:
-        overrides = SMALL_PERSONAL | (SMALL_DECOUPLED if name == "decoupled_server" else {})
+        overrides = SMALL_PERSONAL | (SMALL_DECOUPLED if name.startswith("decoupled") else {})
         overrides |= {key.replace("__", "."): value for key, value in changes.items()}
         return Job.open(JOBS / name).copy_with(overrides, tmp_path_factory.mktemp("jobs") / name).folder
 
@@ -88,6 +88,27 @@ def test_simulator_and_in_process_give_the_same_bits(small_personal_job: Callabl
     assert simulated["last_round"] == in_process["last_round"]
     assert_same_tensors(model(tmp_path / "in-process"), model(tmp_path / "simulated"))
     assert_same_local_models(tmp_path / "in-process" / "run", tmp_path / "workspace")
+
+
+@pytest.mark.simulator
+def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
+    small_personal_job: Callable[..., Path], whole: Path, tmp_path: Path
+) -> None:
+    """Every site ends with the same global model, and with its own layers; the server has seen no model."""
+    job = small_personal_job("decoupled")
+    meta = '{"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}'
+    (job / "meta.json").write_text(meta)
+    start_simulator(job, tmp_path / "workspace", threads=2)
+    assert_same_local_models(whole / "whole" / "run", tmp_path / "workspace")
+    assert not list((tmp_path / "workspace" / "server").rglob("*.pt"))
+    log = (tmp_path / "simulator.log").read_text(encoding="utf-8")
+    assert log.count("averaged ['site-1', 'site-2']") == 3
+
+
+def test_a_swarm_in_one_process_is_refused_with_what_to_type(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"each needs a process of its own: nvflare simulator .*decoupled -t 4"):
+        simulate(JOBS / "decoupled", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,12 @@ SIMULATOR_TIMEOUT_SECONDS = 300
 
 def run_simulator(job: Path, workspace: Path, data: Path | None, threads: int) -> Path:
     """Run `nvflare simulator` and return the server's run folder."""
+    start_simulator(job, workspace, threads, data)
+    return find_run_folder(workspace)
+
+
+def start_simulator(job: Path, workspace: Path, threads: int, data: Path | None = None) -> None:
+    """Run `nvflare simulator` to its end; its log lies beside the workspace."""
     environment = os.environ | ({} if data is None else {"FEDANNOT_DATA": str(data)})
     command = [
         str(Path(sys.executable).parent / "nvflare"),
@@ -38,7 +44,6 @@ def run_simulator(job: Path, workspace: Path, data: Path | None, threads: int) -
         )
     text = (workspace.parent / "simulator.log").read_text(encoding="utf-8")
     assert finished.returncode == 0, text[-4000:]
-    return find_run_folder(workspace)
 
 
 @pytest.mark.simulator

@@ -1,0 +1,204 @@
+"""Swarm learning: the sites aggregate among themselves, by NVFlare's workflow; the aggregating site changes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+from nvflare.app_common.abstract.aggregator import Aggregator
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
+from nvflare.app_common.abstract.model import ModelLearnableKey
+from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_common.ccwf import SwarmClientController, SwarmServerController
+
+from ..method_settings import read_job_settings
+from ..networks import assign_blocks, layer_blocks
+from ..outbound import TRAIN, report_refusal
+from ..settings import SettingsError
+from .aggregator import LayerwiseAggregator
+from .messages import REFUSAL_HEADER
+from .outbound_filter import check_reply
+from .personal_executor import PersonalExecutor
+
+# Our rounds count from 1, NVFlare's from 0.
+_FIRST_ROUND = 1
+# Seconds in which the first site loads its model and starts the swarm.
+_START_TIMEOUT = 300
+# Seconds for a message to arrive and be answered, beside those for the training.
+_MESSAGE_TIMEOUT = 120
+
+
+class SwarmNotPossibleError(RuntimeError):
+    """The swarm cannot run as it was started; the text says what to type instead."""
+
+
+class SwarmController(SwarmServerController):  # type: ignore[misc]
+    """The server's part: it starts the swarm and watches it; no model passes through its hands.
+
+    Args:
+        settings: the job's settings, the same as the sites'.
+        **options: of NVFlare's ``SwarmServerController``, what the settings do not say.
+
+    Raises:
+        SettingsError: if the settings cannot be used, or continue an earlier run.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], **options: Any) -> None:
+        self.settings = read_job_settings(settings)
+        if self.settings.resume_from:
+            raise SettingsError("settings.conf: key 'resume_from' goes with aggregation at a server, not with a swarm.")
+        waiting = {"start_task_timeout": _START_TIMEOUT, "progress_timeout": float(self.settings.task_timeout)}
+        # All sites have to be there at the start: NVFlare would not wait for more than those that it is told to need.
+        super().__init__(num_rounds=self.settings.rounds, start_round=_FIRST_ROUND, **(waiting | options))
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Begin, unless NVFlare's simulator has fewer processes than sites: sites could not talk to each other.
+
+        Raises:
+            SwarmNotPossibleError: if it has.
+        """
+        engine = fl_ctx.get_engine()
+        sites = len(engine.get_clients())
+        processes = getattr(getattr(engine, "args", None), "threads", None)
+        if isinstance(processes, int) and processes < sites:
+            raise SwarmNotPossibleError(
+                f"In a swarm the {sites} sites talk to each other, so that each needs a process of its own; found "
+                f"{processes}. Type: nvflare simulator JOB -t {sites}"
+            )
+        super().start_controller(fl_ctx)
+
+
+class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
+    """A site's part: it trains when asked, and aggregates in the rounds in which it is its turn.
+
+    Args:
+        settings: the job's settings.
+        **options: of NVFlare's ``SwarmClientController``, what the settings do not say.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], **options: Any) -> None:
+        self.settings = read_job_settings(settings)
+        super().__init__(
+            learn_task_name=TRAIN,
+            learn_task_timeout=self.settings.task_timeout,
+            learn_task_ack_timeout=_MESSAGE_TIMEOUT,
+            final_result_ack_timeout=_MESSAGE_TIMEOUT,
+            min_responses_required=self.settings.min_sites,
+            request_to_submit_result_max_wait=float(self.settings.task_timeout),
+            **options,
+        )
+
+
+class SwarmAggregator(Aggregator):  # type: ignore[misc]
+    """Averages the sites' models by their numbers of samples, at whichever site it is; the same bits as at a server.
+
+    A result is checked as the server does; one that cannot be used is refused by name, and the round goes on with the
+    others.
+
+    Args:
+        settings: the job's settings.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.settings = read_job_settings(settings)
+        self._blocks = layer_blocks(self.settings.network.build(), self.settings.blocks)
+        self._aggregator = LayerwiseAggregator()
+        self._round: int | None = None
+        self._reference: dict[str, torch.Tensor] = {}
+        self._accepted: list[str] = []
+
+    def accept(self, shareable: Shareable, fl_ctx: FLContext) -> bool:
+        """Add a site's result; False if it is refused."""
+        site = fl_ctx.get_peer_context().get_identity_name()
+        round_number = fl_ctx.get_prop(AppConstants.CURRENT_ROUND)
+        if self._round != round_number:
+            self._start_round(round_number, fl_ctx)
+        reason = self._refuse_or_accept(site, shareable)
+        if reason is None:
+            self._accepted.append(site)
+        else:
+            self.log_warning(fl_ctx, f"Refused {site}: {reason}.", fire_event=False)
+        return reason is None
+
+    def aggregate(self, fl_ctx: FLContext) -> Shareable:
+        """Return the average.
+
+        Raises:
+            RuntimeError: if fewer sites than are needed gave a usable result; NVFlare then ends the run.
+        """
+        if len(self._accepted) < self.settings.min_sites:
+            raise RuntimeError(
+                f"Round {self._round}: {len(self._accepted)} usable results, at least {self.settings.min_sites} are "
+                "needed."
+            )
+        params = self._aggregator.aggregate_model().params
+        self.log_info(fl_ctx, f"Round {self._round}: averaged {sorted(self._accepted)}.")
+        self._round = None
+        return DXO(DataKind.WEIGHTS, data=params).to_shareable()
+
+    def reset(self, fl_ctx: FLContext) -> None:
+        """Forget the round."""
+        del fl_ctx
+        self._round = None
+
+    def _start_round(self, round_number: int, fl_ctx: FLContext) -> None:
+        weights = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)[ModelLearnableKey.WEIGHTS]
+        self._reference = {name: torch.as_tensor(value) for name, value in weights.items()}
+        self._aggregator.start_round(
+            round_number, self._reference, assign_blocks(self._reference, self._blocks), weights=None
+        )
+        self._round, self._accepted = round_number, []
+
+    def _refuse_or_accept(self, site: str, shareable: Shareable) -> str | None:
+        if (reason := shareable.get_header(REFUSAL_HEADER)) is not None:
+            return str(reason)
+        result = from_shareable(shareable)
+        if result.data_kind != DataKind.WEIGHTS:
+            return "it has no model"
+        if (reason := report_refusal(TRAIN, result.meta, self.settings.network.num_classes)) is not None:
+            return reason
+        return self._aggregator.refuse_or_accept(
+            FLModel(
+                params=result.data,
+                params_type=ParamsType.FULL,
+                current_round=shareable.get_header(AppConstants.CURRENT_ROUND),
+                meta=result.meta | {"client_name": site},
+            )
+        )
+
+
+class SwarmExecutor(PersonalExecutor):
+    """Trains at one site of a swarm; the other sites get what the server would.
+
+    NVFlare's filters do not see what goes from site to site, so that the registered fields are checked here. A training
+    that fails is answered with its reason, which the aggregating site reads: NVFlare would end the whole run. When the
+    run ends the site keeps the final model with its own layers.
+    """
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Do one task.
+
+        Raises:
+            OutboundError: if the result holds something that may not leave the site.
+        """
+        reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
+        if reply.get_return_code() == ReturnCode.OK:
+            check_reply(reply, task_name)
+        elif (reason := reply.get_header(REFUSAL_HEADER)) is not None:
+            reply = DXO(DataKind.METRICS, data={"refused": True}).to_shareable()
+            reply.set_header(REFUSAL_HEADER, reason)
+        return reply
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Keep the final model when the run is over."""
+        super().handle_event(event_type, fl_ctx)
+        if event_type == EventType.END_RUN:
+            model = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)
+            if model and model.get(ModelLearnableKey.WEIGHTS):
+                self.keep_model(model[ModelLearnableKey.WEIGHTS], self.settings.rounds, {}, fl_ctx)

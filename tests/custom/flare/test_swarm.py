@@ -1,0 +1,175 @@
+"""The swarm's parts by themselves: what the aggregating site accepts, what a site answers, how it is started."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.fl_constant import ReservedKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+from nvflare.app_common.abstract.model import make_model_learnable
+from nvflare.app_common.app_constant import AppConstants
+
+from fedannot.custom.aggregation import StreamingAverage
+from fedannot.custom.flare.messages import NO_USABLE_DATA, REFUSAL_HEADER
+from fedannot.custom.flare.personal_executor import PersonalExecutor
+from fedannot.custom.flare.swarm import SwarmAggregator, SwarmController, SwarmExecutor, SwarmNotPossibleError
+from fedannot.custom.outbound import OutboundError
+from fedannot.custom.settings import SettingsError
+
+SETTINGS = {
+    "method": "decoupled",
+    "rounds": 3,
+    "warmup_rounds": 1,
+    "min_sites": 2,
+    "network": {"features": [2, 2, 4, 4, 4, 2], "encoder_features": [2, 4], "latent": 2},
+}
+
+
+def network_params(seed):
+    generator = torch.Generator().manual_seed(seed)
+    params = SwarmExecutor(SETTINGS).settings.network.build().state_dict()
+    return {
+        name: torch.randn(value.shape, generator=generator) if value.is_floating_point() else value
+        for name, value in params.items()
+    }
+
+
+def context(sender=None, round_number=2, reference=None):
+    found = FLContext()
+    found.set_prop(AppConstants.CURRENT_ROUND, round_number, private=True, sticky=False)
+    if reference is not None:
+        model = make_model_learnable(reference, {})
+        found.set_prop(AppConstants.GLOBAL_MODEL, model, private=True, sticky=False)
+    if sender is not None:
+        peer = FLContext()
+        peer.put(ReservedKey.IDENTITY_NAME, sender, private=False, sticky=False)
+        found.set_peer_context(peer)
+    return found
+
+
+def result(params, num_samples=10, round_number=2, **meta):
+    report = {"num_samples": num_samples, "num_excluded": 0, "embedded_data": True} | meta
+    reply = DXO(DataKind.WEIGHTS, data=params, meta=report).to_shareable()
+    reply.set_header(AppConstants.CURRENT_ROUND, round_number)
+    return reply
+
+
+def test_the_average_is_weighted_by_samples_and_the_same_in_any_order():
+    reference, models = network_params(0), {f"site-{seed}": network_params(seed) for seed in (1, 2, 3)}
+    averages = []
+    for order in (sorted(models), sorted(models, reverse=True)):
+        aggregator = SwarmAggregator(SETTINGS)
+        for site in order:
+            number = int(site[-1])
+            assert aggregator.accept(result(models[site], 10 * number), context(site, reference=reference))
+        averages.append(from_shareable(aggregator.aggregate(context())).data)
+    name = "head.0.weight"
+    expected = sum(int(site[-1]) * params[name].double() for site, params in models.items()) / 6
+    torch.testing.assert_close(averages[0][name].double(), expected, atol=1e-6, rtol=0)
+    assert all(torch.equal(averages[0][key], averages[1][key]) for key in reference)
+
+
+def broken(params, name="head.0.weight"):
+    return params | {name: torch.full_like(params[name], torch.nan)}
+
+
+def refusal():
+    reply = DXO(DataKind.METRICS, data={"refused": True}).to_shareable()
+    reply.set_header(REFUSAL_HEADER, NO_USABLE_DATA)
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (lambda params: result(broken(params)), "head.0.weight"),
+        (lambda params: result(params, round_number=1), "it is of round 1, expected 2"),
+        (lambda params: result(params, num_samples=0), "number of samples is 0"),
+        (lambda params: result({"weight": torch.zeros(1)}), "head.0.bias"),
+        (lambda params: refusal(), NO_USABLE_DATA),
+        (lambda params: DXO(DataKind.METRICS, data={"dice": 1.0}).to_shareable(), "it has no model"),
+    ],
+)
+def test_a_result_that_cannot_be_used_is_refused_by_name_and_the_others_count(bad, reason, caplog):
+    reference = network_params(0)
+    aggregator = SwarmAggregator(SETTINGS)
+    assert not aggregator.accept(bad(network_params(9)), context("site-9", reference=reference))
+    (warning,) = [record.message for record in caplog.records if "Refused" in record.message]
+    assert "Refused site-9: " in warning
+    assert reason in warning
+    for seed in (1, 2):
+        assert aggregator.accept(result(network_params(seed)), context(f"site-{seed}", reference=reference))
+    assert not aggregator.accept(result(network_params(1)), context("site-1", reference=reference))
+    average = from_shareable(aggregator.aggregate(context())).data
+    mean = (network_params(1)["head.0.weight"] + network_params(2)["head.0.weight"]) / 2
+    torch.testing.assert_close(average["head.0.weight"], mean)
+
+
+def test_too_few_usable_results_end_the_run():
+    aggregator = SwarmAggregator(SETTINGS)
+    assert aggregator.accept(result(network_params(1)), context("site-1", reference=network_params(0)))
+    with pytest.raises(RuntimeError, match="Round 2: 1 usable results, at least 2 are needed"):
+        aggregator.aggregate(context())
+
+
+def test_a_new_round_begins_with_an_empty_sum():
+    aggregator = SwarmAggregator(SETTINGS)
+    for number, seeds in ((1, (1, 2)), (2, (3, 4))):
+        for seed in seeds:
+            reply = result(network_params(seed), round_number=number)
+            assert aggregator.accept(reply, context(f"site-{seed}", number, network_params(0)))
+        average = from_shareable(aggregator.aggregate(context())).data
+    mean = (network_params(3)["head.0.bias"] + network_params(4)["head.0.bias"]) / 2
+    torch.testing.assert_close(average["head.0.bias"], mean)
+
+
+def executor_that_answers(reply, monkeypatch):
+    monkeypatch.setattr(PersonalExecutor, "execute", lambda *_: reply)
+    return SwarmExecutor(SETTINGS)
+
+
+def test_nothing_unregistered_goes_to_another_site(monkeypatch):
+    """NVFlare's filters do not see what sites send each other."""
+    executor = executor_that_answers(result({}, file_names=["a.png"]), monkeypatch)
+    with pytest.raises(OutboundError, match=r"may not send \['file_names'\]"):
+        executor.execute("train", Shareable(), FLContext(), Signal())
+
+
+def test_a_failed_training_is_answered_with_its_reason(monkeypatch):
+    """With its return code NVFlare would end the run of all sites."""
+    failed = Shareable()
+    failed.set_return_code(ReturnCode.EXECUTION_EXCEPTION)
+    failed.set_header(REFUSAL_HEADER, NO_USABLE_DATA)
+    reply = executor_that_answers(failed, monkeypatch).execute("train", Shareable(), FLContext(), Signal())
+    assert reply.get_return_code() == ReturnCode.OK
+    assert not SwarmAggregator(SETTINGS).accept(reply, context("site-1", reference=network_params(0)))
+
+
+def started(processes, sites):
+    engine = SimpleNamespace(get_clients=lambda: list(range(sites)), args=SimpleNamespace(threads=processes))
+    return SimpleNamespace(get_engine=lambda: engine)
+
+
+def test_a_simulator_with_fewer_processes_than_sites_is_told_what_to_type():
+    with pytest.raises(SwarmNotPossibleError, match=r"the 4 sites talk to each other.* found 1\. Type: .* -t 4"):
+        SwarmController(SETTINGS).start_controller(started(1, 4))
+
+
+def test_a_swarm_does_not_continue_another_run():
+    with pytest.raises(SettingsError, match="key 'resume_from' goes with aggregation at a server"):
+        SwarmController(SETTINGS | {"resume_from": "state.pt"})
+
+
+def test_rounds_count_from_one():
+    controller = SwarmController(SETTINGS)
+    assert (controller.start_round, controller.num_rounds) == (1, 3)
+
+
+def test_the_sum_is_the_servers():
+    """The same class of sum, whose bits do not depend on the order."""
+    aggregator = SwarmAggregator(SETTINGS)
+    aggregator.accept(result(network_params(1)), context("site-1", reference=network_params(0)))
+    assert isinstance(aggregator._aggregator._average, StreamingAverage)
