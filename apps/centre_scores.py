@@ -11,13 +11,13 @@ from torch import nn
 from ..custom.data.datalist import TESTING, VALIDATION
 from ..custom.data.federation import TEST_FOLDER
 from ..custom.data.json_record import read_record
-from ..custom.data.personal_layers import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
+from ..custom.data.personal_layers import LOCAL_SCORES_FILE
 from ..custom.data.site_data import SiteData, count_cases, load_site_data
 from ..custom.evaluation import evaluate
 from ..custom.inference import Inference
 from ..custom.local_scores import LocalScores
 from ..custom.method_settings import FedAvgSettings, PersonalSettings, read_job_settings
-from ..custom.personal_methods import personal_method
+from .local_models import local_model, personal_file
 from .output import MODEL_FILE
 
 
@@ -39,7 +39,7 @@ def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> di
     sites = [site for site in sorted(summary["sites"]) if count_cases(federation / site, VALIDATION)]
     if not isinstance(settings, FedAvgSettings) or not sites:
         return None
-    local_models = {site: _local_model(run, site, settings) for site in sites}
+    local_models = {site: local_model(run, site, settings) for site in sites}
     has_global = not isinstance(settings, PersonalSettings) or settings.has_global_model
     own = {}
     with TemporaryDirectory() as cache:
@@ -70,23 +70,6 @@ def _global_model(run: Path, settings: FedAvgSettings) -> nn.Module:
     return model
 
 
-def _personal_file(run: Path, site: str, name: str) -> Path | None:
-    return next(iter(run.glob(f"run/{site}/*/{PERSONAL_FOLDER}/{name}")), None)
-
-
 def _known_scores(run: Path, site: str) -> LocalScores | None:
-    file = _personal_file(run, site, LOCAL_SCORES_FILE)
+    file = personal_file(run, site, LOCAL_SCORES_FILE)
     return None if file is None else read_record(file, LocalScores)
-
-
-def _local_model(run: Path, site: str, settings: FedAvgSettings) -> nn.Module | None:
-    """A site's own model as it stored it, None for a method without such."""
-    file = _personal_file(run, site, LOCAL_MODEL_FILE)
-    if file is None:
-        return None
-    content = torch.load(file, map_location="cpu", weights_only=True)
-    method, shared = personal_method(settings), settings.network.build()
-    shared.load_state_dict(content["shared"])
-    personal = method.start(shared, seed=0)
-    personal.load_state_dict(content["personal"])
-    return method.local_model(shared, personal)

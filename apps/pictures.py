@@ -1,26 +1,25 @@
 """Pictures of a run: scores over rounds, aggregation weights, the two groups, cases with contours or classes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from scipy import ndimage
 
 from ..custom.data.datalist import TESTING, TRAINING
 from ..custom.data.description import DESCRIPTION_FILE, read_site_description
 from ..custom.data.federation import TEST_FOLDER, read_federation
-from ..custom.data.site_data import LoadedCase, SiteData, load_site_data
+from ..custom.data.site_data import load_site_data
 from ..custom.inference import Inference
-from ..custom.method_settings import read_job_settings
+from ..custom.method_settings import PersonalSettings, read_job_settings
+from .case_drawing import LINE_STYLES, annotated_cases, draw_contours, draw_image, largest_slice
 from .class_pictures import case_figure, confusion_figure
+from .local_pictures import draw_local_models
 from .output import MODEL_FILE, natural_order, read_summary, scoring_of
 
 mpl.use("Agg")
@@ -28,8 +27,6 @@ mpl.use("Agg")
 PICTURE_FOLDER = "pictures"
 _GROUP_COLOURS = {"larger": "tab:red", "smaller": "tab:blue", None: "tab:gray"}
 _CONTOURS = (("annotation", "tab:red"), ("clean contour", "lime"), ("prediction", "tab:cyan"))
-# One for each class in turn.
-_LINE_STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = ("solid", "dashed", "dotted", "dashdot")
 _CASES_PER_SITE = 2
 _SITES_SHOWN = 4
 
@@ -58,8 +55,11 @@ def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = N
             classes = read_site_description(data / read_federation(data).sites[0]).classes
             figure = confusion_figure(summary["last_round"]["confusion"], classes)
             files.append(_save(figure, folder / "confusion.png"))
+        settings = read_job_settings(summary["settings"])
         with TemporaryDirectory() as cache:
-            files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
+            if not isinstance(settings, PersonalSettings) or settings.has_global_model:
+                files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
+            files += draw_local_models(summary, out, data, folder, cache=Path(cache))
     return files
 
 
@@ -141,18 +141,23 @@ def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, 
     figure = Figure(figsize=(3 * _CASES_PER_SITE, 3 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), _CASES_PER_SITE, squeeze=False)
     for site_data, row in zip(rows, grid, strict=True):
-        chosen = _annotated_cases(site_data)
-        shown = [_largest_slice(site_data.cases[number]) for number in chosen]
+        chosen = annotated_cases(site_data, _CASES_PER_SITE)
+        shown = [largest_slice(site_data.cases[number]) for number in chosen]
         predictions = Inference.of(settings).predictions(network, shown)
         for axes in row:
             axes.axis("off")
         for axes, number, case, prediction in zip(row, chosen, shown, predictions, strict=False):
-            masks = (case.label, case.clean_label, prediction)
-            _draw_case(axes, case, (None, case.label, prediction) if site_data.site == TEST_FOLDER else masks)
+            masks: tuple[torch.Tensor | None, ...] = (case.label, case.clean_label, prediction)
+            if site_data.site == TEST_FOLDER:
+                masks = (None, case.label, prediction)
+            draw_image(axes, case)
+            for mask, (_, colour) in zip(masks, _CONTOURS, strict=True):
+                if mask is not None:
+                    draw_contours(axes, mask, case, colour)
             axes.set_title(f"{site_data.site}, case {number + 1}", fontsize=9)
     handles = [mpl.lines.Line2D([], [], color=colour, label=name) for name, colour in _CONTOURS]
     if len(classes := rows[0].classes) > 1:
-        styles = zip(classes, cycle(_LINE_STYLES), strict=False)
+        styles = zip(classes, cycle(LINE_STYLES), strict=False)
         handles += [mpl.lines.Line2D([], [], color="black", linestyle=style, label=name) for name, style in styles]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(_CONTOURS))
     return _save(figure, file)
@@ -188,59 +193,6 @@ def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
     right.margins(x=0.3)
     right.legend(fontsize=8)
     return _save(figure, file)
-
-
-def _annotated_cases(data: SiteData) -> list[int]:
-    """Return the first cases that have an annotated object, else the first cases, of different patients if possible."""
-    annotated = [number for number, case in enumerate(data.cases) if bool(case.label.any())]
-    candidates = annotated or list(range(len(data.cases)))
-    units = [data.cases[number].unit for number in candidates]
-    return sorted(candidates, key=lambda number: units.index(data.cases[number].unit) != candidates.index(number))[
-        :_CASES_PER_SITE
-    ]
-
-
-def _largest_slice(case: LoadedCase) -> LoadedCase:
-    """Of the slices of a volume, the one with the largest annotation; whatever else is returned as it is."""
-    largest = int((case.label > 0).flatten(1).sum(1).argmax())
-    kept = slice(largest, largest + 1)
-    clean = None if case.clean_label is None else case.clean_label[kept]
-    return replace(case, image=case.image[kept], label=case.label[kept], clean_label=clean)
-
-
-def _draw_case(axes: Any, case: LoadedCase, masks: Sequence[torch.Tensor | None]) -> None:
-    """Draw a sample with masks ``(1, H, W[, D])``."""
-    image = _plane(case.image[0], case)
-    low, high = (float(np.quantile(image, share)) for share in (0.01, 0.99))
-    pixels = np.moveaxis(((image - low) / max(high - low, 1e-6)).clip(0, 1), 0, -1)
-    shape = "equal" if case.spacing is None else case.spacing[1] / case.spacing[0]
-    axes.imshow(pixels if pixels.shape[-1] == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1, aspect=shape)
-    for mask, (_, colour) in zip(masks, _CONTOURS, strict=True):
-        if mask is None:
-            continue
-        classes = _plane(mask, case)[0]
-        for label, style in zip(range(1, int(classes.max()) + 1), cycle(_LINE_STYLES), strict=False):
-            if (region := _region(classes, label)).any():
-                axes.contour(region, levels=[0.5], colors=colour, linewidths=1.2, linestyles=style)
-
-
-def _region(classes: NDArray[Any], label: int) -> NDArray[np.bool_]:
-    """Where a class is, with the other classes that it surrounds: they have contours of their own."""
-    region: NDArray[np.bool_] = classes == label
-    region |= ndimage.binary_fill_holes(region) & (classes > 0)
-    return region
-
-
-def _plane(tensor: torch.Tensor, case: LoadedCase) -> NDArray[Any]:
-    """What is shown of an image ``(C, H, W[, D])`` or mask ``(1, H, W[, D])``, with channels first.
-
-    Of a whole volume it is the plane with the largest annotation. The axes of volumes grow to the right and upward,
-    those of pictures downward and to the right.
-    """
-    if tensor.ndim == 4:
-        tensor = tensor[..., int((case.label[0] > 0).sum((0, 1)).argmax())]
-    pixels: NDArray[Any] = tensor.numpy()
-    return pixels if case.spacing is None else np.rot90(pixels, axes=(1, 2))
 
 
 def _save(figure: Figure, file: Path) -> Path:

@@ -16,6 +16,7 @@ from fedannot.apps.compare import Arm, compare
 from fedannot.apps.in_process import SiteParticipant
 from fedannot.apps.job import Job, JobError
 from fedannot.apps.output import collect_output, read_summary
+from fedannot.apps.pictures import draw_run
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.embedded_chambers import write_chamber_federation
 from fedannot.custom.data.json_record import read_record
@@ -127,6 +128,11 @@ def test_every_site_keeps_the_final_shared_model_with_its_own_layers(whole: Path
         assert_same_tensors(content["shared"], model(whole / "whole"))
     one, other = (content["personal"]["layers.0.weight"] for content in stored.values())
     assert not torch.equal(one, other)
+
+
+def test_every_site_gets_a_picture_of_its_own_model(whole: Path) -> None:
+    files = {file.name for file in draw_run(whole / "whole", whole / "whole" / "data")}
+    assert files == {"dice.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
 
 
 def test_a_round_that_is_done_once_more_begins_with_the_layers_before_it(whole: Path, tmp_path: Path) -> None:
