@@ -5,8 +5,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
 # An editable install links file by file (which type checkers can follow), so a new file asks for a new install.
 SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -name '*.py')
-# Tests that run NVFlare wait for its processes, which leaves a core to one more worker.
-TEST_WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 DEMO := runs/demo
 SITES := 8
 
@@ -37,7 +35,7 @@ demo: install
 	$(BIN)/fedannot show $(DEMO)/workspace --data $(DEMO)/data --against $(DEMO)/fedavg --out $(DEMO)/feda3i
 
 test: install-dev
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: install-dev
 	$(BIN)/ruff format --check .

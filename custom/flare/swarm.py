@@ -1,5 +1,6 @@
 """Swarm learning: the sites aggregate among themselves, by NVFlare's workflow; the aggregating site changes."""
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.model import ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.ccwf import SwarmClientController, SwarmServerController
+from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
 
 from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
@@ -93,6 +95,12 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
             **options,
         )
 
+    def _end_gather(self, gatherer: Gatherer) -> None:
+        """Aggregate when what was received has been added: NVFlare counts an answer before it hands it on."""
+        with gatherer.lock:
+            pass
+        super()._end_gather(gatherer)
+
 
 class SwarmAggregator(Aggregator):  # type: ignore[misc]
     """Averages the sites' models by their numbers of samples, at whichever site it is; the same bits as at a server.
@@ -112,17 +120,20 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._round: int | None = None
         self._reference: dict[str, torch.Tensor] = {}
         self._accepted: list[str] = []
+        # A late answer may come in while the others are averaged.
+        self._lock = threading.Lock()
 
     def accept(self, shareable: Shareable, fl_ctx: FLContext) -> bool:
         """Add a site's result; False if it is refused."""
         site = fl_ctx.get_peer_context().get_identity_name()
         round_number = fl_ctx.get_prop(AppConstants.CURRENT_ROUND)
-        if self._round != round_number:
-            self._start_round(round_number, fl_ctx)
-        reason = self._refuse_or_accept(site, shareable)
-        if reason is None:
-            self._accepted.append(site)
-        else:
+        with self._lock:
+            if self._round != round_number:
+                self._start_round(round_number, fl_ctx)
+            reason = self._refuse_or_accept(site, shareable)
+            if reason is None:
+                self._accepted.append(site)
+        if reason is not None:
             self.log_warning(fl_ctx, f"Refused {site}: {reason}.", fire_event=False)
         return reason is None
 
@@ -132,14 +143,15 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         Raises:
             RuntimeError: if fewer sites than are needed gave a usable result; NVFlare then ends the run.
         """
-        if len(self._accepted) < self.settings.min_sites:
-            raise RuntimeError(
-                f"Round {self._round}: {len(self._accepted)} usable results, at least {self.settings.min_sites} are "
-                "needed."
-            )
-        params = self._aggregator.aggregate_model().params
-        self.log_info(fl_ctx, f"Round {self._round}: averaged {sorted(self._accepted)}.")
-        self._round = None
+        with self._lock:
+            if len(self._accepted) < self.settings.min_sites:
+                raise RuntimeError(
+                    f"Round {self._round}: {len(self._accepted)} usable results, at least {self.settings.min_sites} "
+                    "are needed."
+                )
+            params = self._aggregator.aggregate_model().params
+            self.log_info(fl_ctx, f"Round {self._round}: averaged {sorted(self._accepted)}.")
+            self._round = None
         return DXO(DataKind.WEIGHTS, data=params).to_shareable()
 
     def reset(self, fl_ctx: FLContext) -> None:

@@ -73,6 +73,21 @@ def test_one_seed_has_no_spread():
     assert "| feda3i | 25.0 | 25.0 | -25.0 | none in 1 |" in markdown_table([row_figures("one", "one seed", compared)])
 
 
+def test_methods_with_models_of_each_site_have_a_table_of_final_models():
+    """Generic Dice and the mean over the sites' own, each with its difference to the reference."""
+    compared = comparison({"swarm": [0.8, 0.8], "decoupled": [0.8, 0.8]})
+    found = [(0.5, 0.25, 0.75), (0.75, 0.5, 0.5), (0.625, 0.5, 0.75), (0.625, 0.5, 1.0)]
+    for run, (generic, one, other) in zip(compared["runs"], found, strict=True):
+        run["centres"] = {"generic": generic, "own": {"site-1": one, "site-2": other}}
+    lines = markdown_table([row_figures("row", "chambers", compared)]).splitlines()
+    assert lines[0].startswith("| data | arm | generic: Dice %, each seed | mean | difference | own cases: Dice %, ")
+    assert lines[2:] == [
+        "| chambers | swarm | 50.0 / 75.0 | 62.5 |  | 50.0 / 50.0 | 50.0 |  | 37.5 | 62.5 |",
+        # Differences +12.5 and -12.5, and +12.5 and +25: standard deviations √(2 · 12.5²) and √(2 · 6.25²).
+        "|  | decoupled | 62.5 / 62.5 | 62.5 | +0.0 ± 17.7 | 62.5 / 75.0 | 68.8 | +18.8 ± 8.8 | 50.0 | 87.5 |",
+    ]
+
+
 def test_doubts_of_labels_have_their_columns():
     compared = comparison({"fedavg": [0.5], "fedgsca": [0.6]})
     site = {"suspects": 50, "wrong": 40, "wrong_suspects": 30, "noise_level": 0.5, "true_noise_level": 0.4}

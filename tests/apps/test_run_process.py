@@ -24,17 +24,13 @@ def way(forked, monkeypatch):
 def test_exit_code_and_output_are_the_commands(way, tmp_path):
     log = tmp_path / "run.log"
     log.write_text("of an earlier run, " * 1000)
-    assert run_command(["data", "--help"], log, timeout=120) == 0
-    text = log.read_text(encoding="utf-8")
-    assert "phantom" in text
-    assert "earlier" not in text
     assert run_command(["simulate", str(tmp_path / "absent"), "--out", str(tmp_path / "out")], log, timeout=120) == 1
     assert f"Expected a job folder with a meta.json, but {tmp_path / 'absent'}" in log.read_text().replace("\n", "")
-    assert run_command(["simulate", "--nonsense"], log, timeout=120) == 2
+    assert "earlier" not in log.read_text(encoding="utf-8")
 
 
-@WAYS
-def test_environment_and_folder_are_those_of_the_moment(way, tmp_path, monkeypatch):
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
+def test_environment_and_folder_are_those_of_the_moment(tmp_path, monkeypatch):
     """Not those of the process that runs are forked from, which is older."""
     log = tmp_path / "run.log"
     for name in ("first", "second"):
@@ -54,9 +50,9 @@ def test_a_run_that_takes_too_long_is_stopped(way, tmp_path):
     started = time.monotonic()
     out = tmp_path / "out"
     with pytest.raises(
-        RunTimeoutError, match=r"fedannot simulate jobs/fedaaai .*: took longer than 3 s and was stopped"
+        RunTimeoutError, match=r"fedannot simulate jobs/fedaaai .*: took longer than 1 s and was stopped"
     ):
-        run_command(["simulate", "jobs/fedaaai", "--out", str(out)], tmp_path / "run.log", timeout=3)
+        run_command(["simulate", "jobs/fedaaai", "--out", str(out)], tmp_path / "run.log", timeout=1)
     assert time.monotonic() - started < 60
 
 

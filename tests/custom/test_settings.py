@@ -1,7 +1,10 @@
 """Settings: what is wrong is said with file, key, what was found and what is allowed; the jobs' settings hold."""
 
+import copy
+import functools
 import json
 import math
+import os
 from pathlib import Path
 from typing import get_args
 
@@ -273,7 +276,13 @@ def test_published_hyper_parameters_are_the_defaults():
 
 
 def job_config(job, name):
-    return ConfigFactory.parse_file(str(job / "app" / "config" / name)).as_plain_ordered_dict()
+    return copy.deepcopy(parsed(job / "app" / "config" / name, os.environ.get("FEDANNOT_RESUME")))
+
+
+@functools.cache
+def parsed(file, _resumed):
+    """The parser is slow; the second argument is what a file may take from the environment."""
+    return ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)

@@ -1,5 +1,6 @@
 """The swarm's parts by themselves: what the aggregating site accepts, what a site answers, how it is started."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +12,18 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.abstract.model import make_model_learnable
 from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_common.ccwf import SwarmClientController
 
 from fedannot.custom.aggregation import StreamingAverage
 from fedannot.custom.flare.messages import NO_USABLE_DATA, REFUSAL_HEADER
 from fedannot.custom.flare.personal_executor import PersonalExecutor
-from fedannot.custom.flare.swarm import SwarmAggregator, SwarmController, SwarmExecutor, SwarmNotPossibleError
+from fedannot.custom.flare.swarm import (
+    SwarmAggregator,
+    SwarmController,
+    SwarmExecutor,
+    SwarmNotPossibleError,
+    SwarmSiteController,
+)
 from fedannot.custom.outbound import OutboundError
 from fedannot.custom.settings import SettingsError
 
@@ -124,6 +132,21 @@ def test_a_new_round_begins_with_an_empty_sum():
         average = from_shareable(aggregator.aggregate(context())).data
     mean = (network_params(3)["head.0.bias"] + network_params(4)["head.0.bias"]) / 2
     torch.testing.assert_close(average["head.0.bias"], mean)
+
+
+def test_what_is_being_received_is_added_before_the_round_ends(monkeypatch):
+    """NVFlare counts an answer, and may end the round, before the aggregator has it."""
+    gatherer, order = SimpleNamespace(lock=threading.Lock()), []
+    monkeypatch.setattr(SwarmClientController, "_end_gather", lambda *_: order.append("averaged"))
+    controller = SwarmSiteController(SETTINGS)
+    gatherer.lock.acquire()
+    ending = threading.Thread(target=controller._end_gather, args=(gatherer,))
+    ending.start()
+    ending.join(0.2)
+    order.append("added")
+    gatherer.lock.release()
+    ending.join(10)
+    assert order == ["added", "averaged"]
 
 
 def executor_that_answers(reply, monkeypatch):
