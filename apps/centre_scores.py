@@ -1,6 +1,6 @@
 """What a run's models score on generic data and on every site's own, from the files of a run on this machine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ..custom.data.datalist import TESTING, VALIDATION
+from ..custom.data.description import DESCRIPTION_FILE
 from ..custom.data.federation import TEST_FOLDER
 from ..custom.data.json_record import read_record
 from ..custom.data.personal_layers import LOCAL_SCORES_FILE
@@ -33,41 +34,46 @@ def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> di
         federation: folder of the run's data.
 
     Returns:
-        ``generic``, None without a test set, and ``own`` by site.
+        ``generic``, None without a test set, and ``own`` by site, without those that stored no model of their own.
     """
     settings = read_job_settings(summary["settings"])
     sites = [site for site in sorted(summary["sites"]) if count_cases(federation / site, VALIDATION)]
     if not isinstance(settings, FedAvgSettings) or not sites:
         return None
-    local_models = {site: local_model(run, site, settings) for site in sites}
-    has_global = not isinstance(settings, PersonalSettings) or settings.has_global_model
-    own = {}
-    with TemporaryDirectory() as cache:
-        for site in sites:
-            if (known := _known_scores(run, site)) is not None:
-                own[site] = known.models["local"].dice
-            else:
-                cases = load_site_data(federation / site, Path(cache), section=VALIDATION, site=site)
-                own[site] = _dice(_global_model(run, settings), cases, settings)
-        if has_global:
-            generic = summary["last_round"]["dice"]
-        elif count_cases(federation / TEST_FOLDER, TESTING):
-            cases = load_site_data(federation / TEST_FOLDER, Path(cache), section=TESTING, site=TEST_FOLDER)
-            scores = [_dice(model, cases, settings) for model in local_models.values() if model is not None]
-            generic = sum(scores) / len(scores) if scores else None
-        else:
-            generic = None
+    if isinstance(settings, PersonalSettings):
+        known = {site: _known_scores(run, site) for site in sites}
+        own = {site: scores.models["local"].dice for site, scores in known.items() if scores is not None}
+        has_global = settings.has_global_model
+    else:
+        own, has_global = _global_on_own_cases(run, sites, federation, settings), True
+    generic = None
+    if (federation / TEST_FOLDER / DESCRIPTION_FILE).is_file():
+        generic = summary["last_round"]["dice"] if has_global else _mean_of_local(run, sites, federation, settings)
     return {"generic": generic, "own": own}
+
+
+def _global_on_own_cases(
+    run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings
+) -> dict[str, float]:
+    model = settings.network.build()
+    model.load_state_dict(torch.load(run / MODEL_FILE, map_location="cpu", weights_only=True)["model"])
+    with TemporaryDirectory() as cache:
+        return {
+            site: _dice(model, load_site_data(federation / site, Path(cache), section=VALIDATION, site=site), settings)
+            for site in sites
+        }
+
+
+def _mean_of_local(run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings) -> float | None:
+    models = [model for site in sites if (model := local_model(run, site, settings)) is not None]
+    with TemporaryDirectory() as cache:
+        cases = load_site_data(federation / TEST_FOLDER, Path(cache), section=TESTING, site=TEST_FOLDER)
+        scores = [_dice(model, cases, settings) for model in models]
+    return sum(scores) / len(scores) if scores else None
 
 
 def _dice(model: nn.Module, data: SiteData, settings: FedAvgSettings) -> float:
     return evaluate(model, data.cases, settings.network.num_classes, Inference.of(settings)).mean_dice
-
-
-def _global_model(run: Path, settings: FedAvgSettings) -> nn.Module:
-    model = settings.network.build()
-    model.load_state_dict(torch.load(run / MODEL_FILE, map_location="cpu", weights_only=True)["model"])
-    return model
 
 
 def _known_scores(run: Path, site: str) -> LocalScores | None:

@@ -118,7 +118,6 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._blocks = layer_blocks(self.settings.network.build(), self.settings.blocks)
         self._aggregator = LayerwiseAggregator()
         self._round: int | None = None
-        self._reference: dict[str, torch.Tensor] = {}
         self._accepted: list[str] = []
         # A late answer may come in while the others are averaged.
         self._lock = threading.Lock()
@@ -161,10 +160,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
 
     def _start_round(self, round_number: int, fl_ctx: FLContext) -> None:
         weights = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)[ModelLearnableKey.WEIGHTS]
-        self._reference = {name: torch.as_tensor(value) for name, value in weights.items()}
-        self._aggregator.start_round(
-            round_number, self._reference, assign_blocks(self._reference, self._blocks), weights=None
-        )
+        reference = {name: torch.as_tensor(value) for name, value in weights.items()}
+        self._aggregator.start_round(round_number, reference, assign_blocks(reference, self._blocks), weights=None)
         self._round, self._accepted = round_number, []
 
     def _refuse_or_accept(self, site: str, shareable: Shareable) -> str | None:

@@ -186,6 +186,19 @@ def test_scores_on_generic_and_on_own_cases_are_those_of_the_models_that_count(w
         assert evaluate(own, cases, 1, Inference.of(settings)).mean_dice == dice
 
 
+def test_without_a_test_set_nothing_is_generic_and_a_site_without_its_model_is_left_out(
+    whole: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(whole / "whole", tmp_path / "whole")
+    summary = read_summary(run)
+    before = centre_scores(run, summary, run / "data")
+    shutil.rmtree(run / "data" / "test")
+    shutil.rmtree(run / "run" / "site-1" / "simulate_job" / "personal")
+    found = centre_scores(run, summary, run / "data")
+    assert before is not None
+    assert found == {"generic": None, "own": {"site-2": before["own"]["site-2"]}}
+
+
 def test_a_method_without_a_global_model_is_scored_at_the_sites(
     small_personal_job: Callable[..., Path], tmp_path: Path
 ) -> None:
