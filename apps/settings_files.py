@@ -9,11 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..custom.data.description import DESCRIPTION_FILE, read_site_description
 from ..custom.data.federation import FEDERATION_FILE, read_federation
-from ..custom.data.noise_choice import COMPLETENESS, LABELS
+from ..custom.data.noise_choice import COMPLETENESS, LABELS, PROTOCOLS
 from ..custom.settings import SettingsError
 from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import DataError, describe_validation_error
 from ..transforms.federation_noise import FederationNoise
+from ..transforms.site_protocol import SiteProtocol
 from .job import SETTINGS_FOLDER, Job, JobError, flat_settings, nearest_hint, parse_hocon
 
 _SUFFIX = ".conf"
@@ -32,8 +33,8 @@ class Requirements(_Block):
         sites: number of sites.
         size: rows and columns that images are loaded at.
         channels: 1 for grey, 3 for RGB.
-        noise: how the annotations were made imperfect, ``M(20,-20,10,0.2)``, ``completeness 0.4,0.6,0.8,1`` or
-            ``labels 0-S10-P10-C10``; or a list, one of which it must be.
+        noise: how the annotations were made imperfect, ``M(20,-20,10,0.2)``, ``completeness 0.4,0.6,0.8,1``,
+            ``protocols 0-0-C-D`` or ``labels 0-S10-P10-C10``; or a list, one of which it must be.
         table: for wrong labels, which classes are confused, to name in an error.
     """
 
@@ -207,6 +208,9 @@ def _read_noise(noise: str) -> str:
     if noise.startswith(LABELS):
         ClassNoise.parse_sites(noise.removeprefix(LABELS))
         return noise
+    if noise.startswith(PROTOCOLS):
+        protocols = SiteProtocol.parse_sites(noise.removeprefix(PROTOCOLS).strip())
+        return f"{PROTOCOLS} {'-'.join(map(str, protocols))}"
     return str(FederationNoise.parse(noise))
 
 
@@ -216,12 +220,14 @@ def _noise_option(noise: str, table: str | None) -> str:
         return f"--labels {noise.removeprefix(LABELS).strip()}" + (f" --table {table}" if table else "")
     if noise.startswith(COMPLETENESS):
         return f"--completeness {noise.removeprefix(COMPLETENESS).strip()}"
+    if noise.startswith(PROTOCOLS):
+        return f'--protocols "{noise.removeprefix(PROTOCOLS).strip()}"'
     return f'--model "{noise}"'
 
 
 def _comparable(noise: str) -> str:
-    """Write a noise like a requirement, without spaces; another kind of text stays."""
+    """Write a noise like a requirement; another kind of text stays."""
     try:
-        return str(FederationNoise.parse(noise))
+        return _read_noise(noise)
     except ValueError:
         return noise

@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch.nn.functional import pad
 
+from .augmentation import AugmentedBatches
 from .data.site_data import LoadedCase, SiteData
 from .settings import TrainingSettings
 
@@ -42,12 +43,15 @@ def training_batches(data: SiteData, settings: TrainingSettings, device: torch.d
 
     Args:
         data: the site's data.
-        settings: batch size, patch and patches per volume.
+        settings: batch size, patch, patches per volume and augmentation.
         device: where the network is.
     """
+    batches: Batches
     if settings.patch is None:
-        return SampleBatches(data.images, data.labels, settings.batch_size, device)
-    return PatchBatches(data.cases, settings.patch, settings.patches_per_volume, settings.batch_size, device)
+        batches = SampleBatches(data.images, data.labels, settings.batch_size, device)
+    else:
+        batches = PatchBatches(data.cases, settings.patch, settings.patches_per_volume, settings.batch_size, device)
+    return AugmentedBatches(batches, settings.augmentation) if settings.augmentation else batches
 
 
 class SampleBatches:

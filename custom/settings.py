@@ -15,6 +15,8 @@ from .networks import ENCODER_FEATURES, FEATURES, LATENT, WIDTHS, build_classifi
 
 Positive = Annotated[int, Field(ge=1)]
 
+AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
+
 # The network halves an image four times.
 _MIN_EXTENT = 16
 
@@ -86,6 +88,7 @@ class TrainingSettings(_Settings):
 
     Args:
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
+        augmentation: what is done to samples at random; see :class:`fedannot.custom.augmentation.AugmentedBatches`.
     """
 
     loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
@@ -96,6 +99,7 @@ class TrainingSettings(_Settings):
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
     proximal_weight: Annotated[float, Field(ge=0)] = 0.0
+    augmentation: tuple[AugmentationKind, ...] = ()
 
     @field_validator("patch")
     @classmethod

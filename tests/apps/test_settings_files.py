@@ -79,10 +79,22 @@ SHARED_MISLABELLED = {
 }
 SHIPPED = {
     "fedaaai": {*PUBLISHED},
-    "fedavg": {*PUBLISHED, *INCOMPLETE},
+    "fedavg": {*PUBLISHED, *INCOMPLETE, "left-atrium"},
     "fedia": {*INCOMPLETE},
     "fedgsca": {*MISLABELLED, "published"},
     "fedavg_classification": {*MISLABELLED},
+    **{job: {"left-atrium"} for job in ("decoupled_server", "ditto", "fedrep", "single_site")},
+}
+# Gao et al., Sec. 3.2, and what is decided here.
+LEFT_ATRIUM = {
+    "rounds": 500,
+    "network.in_channels": 1,
+    "network.features": [16, 32, 64, 128, 256, 16],
+    "network.upsample": "deconv",
+    "training.learning_rate": 1e-3,
+    "training.batch_size": 8,
+    "training.local_epochs": 1,
+    "training.augmentation": ["rotation", "flip", "elastic", "noise"],
 }
 
 NOISE = "M(20,-20,10,0.2)"
@@ -180,6 +192,38 @@ def test_the_published_form_of_fedgsca_is_for_any_data():
     read = SettingsFile.read(Job(JOBS / "fedgsca"), "published")
     assert read.values == benchmark.PUBLISHED
     assert read.requires == Requirements()
+
+
+@pytest.mark.parametrize("method", [job for job, names in SHIPPED.items() if "left-atrium" in names])
+def test_papers_settings_of_decoupled_predictions_and_its_rivals(method):
+    read = SettingsFile.read(Job(JOBS / method), "left-atrium")
+    own = {
+        "warmup_rounds": 50,
+        "trace_weight": 0.01,
+        "divergence_weight": 0.01,
+        "noise_exponent": 0.7,
+        "network.latent": 8,
+        "network.encoder_features": [32, 64, 128, 192],
+    }
+    assert read.values == LEFT_ATRIUM | (own if method == "decoupled_server" else {})
+    requires = read.requires
+    assert (requires.sites, requires.size, requires.channels) == (4, (256, 256), 1)
+
+
+def test_protocols_that_are_required_come_with_the_command_that_makes_them(tmp_path):
+    read = SettingsFile.read(Job(JOBS / "decoupled_server"), "left-atrium")
+
+    def federation(name, noise):
+        return write_federation(tmp_path / name, sites=4, noise=noise, size=(256, 256), channels=1)
+
+    for number, same in enumerate(("protocols 0-0-C-D", "protocols 0-0-C(3, 4)-D(3,4,4,0.25)")):
+        read.check_data(federation(f"right-{number}", same))
+    clean = federation("clean", None)
+    command = rf'data noise {clean} --protocols "0-0-C\(3,4,4,0\.25\)-D\(3,4,4,0\.25\)" --out'
+    with pytest.raises(DataError, match=command):
+        read.check_data(clean)
+    with pytest.raises(DataError, match="found noise 'protocols 0-0-D-C'"):
+        read.check_data(federation("other", "protocols 0-0-D-C"))
 
 
 def test_one_of_several_noises_is_enough(job, tmp_path):

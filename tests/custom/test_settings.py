@@ -37,8 +37,8 @@ def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
     text = error_text({"method": "fedavg", "training": {"learning_rat": 1}})
     assert text == (
         f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
-        "Allowed keys: batch_size, dice_loss_over, learning_rate, local_epochs, loss, patch, patches_per_volume, "
-        "proximal_weight."
+        "Allowed keys: augmentation, batch_size, dice_loss_over, learning_rate, local_epochs, loss, patch, "
+        "patches_per_volume, proximal_weight."
     )
 
 
