@@ -12,7 +12,7 @@ from ..custom.data.datalist import TESTING, VALIDATION
 from ..custom.data.description import DESCRIPTION_FILE
 from ..custom.data.federation import TEST_FOLDER
 from ..custom.data.json_record import read_record
-from ..custom.data.personal_layers import LOCAL_SCORES_FILE
+from ..custom.data.personal_files import LOCAL_SCORES_FILE
 from ..custom.data.site_data import SiteData, count_cases, load_site_data
 from ..custom.evaluation import evaluate
 from ..custom.inference import Inference

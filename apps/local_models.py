@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..custom.data.personal_layers import LOCAL_MODEL_FILE, PERSONAL_FOLDER
+from ..custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
 from ..custom.method_settings import FedAvgSettings
 from ..custom.personal_methods import personal_method
 

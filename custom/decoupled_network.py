@@ -108,14 +108,7 @@ class DecoupledNetwork(nn.Module):
         unet.final_conv = nn.Identity()
         self.layer_blocks = ("posterior", "prior", *(f"unet.{name}" for name in layer_blocks(unet)), "head")
         self.unet = unet
-        convolution = _convolution(spatial_dims)
-        self.head = nn.Sequential(
-            convolution(features + latent, features, 1),
-            nn.ReLU(),
-            convolution(features, features, 1),
-            nn.ReLU(),
-            convolution(features, num_outputs, 1),
-        )
+        self.head = _head(features, latent, num_outputs, spatial_dims)
         self.num_outputs = num_outputs
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -278,6 +271,23 @@ def _spread(code: torch.Tensor, like: torch.Tensor, *, of_length_one: bool = Fal
 
 def _convolution(spatial_dims: int) -> type[nn.Conv2d] | type[nn.Conv3d]:
     return nn.Conv2d if spatial_dims == 2 else nn.Conv3d
+
+
+def _head(features: int, latent: int, num_outputs: int, spatial_dims: int) -> nn.Sequential:
+    """Three 1×1 convolutions over the last feature map and the code, in which the code has no say at the start.
+
+    A code is drawn with noise as large as the feature map; given a say at once it hides the map for hundreds of steps.
+    """
+    convolution = _convolution(spatial_dims)
+    widths = ((features + latent, features), (features, features), (features, num_outputs))
+    first, second, last = (convolution(*channels, 1) for channels in widths)
+    for layer in (first, second, last):
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        assert layer.bias is not None
+        nn.init.zeros_(layer.bias)
+    with torch.no_grad():
+        first.weight[:, features:] = 0
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
 
 
 def _pointwise_layers(in_channels: int, out_channels: int, spatial_dims: int) -> nn.Sequential:

@@ -45,6 +45,7 @@ def train_locally(
     seed: int,
     should_stop: Callable[[], bool] | None = None,
     record_dice: bool = False,
+    penalty: Callable[[], torch.Tensor] | None = None,
 ) -> TrainingOutcome:
     """Train a network in place for the configured number of epochs.
 
@@ -58,6 +59,7 @@ def train_locally(
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
         record_dice: measure the Dice loss beside whatever loss is trained with.
+        penalty: is added to the loss of every batch.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
@@ -72,7 +74,9 @@ def train_locally(
         if dice is not None:
             dice.add(logits, labels)
         loss: torch.Tensor = loss_function(logits, labels)
-        return loss + settings.proximal_weight * proximal_term(network, received) if received else loss
+        if received:
+            loss = loss + settings.proximal_weight * proximal_term(network, received)
+        return loss if penalty is None else loss + penalty()
 
     outcome = run_epochs(
         network,

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from .settings import (
     ClassifierSettings,
     ClassifierTrainingSettings,
+    CurvatureNetworkSettings,
     DecoupledNetworkSettings,
     NetworkSettings,
     Positive,
@@ -104,6 +105,18 @@ class FedIASettings(_WarmupSettings):
     def reports_dice_loss(self) -> bool:
         """Always: weights and corrections follow from it."""
         return True
+
+
+class FedCurvSettings(FedAvgSettings):
+    """Settings of FedCurv: federated averaging that keeps what bends the other sites' losses.
+
+    Args:
+        curvature_weight: λ.
+    """
+
+    method: str = "fedcurv"
+    network: CurvatureNetworkSettings = CurvatureNetworkSettings()
+    curvature_weight: Annotated[float, Field(ge=0)] = 1.0
 
 
 class PersonalSettings(FedAvgSettings):
@@ -246,6 +259,7 @@ METHOD_SETTINGS: dict[str, dict[str, type[RunSettings]]] = {
         "fedavg": FedAvgSettings,
         "feda3i": FedA3ISettings,
         "fedia": FedIASettings,
+        "fedcurv": FedCurvSettings,
         "decoupled": DecoupledSettings,
         "fedrep": FedRepSettings,
         "ditto": DittoSettings,

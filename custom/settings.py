@@ -43,6 +43,16 @@ class NetworkSettings(_Settings):
         return build_network(**self.model_dump())
 
 
+class CurvatureNetworkSettings(NetworkSettings):
+    """A network that carries the curvature of the sites' losses; see :mod:`fedannot.custom.curvature`."""
+
+    def build(self) -> nn.Module:
+        """Build the network; its weights come from elsewhere."""
+        from .curvature import build_network_with_curvature
+
+        return build_network_with_curvature(**self.model_dump())
+
+
 class DecoupledNetworkSettings(NetworkSettings):
     """The shared networks of decoupled predictions; see
     :func:`fedannot.custom.decoupled_network.build_decoupled_network`.

@@ -30,6 +30,7 @@ SWARM = Arm("swarm", Path("fedavg"))
 FORMS = tuple(decoupled(f"decoupled-{form}", adaptation=form) for form in ("latent", "published", "feature"))
 RIVALS = (
     Arm("fedprox", Path("fedavg"), {"training.proximal_weight": 0.01}),
+    Arm("fedcurv", Path("fedcurv")),
     Arm("fedrep", Path("fedrep")),
     Arm("ditto", Path("ditto")),
     Arm("single-site", Path("single_site")),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nvflare.apis.dxo import DXO, DataKind
 from nvflare.apis.fl_context import FLContext
@@ -18,6 +18,7 @@ from ..local_training import TrainingOutcome, train_locally
 from ..method_settings import FedAvgSettings, FedIASettings
 from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE
 from ..seeding import derive_seed
+from ..settings import RunSettings
 from ..site_reports import completeness_report, quality_report, training_report, validation_report
 from .messages import CONTINUED_ROUND
 from .site_executor import SiteExecutor, run_folder, trained_params
@@ -35,7 +36,7 @@ class SegmentationExecutor(SiteExecutor):
     earlier run.
     """
 
-    settings_type = FedAvgSettings
+    settings_type: ClassVar[type[RunSettings]] = FedAvgSettings
     settings: FedAvgSettings
 
     def do_task(

@@ -11,5 +11,9 @@ MODEL_DOES_NOT_FIT = "the received model does not fit its network settings; see 
 CONTINUED_JOB = "fedannot_continued_job"
 CONTINUED_ROUND = "fedannot_continued_round"
 
+# Meta of a task: whose curvatures the received mean is of, names of sites, and how many samples they have together.
+CURVATURE_SITES = "fedannot_curvature_sites"
+CURVATURE_SAMPLES = "fedannot_curvature_samples"
+
 # Meta of a training task: the global sample selector, lists under the names of its attributes.
 SELECTOR = "fedannot_selector"

@@ -11,13 +11,8 @@ from torch import nn
 
 from ..batches import Batches
 from ..data.json_record import write_record
-from ..data.personal_layers import (
-    LOCAL_MODEL_FILE,
-    LOCAL_SCORES_FILE,
-    PERSONAL_FOLDER,
-    load_personal_layers,
-    save_personal_layers,
-)
+from ..data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
+from ..data.round_tensors import save_tensors_of_round
 from ..data.tensor_files import write_tensors
 from ..devices import ready_to_compute
 from ..local_training import TrainingOutcome
@@ -26,7 +21,6 @@ from ..outbound import KEEP_MODEL
 from ..personal_methods import RoundOfTraining, personal_method
 from ..seeding import derive_seed
 from .executor import SegmentationExecutor
-from .messages import CONTINUED_ROUND
 from .site_executor import run_folder, trained_params
 
 
@@ -70,7 +64,7 @@ class PersonalExecutor(SegmentationExecutor):
             round_number, batches, self.training_seed(round_number, fl_ctx), lambda: bool(stop.triggered)
         )
         outcome = self._method.train(network, personal, this_round)
-        save_personal_layers(
+        save_tensors_of_round(
             _personal_folder(fl_ctx), round_number, trained_params(personal), keep=self.settings.keep_rounds
         )
         return outcome
@@ -87,13 +81,8 @@ class PersonalExecutor(SegmentationExecutor):
         """The personal part as it was after a round, or after the last one before it that the site was there for."""
         site = fl_ctx.get_identity_name()
         personal = self._method.start(network, derive_seed(self.settings.seed, site, "personal layers"))
-        places = [(_personal_folder(fl_ctx), last_round)]
-        places += [
-            (earlier / PERSONAL_FOLDER, min(last_round, int(meta[CONTINUED_ROUND])))
-            for earlier in self.earlier_run_folders(meta, fl_ctx)
-        ]
-        if (params := load_personal_layers(places)) is not None:
-            personal.load_state_dict(params)
+        if (found := self.kept_tensors(PERSONAL_FOLDER, last_round, meta, fl_ctx)) is not None:
+            personal.load_state_dict(found[1])
         return ready_to_compute(personal)
 
     def keep_model(

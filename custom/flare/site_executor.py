@@ -20,13 +20,21 @@ from torch import nn
 
 from ...transforms.errors import DataError
 from ..data.location import DataLocation, locate_site_data
+from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, load_site_data
 from ..data_fit import check_data_fit
 from ..devices import ready_to_compute
 from ..local_training import TrainingStopped
 from ..method_settings import read_job_settings
 from ..settings import RunSettings, SettingsError
-from .messages import CONTINUED_JOB, MODEL_DOES_NOT_FIT, NO_USABLE_DATA, REFUSAL_HEADER, TRAINING_FAILED
+from .messages import (
+    CONTINUED_JOB,
+    CONTINUED_ROUND,
+    MODEL_DOES_NOT_FIT,
+    NO_USABLE_DATA,
+    REFUSAL_HEADER,
+    TRAINING_FAILED,
+)
 
 
 class ModelDoesNotFitError(ValueError):
@@ -178,6 +186,24 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             job_folder = Path(self.settings.resume_from).parent
             folders.append(job_folder.parent.parent / site / job_folder.name)
         return folders
+
+    def kept_tensors(
+        self, name: str, last_round: int, meta: Mapping[str, Any], fl_ctx: FLContext
+    ) -> tuple[int, dict[str, torch.Tensor]] | None:
+        """Return what the site has kept after the latest round that counts, with its number; None if nothing.
+
+        Args:
+            name: the folder in a run's folder.
+            last_round: the last round that counts.
+            meta: what came with a task.
+            fl_ctx: NVFlare's context.
+        """
+        places = [(run_folder(fl_ctx) / name, last_round)]
+        places += [
+            (earlier / name, min(last_round, int(meta[CONTINUED_ROUND])))
+            for earlier in self.earlier_run_folders(meta, fl_ctx)
+        ]
+        return load_latest_tensors(places)
 
 
 def run_folder(fl_ctx: FLContext) -> Path:

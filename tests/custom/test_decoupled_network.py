@@ -79,12 +79,17 @@ def test_global_logits_have_a_channel_for_each_class_and_the_background(spatial_
     assert shared(torch.randn(2, 1, *size)).shape == (2, 3, *size)
 
 
-def test_the_code_changes_the_global_prediction():
+def test_the_code_changes_the_global_prediction_as_soon_as_it_is_trained():
     shared, (images, _, code) = network(), inputs()
     features = shared.unet(images)
     assert features.shape == (2, 4, 16, 16)
-    assert not torch.allclose(shared.segment(features, code), shared.segment(features, -code))
     assert torch.equal(shared(images), shared.segment(features, shared.prior(images).mean))
+    assert torch.equal(shared.segment(features, code), shared.segment(features, -code))
+    optimizer = torch.optim.SGD(shared.parameters(), lr=0.1)
+    shared.segment(features, code).square().mean().backward()
+    optimizer.step()
+    features = shared.unet(images)
+    assert not torch.allclose(shared.segment(features, code), shared.segment(features, -code))
 
 
 def test_the_posterior_sees_the_annotation_and_the_prior_does_not():

@@ -265,15 +265,23 @@ def test_the_proximal_term_by_hand():
     torch.testing.assert_close(network.weight.grad, torch.tensor([[3.0, 4.0]]))
 
 
+def distance_from_start(weight=0.0, penalty=None):
+    """Train a small network, and give the proximal term afterwards."""
+    settings = TrainingSettings(batch_size=2, local_epochs=5, learning_rate=0.01, proximal_weight=weight)
+    network = build_network(features=(4, 4, 8, 8, 8, 4))
+    reference = proximal_reference(network)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(4, 1, 16, 16, generator=generator)
+    batches = SampleBatches(images, (images[:, 0] > 0).to(torch.uint8), 2, torch.device("cpu"))
+    own = None if penalty is None else lambda: penalty(network, reference)
+    train_locally(network, batches, settings, seed=0, penalty=own)
+    return float(proximal_term(network, reference).detach())
+
+
 def test_fedprox_keeps_training_near_the_received_model():
-    distances = []
-    for weight in (0.0, 10.0):
-        settings = TrainingSettings(batch_size=2, local_epochs=5, learning_rate=0.01, proximal_weight=weight)
-        network = build_network(features=(4, 4, 8, 8, 8, 4))
-        reference = proximal_reference(network)
-        generator = torch.Generator().manual_seed(0)
-        images = torch.randn(4, 1, 16, 16, generator=generator)
-        batches = SampleBatches(images, (images[:, 0] > 0).to(torch.uint8), 2, torch.device("cpu"))
-        train_locally(network, batches, settings, seed=0)
-        distances.append(float(proximal_term(network, reference)))
-    assert distances[1] < 0.7 * distances[0]
+    assert distance_from_start(10.0) < 0.7 * distance_from_start()
+
+
+def test_a_penalty_is_added_to_the_loss():
+    """FedProx's own, given as a penalty, has the same effect to the bit."""
+    assert distance_from_start(penalty=lambda *pair: 10.0 * proximal_term(*pair)) == distance_from_start(10.0)

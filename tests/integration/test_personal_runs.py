@@ -21,7 +21,7 @@ from fedannot.apps.pictures import draw_run
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.embedded_chambers import write_chamber_federation
 from fedannot.custom.data.json_record import read_record
-from fedannot.custom.data.personal_layers import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
+from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation import evaluate
 from fedannot.custom.inference import Inference
@@ -146,7 +146,7 @@ def test_nothing_personal_leaves_a_site(
     def listen(site: SiteParticipant, task: Any, server_context: Any) -> Any:
         reply = do_task(site, task, server_context)
         sent.append((site.name, task.name, from_shareable(reply)))
-        for file in Path(site.workspace.get_run_dir("simulate_job")).glob("personal/layers_round_*.pt"):
+        for file in Path(site.workspace.get_run_dir("simulate_job")).glob("personal/round_*.pt"):
             personal.extend(torch.load(file, weights_only=True).values())
         return reply
 

@@ -1,4 +1,4 @@
-"""A site's personal layers on its disk, a file for each round: they outlive the process, and never leave the site."""
+"""Tensors that a site keeps from round to round on its disk: they outlive the process, and never leave the site."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -8,18 +8,14 @@ import torch
 
 from .tensor_files import write_tensors
 
-PERSONAL_FOLDER = "personal"
-LOCAL_MODEL_FILE = "local_model.pt"
-LOCAL_SCORES_FILE = "local_scores.json"
-
 # A server that was killed in a round goes on after the round before.
 _KEPT = 2
 
 
-def save_personal_layers(
+def save_tensors_of_round(
     folder: Path, round_number: int, params: Mapping[str, torch.Tensor], keep: Collection[int] = ()
 ) -> None:
-    """Write the personal layers after a round in one step; of earlier rounds the last one and those to keep stay.
+    """Write the tensors of a round in one step; of earlier rounds the last one and those to keep stay.
 
     Args:
         folder: where they lie; made if it is not there.
@@ -34,25 +30,23 @@ def save_personal_layers(
             _file(folder, number).unlink()
 
 
-def load_personal_layers(folders: Sequence[tuple[Path, int]]) -> dict[str, torch.Tensor] | None:
-    """Read the personal layers of the latest round there is, None if there are none.
+def load_latest_tensors(folders: Sequence[tuple[Path, int]]) -> tuple[int, dict[str, torch.Tensor]] | None:
+    """Read the tensors of the latest round there is, with its number; None if there are none.
 
     Args:
         folders: places to look, in this order, each with the last round that counts there.
     """
     for folder, last_round in folders:
         if rounds := [number for number in _rounds(folder) if number <= last_round]:
-            params: dict[str, torch.Tensor] = torch.load(
-                _file(folder, max(rounds)), map_location="cpu", weights_only=True
-            )
-            return params
+            latest = max(rounds)
+            return latest, torch.load(_file(folder, latest), map_location="cpu", weights_only=True)
     return None
 
 
 def _file(folder: Path, round_number: int) -> Path:
-    return folder / f"layers_round_{round_number}.pt"
+    return folder / f"round_{round_number}.pt"
 
 
 def _rounds(folder: Path) -> list[int]:
-    found = (re.fullmatch(r"layers_round_(\d+)\.pt", file.name) for file in folder.glob("layers_round_*.pt"))
+    found = (re.fullmatch(r"round_(\d+)\.pt", file.name) for file in folder.glob("round_*.pt"))
     return [int(match[1]) for match in found if match]
