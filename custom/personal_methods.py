@@ -95,7 +95,7 @@ class Decoupled:
         """Train both networks together, by Eq. 7 in the warm-up and by Eq. 8 after it."""
         assert isinstance(shared, DecoupledNetwork)
         assert isinstance(personal, AdaptationNetwork)
-        settings = self._settings
+        settings, training = self._settings, self._settings.training_in(this_round.number)
         loss = DecoupledLoss(
             is_warmup=this_round.number <= settings.warmup_rounds,
             trace_weight=settings.trace_weight,
@@ -108,8 +108,8 @@ class Decoupled:
             both,
             this_round.batches,
             lambda images, labels: loss(shared, personal, images, labels, generator),
-            adam(both, settings.training),
-            epochs=settings.training.local_epochs,
+            adam(both, training),
+            epochs=training.local_epochs,
             seed=this_round.seed,
             should_stop=this_round.should_stop,
         )
@@ -142,7 +142,7 @@ class FedRep:
         together = self.local_model(shared, personal)
         name = layer_blocks(shared)[-1]
         head = {id(parameter) for parameter in together.get_submodule(name).parameters()}
-        training = self._settings.training
+        training = self._settings.training_in(this_round.number)
         outcome = None
         for part, epochs in (("head", self._settings.head_epochs), ("representation", training.local_epochs)):
             for parameter in together.parameters():
@@ -183,7 +183,7 @@ class Ditto:
 
     def train(self, shared: nn.Module, personal: nn.Module, this_round: RoundOfTraining) -> TrainingOutcome:
         """Train the personal network, then the shared one."""
-        training, loss = self._settings.training, build_loss(self._settings.training.loss)
+        training, loss = self._settings.training_in(this_round.number), build_loss(self._settings.training.loss)
         received = proximal_reference(shared)
 
         def batch_loss(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -221,9 +221,8 @@ class SingleSite:
     def train(self, shared: nn.Module, personal: nn.Module, this_round: RoundOfTraining) -> TrainingOutcome:
         """Train the personal network; the shared one goes back as it was received."""
         del shared
-        return train_locally(
-            personal, this_round.batches, self._settings.training, this_round.seed, this_round.should_stop
-        )
+        training = self._settings.training_in(this_round.number)
+        return train_locally(personal, this_round.batches, training, this_round.seed, this_round.should_stop)
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
         """Return the personal network."""

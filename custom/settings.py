@@ -88,7 +88,23 @@ class ClassifierSettings(_Settings):
         return build_classifier(**self.model_dump(exclude={"checkpoint"}))
 
 
-class TrainingSettings(_Settings):
+class _ScheduledTraining(_Settings):
+    """What training of all tasks has: a learning rate that may fall in the course of a run.
+
+    Args:
+        learning_rate_steps: shares of all rounds after which the learning rate is a tenth of what it was before.
+    """
+
+    learning_rate: Annotated[float, Field(gt=0)]
+    learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
+
+    def learning_rate_at(self, round_number: int, rounds: int) -> float:
+        """Return the learning rate of a round of so many."""
+        steps = sum(round_number > share * rounds for share in self.learning_rate_steps)
+        return self.learning_rate * 0.1**steps
+
+
+class TrainingSettings(_ScheduledTraining):
     """How a site trains in one round.
 
     Whole volumes (``network.spatial_dims`` 3) are trained on in patches of these extents, `patches_per_volume` of each
@@ -124,11 +140,10 @@ class TrainingSettings(_Settings):
         return patch
 
 
-class ClassifierTrainingSettings(_Settings):
+class ClassifierTrainingSettings(_ScheduledTraining):
     """How a site trains a classifier in one round, by stochastic gradient descent.
 
     Args:
-        learning_rate_steps: shares of all rounds after which the learning rate is a tenth of what it was before.
         augmentation: turn images by multiples of 90° and mirror them, at random.
     """
 
@@ -139,11 +154,6 @@ class ClassifierTrainingSettings(_Settings):
     batch_size: Positive = 128
     local_epochs: Positive = 5
     augmentation: bool = True
-
-    def learning_rate_at(self, round_number: int, rounds: int) -> float:
-        """Return the learning rate of a round of so many."""
-        steps = sum(round_number > share * rounds for share in self.learning_rate_steps)
-        return self.learning_rate * 0.1**steps
 
 
 class EmbeddedSettings(_Settings):

@@ -56,7 +56,7 @@ class CurvatureExecutor(SegmentationExecutor):
         outcome = train_locally(
             network,
             batches,
-            self.settings.training,
+            self.settings.training_in(round_number),
             seed=seed,
             should_stop=should_stop,
             record_dice=self.settings.reports_dice_loss,

@@ -73,7 +73,7 @@ class SegmentationExecutor(SiteExecutor):
         return train_locally(
             network,
             batches,
-            self.settings.training,
+            self.settings.training_in(round_number),
             seed=self.training_seed(round_number, fl_ctx),
             should_stop=lambda: bool(stop.triggered),
             record_dice=self.settings.reports_dice_loss,

@@ -15,7 +15,7 @@ from pyhocon import ConfigFactory
 
 from fedannot.custom.method_settings import METHOD_SETTINGS, FedA3ISettings, FedAvgSettings, read_job_settings
 from fedannot.custom.networks import build_network
-from fedannot.custom.settings import EmbeddedSettings, SettingsError, read_settings
+from fedannot.custom.settings import EmbeddedSettings, SettingsError, TrainingSettings, read_settings
 
 FILE = "jobs/example/app/config/settings.conf"
 JOBS = sorted(path.parent for path in Path(__file__).parents[2].glob("jobs/*/meta.json"))
@@ -37,8 +37,8 @@ def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
     text = error_text({"method": "fedavg", "training": {"learning_rat": 1}})
     assert text == (
         f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
-        "Allowed keys: augmentation, batch_size, dice_loss_over, learning_rate, local_epochs, loss, patch, "
-        "patches_per_volume, proximal_weight."
+        "Allowed keys: augmentation, batch_size, dice_loss_over, learning_rate, learning_rate_steps, local_epochs, "
+        "loss, patch, patches_per_volume, proximal_weight."
     )
 
 
@@ -123,7 +123,8 @@ def float_keys(model, prefix=""):
 
 
 def test_every_floating_setting_is_tried():
-    assert sorted([*FLOATS, "embedded.completeness"]) == sorted(float_keys(FedA3ISettings))
+    lists = ["embedded.completeness", "training.learning_rate_steps"]
+    assert sorted([*FLOATS, *lists]) == sorted(float_keys(FedA3ISettings))
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, "inf", "NaN"])
@@ -321,3 +322,12 @@ def test_every_method_has_a_job():
     settings = [job_config(job, "settings.conf")["settings"] for job in JOBS]
     methods = {(values.get("task", "segmentation"), values["method"]) for values in settings}
     assert methods == {(task, method) for task, methods in METHOD_SETTINGS.items() for method in methods}
+
+
+def test_the_learning_rate_falls_after_shares_of_all_rounds():
+    training = TrainingSettings(learning_rate=0.002, learning_rate_steps=(0.5, 0.75))
+    settings = FedAvgSettings(method="fedavg", rounds=8, training=training)
+    rates = [settings.training_in(number).learning_rate for number in range(1, 9)]
+    assert rates == pytest.approx([0.002] * 4 + [0.0002] * 2 + [0.00002] * 2)
+    assert settings.training_in(8).model_copy(update={"learning_rate": 0.002}) == training
+    assert FedAvgSettings(method="fedavg").training_in(99).learning_rate == TrainingSettings().learning_rate
