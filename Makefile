@@ -8,7 +8,7 @@ SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -n
 DEMO := runs/demo
 SITES := 8
 
-.PHONY: demo test lint bench bench-speed install install-dev clean
+.PHONY: demo test test-poc lint bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -36,6 +36,10 @@ demo: install
 
 test: install-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# Real processes of a server and three sites, some of which are killed: some minutes.
+test-poc: install-dev
+	$(BIN)/python -m pytest -m poc tests/integration/test_poc.py
 
 lint: install-dev
 	$(BIN)/ruff format --check .
