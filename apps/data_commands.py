@@ -38,7 +38,7 @@ class PhantomTask(StrEnum):
     epilog='Example: fedannot data phantom --task lesions2d --sites 10 --noise "M(25,-25,10,0.2)" --exact '
     "--stratified 0.5 --out runs/lesions\n\n"
     "Example: fedannot data phantom --task lesions3d --sites 4 --completeness 0.4,0.6,0.8,1 --out runs/volumes\n\n"
-    'Example: fedannot data phantom --task chambers3d --sites 4 --protocols "0-0-C(12,8)-D(12,8)" --out runs/chambers'
+    'Example: fedannot data phantom --task chambers3d --sites 4 --protocols "0-0-C(20,8)-D(20,8)" --out runs/chambers'
 )
 def phantom(
     out: OutOption,

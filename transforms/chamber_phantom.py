@@ -31,12 +31,12 @@ _TEXTURE_STRENGTH = 0.10
 _TEXTURE_SCALE = 5.0
 
 # A centre's scanner and protocol: from the lower to the upper end.
-_BLOOD = (0.7, 1.1)
+_BLOOD = (0.75, 1.1)
 _LUNG = (0.05, 0.35)
 _GAMMA = (0.6, 1.6)
 _BLUR = (0.6, 2.2)
-_NOISE = (0.15, 0.45)
-_SHADING = (0.0, 0.5)
+_NOISE = (0.15, 0.35)
+_SHADING = (0.0, 0.3)
 
 
 @dataclass(frozen=True)

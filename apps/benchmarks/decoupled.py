@@ -8,15 +8,16 @@ from ...custom.data.embedded_chambers import write_chamber_federation
 from ..compare import Arm
 from .rows import MakeData, Row
 
-PROTOCOLS = "0-0-C(12,8)-D(12,8)"
+PROTOCOLS = "0-0-C(20,8)-D(20,8)"
 SETTINGS: dict[str, Any] = {
-    "rounds": 20,
+    "rounds": 8,
     "warmup_rounds": 2,
     "network.features": [8, 16, 32, 64, 64, 8],
     "network.upsample": "nontrainable",
     "training.learning_rate": 0.002,
     "training.batch_size": 8,
-    "training.local_epochs": 1,
+    "training.local_epochs": 3,
+    "training.learning_rate_steps": [0.7],
 }
 
 

@@ -17,6 +17,7 @@ SMALL = {
     "rounds": 3,
     "network.features": [4, 4, 8, 8, 8, 4],
     "training.batch_size": 9,
+    "training.local_epochs": 1,
     "embedded.sites": 2,
     "embedded.protocols": "0-C(20,8)",
     "embedded.images_per_site": 1,
@@ -48,7 +49,7 @@ def test_without_its_penalty_it_is_federated_averaging(run: Callable[..., Any], 
     write_chamber_federation(
         tmp_path / "data", num_sites=2, protocols="0-C(20,8)", volumes_per_site=1, test_volumes=1, seed=0
     )
-    same = {"data": tmp_path / "data", "network__upsample": "nontrainable", "training__local_epochs": 1}
+    same = {"data": tmp_path / "data", "network__upsample": "nontrainable", "training__learning_rate_steps": [0.7]}
     _, averaged = run("averaged", "fedavg", **same)
     _, free = run("free", curvature_weight=0, **same)
     assert {name for name in free if not name.startswith("curvature.")} == set(averaged)

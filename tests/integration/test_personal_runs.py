@@ -34,6 +34,7 @@ SMALL_PERSONAL = {
     "rounds": 3,
     "network.features": [4, 4, 8, 8, 8, 4],
     "training.batch_size": 18,
+    "training.local_epochs": 1,
     "embedded.sites": 2,
     "embedded.protocols": "0-C(20,8)",
     "embedded.images_per_site": 1,

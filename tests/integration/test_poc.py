@@ -31,6 +31,7 @@ SMALL = {
     "network.latent": 3,
     "network.encoder_features": [4, 8],
     "training.batch_size": 8,
+    "training.local_epochs": 1,
     "warmup_rounds": 1,
     "embedded.sites": 3,
     "embedded.protocols": "0-C-D",
