@@ -1,8 +1,9 @@
-"""FedA³I and FedGSCA beside FedAvg on real images: tables of docs/benchmarks, one row at a time.
+"""FedA³I, FedGSCA and decoupled predictions beside FedAvg on real images: tables of docs/benchmarks, a row at a time.
 
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/compare_on_real_images.py [--rows busi-ns,busi-ne] [--seeds 3]
 
-Finished runs are kept, so an interrupted table goes on. The rows with generated images: fedannot bench feda3i, fedgsca.
+Finished runs are kept, so an interrupted table goes on. The rows with generated images: fedannot bench feda3i, fedgsca,
+decoupled.
 """
 
 import argparse
@@ -20,12 +21,12 @@ from real_federations import (
 )
 from rich.console import Console
 
-from fedannot.apps.benchmarks import fedgsca
+from fedannot.apps.benchmarks import decoupled, fedgsca
 from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
 from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row, write_table
 from fedannot.custom.data.mislabelled_copy import mislabel_cases
 from fedannot.custom.data.noise_choice import NoiseChoice
-from fedannot.custom.data.noisy_copy import add_contour_noise
+from fedannot.custom.data.noisy_copy import add_contour_noise, follow_protocols
 
 JOBS = Path(__file__).parents[2] / "jobs"
 PAIR = (FEDAVG, FEDA3I)
@@ -57,6 +58,8 @@ VOLUME_SETTINGS = {
     "training.patch": [16, 32, 16],
     "training.patches_per_volume": 4,
 }
+# Two sites annotate as they are given, one opens and one closes; of each site's nine volumes it keeps three to score.
+HIPPOCAMPUS_PROTOCOLS = "0-0-C(10,8)-D(10,8)"
 BLOOD_SETTINGS = {"network.in_channels": 3, "rounds": 24}
 BLOOD_ARMS = fedgsca.with_both_forms(warmup_rounds=10)
 BLOOD_TABLE = Path(__file__).with_name("blood_cells.yaml")
@@ -95,6 +98,19 @@ def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
     )
 
 
+def hippocampus_by_protocols(protocols: str | None) -> Row:
+    """A row of hippocampus slices in four sites, which annotate by protocols of their own."""
+    options = hippocampus_dataset_options(sliced=True, together=True)
+    write = partial(write_hippocampi, options=options, num_sites=4, volumes_per_site=9, validation_share=1 / 3)
+    what = "all annotate alike" if protocols is None else f"protocols {protocols}"
+    return Row(
+        f"hippocampus, slices, {what}",
+        real(write, protocols, follow_protocols),
+        (decoupled.SWARM, *decoupled.FORMS, *decoupled.RIVALS) if protocols else (decoupled.SWARM,),
+        decoupled.SETTINGS if protocols else {k: v for k, v in decoupled.SETTINGS.items() if k != "warmup_rounds"},
+    )
+
+
 def blood_cells(noise: str | None, *, by_source: bool = False) -> Row:
     """A row of blood cells with wrong labels: four equal sites of one hospital, or a site for each of four sources."""
 
@@ -122,6 +138,8 @@ ROWS = {
         for form, parts in (("2d", "one"), ("2d", "two"), ("3d", "one"))
         for name, noise in (("ns", NOISE_SMALLER), ("ne", NOISE_LARGER), ("clean", None))
     },
+    "hippocampus-generic": hippocampus_by_protocols(None),
+    "hippocampus-protocols": hippocampus_by_protocols(HIPPOCAMPUS_PROTOCOLS),
     **{
         f"blood-{name}": blood_cells(noise)
         for name, noise in (("s40", "S40"), ("s50", "S50"), ("p20", "P20"), ("c20", "C20"), ("clean", None))

@@ -39,7 +39,13 @@ def write_breast_lesions(folder: Path, seed: int) -> None:
 
 
 def write_hippocampi(
-    folder: Path, seed: int, *, options: ImportOptions, num_sites: int = 10, volumes_per_site: int = 3
+    folder: Path,
+    seed: int,
+    *,
+    options: ImportOptions,
+    num_sites: int = 10,
+    volumes_per_site: int = 3,
+    validation_share: float = 0.0,
 ) -> None:
     """Hippocampus MRI: sites of a few volumes each and ten volumes for the test, drawn for each seed."""
     dataset = read_source_datalist(real_data() / "hippocampus-msd" / "datalist.json")
@@ -47,7 +53,15 @@ def write_hippocampi(
     chosen = np.random.default_rng(derive_seed(seed, "volumes")).choice(len(dataset.cases), count, replace=False)
     subset = replace(dataset, cases=tuple(dataset.cases[index] for index in sorted(chosen)))
     share = NUM_TEST_VOLUMES / count
-    write_imported_federation([subset], folder, SiteChoice(num_sites), options, test_share=share, seed=seed)
+    write_imported_federation(
+        [subset],
+        folder,
+        SiteChoice(num_sites),
+        options,
+        test_share=share,
+        validation_share=validation_share,
+        seed=seed,
+    )
 
 
 def write_blood_cells(folder: Path, seed: int, *, by_source: bool = False) -> None:
