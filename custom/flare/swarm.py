@@ -13,9 +13,11 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.abstract.aggregator import Aggregator
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
+from nvflare.app_common.abstract.learnable import Learnable
 from nvflare.app_common.abstract.model import ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.ccwf import SwarmClientController, SwarmServerController
+from nvflare.app_common.ccwf.common import Constant
 from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
 
 from ..method_settings import read_job_settings
@@ -31,6 +33,8 @@ from .personal_executor import PersonalExecutor
 _FIRST_ROUND = 1
 # Seconds in which the first site loads its model and starts the swarm.
 _START_TIMEOUT = 300
+# Property of NVFlare's context beside the global model: the round after which it is that.
+_MODEL_ROUND = "fedannot_model_round"
 # Seconds for a message to arrive and be answered, beside those for the training.
 _MESSAGE_TIMEOUT = 120
 
@@ -95,11 +99,32 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
             **options,
         )
 
+    def do_learn_task(self, name: str, task_data: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> None:
+        """Train with the model of the round before, and gather the others' where it is this site's turn."""
+        _set_model_round(task_data.get_header(AppConstants.CURRENT_ROUND) - 1, fl_ctx)
+        super().do_learn_task(name, task_data, fl_ctx, abort_signal)
+
+    def record_last_result(self, fl_ctx: FLContext, round_num: int, result: Learnable) -> None:
+        """Take over the model that this site has averaged."""
+        super().record_last_result(fl_ctx, round_num, result)
+        _set_model_round(round_num, fl_ctx)
+
+    def _process_final_result(self, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        """Take over the final model that another site has averaged."""
+        reply = super()._process_final_result(request, fl_ctx)
+        if reply.get_return_code() == ReturnCode.OK:
+            _set_model_round(request.get_header(Constant.ROUND), fl_ctx)
+        return reply
+
     def _end_gather(self, gatherer: Gatherer) -> None:
         """Aggregate when what was received has been added: NVFlare counts an answer before it hands it on."""
         with gatherer.lock:
             pass
         super()._end_gather(gatherer)
+
+
+def _set_model_round(round_number: int, fl_ctx: FLContext) -> None:
+    fl_ctx.set_prop(_MODEL_ROUND, round_number, private=True, sticky=True)
 
 
 class SwarmAggregator(Aggregator):  # type: ignore[misc]
@@ -187,7 +212,7 @@ class SwarmExecutor(PersonalExecutor):
 
     NVFlare's filters do not see what goes from site to site, so that the registered fields are checked here. A training
     that fails is answered with its reason, which the aggregating site reads: NVFlare would end the whole run. When the
-    run ends the site keeps the final model with its own layers.
+    run ends the site keeps the last model with its own layers.
     """
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
@@ -205,9 +230,9 @@ class SwarmExecutor(PersonalExecutor):
         return reply
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Keep the final model when the run is over."""
+        """Keep the last model that the site knows when the run is over, if only because it failed."""
         super().handle_event(event_type, fl_ctx)
         if event_type == EventType.END_RUN:
-            model = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)
-            if model and model.get(ModelLearnableKey.WEIGHTS):
-                self.keep_model(model[ModelLearnableKey.WEIGHTS], self.settings.rounds, {}, fl_ctx)
+            model, after_round = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL), fl_ctx.get_prop(_MODEL_ROUND, 0)
+            if after_round >= _FIRST_ROUND and model and model.get(ModelLearnableKey.WEIGHTS):
+                self.keep_model(model[ModelLearnableKey.WEIGHTS], after_round, {}, fl_ctx)

@@ -176,7 +176,7 @@ def test_a_swarm_whose_process_dies_in_a_round_ends_with_an_error(federation: Fe
     assert time.monotonic() - died < 60
     for site in SITES:
         if site != killed:
-            assert kept_round(federation, site, job_id) >= 1
+            assert 1 <= kept_round(federation, site, job_id) < 200
 
 
 def test_a_server_form_whose_trainer_dies_in_a_round_ends_with_an_error(federation: Federation) -> None:
@@ -193,7 +193,7 @@ def test_a_site_that_is_gone_ends_the_swarm_and_can_come_back(federation: Federa
     wait_for(lambda: aggregator_of_latest_round(federation, job_id) is not None, "the second round")
     federation.kill("site-3")
     assert federation.wait(job_id, END_TIMEOUT).startswith("FINISHED:EXECUTION_EXCEPTION")
-    assert kept_round(federation, "site-1", job_id) >= 1
+    assert 1 <= kept_round(federation, "site-1", job_id) < 200
     federation.nvflare("poc", "start", "-p", "site-3", "--timeout", "120")
     again = federation.submit("decoupled", rounds=2)
     assert federation.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
