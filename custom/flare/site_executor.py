@@ -178,14 +178,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         """
         if CONTINUED_JOB not in meta:
             return []
-        job_id = str(meta[CONTINUED_JOB])
-        workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
-        folders = [] if job_id == fl_ctx.get_job_id() else [Path(workspace.get_run_dir(job_id))]
-        if self.settings.resume_from:
-            # WORKSPACE/server/JOB/fedannot_state.pt, as simulators lay it out.
-            job_folder = Path(self.settings.resume_from).parent
-            folders.append(job_folder.parent.parent / site / job_folder.name)
-        return folders
+        return earlier_run_folders(str(meta[CONTINUED_JOB]), self.settings.resume_from, fl_ctx)
 
     def kept_tensors(
         self, name: str, last_round: int, meta: Mapping[str, Any], fl_ctx: FLContext
@@ -204,6 +197,22 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             for earlier in self.earlier_run_folders(meta, fl_ctx)
         ]
         return load_latest_tensors(places)
+
+
+def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
+    """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
+
+    Args:
+        job_id: the earlier job.
+        resume_from: the state that is continued, ``WORKSPACE/PARTICIPANT/JOB/fedannot_state.pt``; empty for none.
+        fl_ctx: NVFlare's context.
+    """
+    workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
+    folders = [] if job_id == fl_ctx.get_job_id() else [Path(workspace.get_run_dir(job_id))]
+    if resume_from:
+        job_folder = Path(resume_from).parent
+        folders.append(job_folder.parent.parent / site / job_folder.name)
+    return folders
 
 
 def run_folder(fl_ctx: FLContext) -> Path:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,25 +10,30 @@ from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable
+from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 from nvflare.app_common.abstract.aggregator import Aggregator
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.learnable import Learnable
-from nvflare.app_common.abstract.model import ModelLearnableKey
+from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_learnable
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.ccwf import SwarmClientController, SwarmServerController
 from nvflare.app_common.ccwf.common import Constant
 from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
+from torch import nn
 
+from ..batches import Batches
+from ..local_training import TrainingOutcome
 from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import TRAIN, report_refusal
-from ..settings import SettingsError
+from ..run_state import STATE_FILE, ResumeError, RunState
+from ..settings import RunSettings
 from .aggregator import LayerwiseAggregator
-from .messages import REFUSAL_HEADER
+from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
 from .outbound_filter import check_reply
 from .personal_executor import PersonalExecutor
+from .site_executor import earlier_run_folders, run_folder, trained_params
 
 # Our rounds count from 1, NVFlare's from 0.
 _FIRST_ROUND = 1
@@ -51,13 +57,11 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
         **options: of NVFlare's ``SwarmServerController``, what the settings do not say.
 
     Raises:
-        SettingsError: if the settings cannot be used, or continue an earlier run.
+        SettingsError: if the settings cannot be used.
     """
 
     def __init__(self, settings: Mapping[str, Any], **options: Any) -> None:
         self.settings = read_job_settings(settings)
-        if self.settings.resume_from:
-            raise SettingsError("settings.conf: key 'resume_from' goes with aggregation at a server, not with a swarm.")
         waiting = {"start_task_timeout": _START_TIMEOUT, "progress_timeout": float(self.settings.task_timeout)}
         # All sites have to be there at the start: NVFlare would not wait for more than those that it is told to need.
         super().__init__(num_rounds=self.settings.rounds, start_round=_FIRST_ROUND, **(waiting | options))
@@ -82,6 +86,9 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
 class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
     """A site's part: it trains when asked, and aggregates in the rounds in which it is its turn.
 
+    Where the settings continue an earlier run every site looks for the state that it kept itself; the run goes on with
+    the one of the site that starts it.
+
     Args:
         settings: the job's settings.
         **options: of NVFlare's ``SwarmClientController``, what the settings do not say.
@@ -98,6 +105,26 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
             request_to_submit_result_max_wait=float(self.settings.task_timeout),
             **options,
         )
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Do one task of the workflow; with the first one an earlier run is taken over."""
+        reply: Shareable = super().execute(task_name, shareable, fl_ctx, abort_signal)
+        if task_name == self.configure_task_name and self.settings.resume_from:
+            try:
+                self._go_on(kept_state(self.settings, fl_ctx), fl_ctx)
+            except ResumeError as error:
+                self.system_panic(str(error), fl_ctx)
+                return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        return reply
+
+    def _go_on(self, state: RunState, fl_ctx: FLContext) -> None:
+        """Begin after a state's round with its model."""
+        state.check_continues(str(self.settings.method), self.settings.model_dump(mode="json"))
+        if (left := self.settings.rounds - state.round_number) < 1:
+            raise ResumeError(f"The state is that after round {state.round_number} of {self.settings.rounds}.")
+        self.config |= {Constant.START_ROUND: state.round_number + 1, AppConstants.NUM_ROUNDS: left}
+        fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, make_model_learnable(state.params, {}), private=True, sticky=True)
+        self.log_info(fl_ctx, f"Going on after round {state.round_number}.")
 
     def do_learn_task(self, name: str, task_data: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> None:
         """Train with the model of the round before, and gather the others' where it is this site's turn."""
@@ -125,6 +152,17 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
 
 def _set_model_round(round_number: int, fl_ctx: FLContext) -> None:
     fl_ctx.set_prop(_MODEL_ROUND, round_number, private=True, sticky=True)
+
+
+def kept_state(settings: RunSettings, fl_ctx: FLContext) -> RunState:
+    """Read the state that this site kept of the run that is continued, or the named one if it kept none.
+
+    Raises:
+        ResumeError: if there is none, or it is damaged.
+    """
+    given = Path(settings.resume_from)
+    own = [folder / given.name for folder in earlier_run_folders(given.parent.name, settings.resume_from, fl_ctx)]
+    return RunState.load(next((file for file in own if file.is_file()), given))
 
 
 class SwarmAggregator(Aggregator):  # type: ignore[misc]
@@ -212,7 +250,8 @@ class SwarmExecutor(PersonalExecutor):
 
     NVFlare's filters do not see what goes from site to site, so that the registered fields are checked here. A training
     that fails is answered with its reason, which the aggregating site reads: NVFlare would end the whole run. When the
-    run ends the site keeps the last model with its own layers.
+    run ends the site keeps the last model with its own layers. In every round it keeps the received model, as the state
+    with which a run that was killed can go on; no server has one.
     """
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
@@ -228,6 +267,31 @@ class SwarmExecutor(PersonalExecutor):
             reply = DXO(DataKind.METRICS, data={"refused": True}).to_shareable()
             reply.set_header(REFUSAL_HEADER, reason)
         return reply
+
+    def train_network(
+        self,
+        network: nn.Module,
+        batches: Batches,
+        round_number: int,
+        meta: Mapping[str, Any],
+        fl_ctx: FLContext,
+        stop: Signal,
+    ) -> TrainingOutcome:
+        """Keep what was received, then train."""
+        if round_number > _FIRST_ROUND:
+            settings = self.settings.model_dump(mode="json")
+            state = RunState(str(self.settings.method), settings, round_number - 1, trained_params(network))
+            state.save(run_folder(fl_ctx) / STATE_FILE)
+        return super().train_network(network, batches, round_number, meta, fl_ctx, stop)
+
+    def kept_tensors(
+        self, name: str, last_round: int, meta: Mapping[str, Any], fl_ctx: FLContext
+    ) -> tuple[int, dict[str, torch.Tensor]] | None:
+        """Look in the run that is continued, too; in a swarm no task says which it is."""
+        if self.settings.resume_from:
+            job = Path(self.settings.resume_from).parent.name
+            meta = dict(meta) | {CONTINUED_JOB: job, CONTINUED_ROUND: last_round}
+        return super().kept_tensors(name, last_round, meta, fl_ctx)
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Keep the last model that the site knows when the run is over, if only because it failed."""

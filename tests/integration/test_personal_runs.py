@@ -80,10 +80,10 @@ def assert_same_local_models(one: Path, other: Path) -> None:
 
 @pytest.mark.simulator
 def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
-    small_personal_job: Callable[..., Path], whole: Path, tmp_path: Path
+    small_personal_job: Callable[..., Path], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under NVFlare, in a process for each site. Every site ends with the same global model, and with its own layers;
-    the server has seen no model.
+    the server has seen no model. A run that was killed goes on to the same end.
     """
     job = small_personal_job("decoupled")
     meta = '{"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}'
@@ -93,6 +93,15 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
     assert not list((tmp_path / "workspace" / "server").rglob("*.pt"))
     log = (tmp_path / "simulator.log").read_text(encoding="utf-8")
     assert log.count("averaged ['site-1', 'site-2']") == 3
+    # As if all had been killed in the last round.
+    for site in ("site-1", "site-2"):
+        for file in ("round_3.pt", LOCAL_MODEL_FILE):
+            (tmp_path / "workspace" / site / "simulate_job" / "personal" / file).unlink()
+    monkeypatch.setenv("FEDANNOT_RESUME", str(tmp_path / "workspace" / "site-1" / "simulate_job" / STATE_FILE))
+    start_simulator(job, tmp_path / "again", threads=2)
+    assert_same_local_models(whole / "whole" / "run", tmp_path / "again")
+    log = (tmp_path / "simulator.log").read_text(encoding="utf-8")
+    assert log.count("averaged ['site-1', 'site-2']") == 1
 
 
 def test_a_swarm_in_one_process_is_refused_with_what_to_type(tmp_path: Path) -> None:

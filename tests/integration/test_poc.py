@@ -22,6 +22,7 @@ import yaml
 from conftest import JOBS
 
 from fedannot.apps.job import Job
+from fedannot.custom.run_state import STATE_FILE, RunState
 
 pytestmark = pytest.mark.poc
 
@@ -70,10 +71,12 @@ class Federation:
     def kits(self) -> Path:
         return self.folder / "example_project" / "prod_00"
 
-    def submit(self, name: str, rounds: int) -> str:
+    def submit(self, name: str, rounds: int, **settings: Any) -> str:
         """Submit a small job and return its id."""
         number = len(list(self.folder.glob("job-*")))
-        job = Job.open(JOBS / name).copy_with(SMALL | {"rounds": rounds}, self.folder / f"job-{number}").folder
+        job = (
+            Job.open(JOBS / name).copy_with(SMALL | {"rounds": rounds} | settings, self.folder / f"job-{number}").folder
+        )
         meta = {"name": name, "min_clients": 1, "deploy_map": {"app": ["server", *SITES]}}
         (job / "meta.json").write_text(json.dumps(meta))
         return str(self.nvflare("job", "submit", "-j", str(job))["data"]["job_id"])
@@ -88,15 +91,18 @@ class Federation:
         file = self.kits / site / job_id / "log.txt"
         return file.read_text(encoding="utf-8") if file.is_file() else ""
 
-    def kill(self, site: str, job_id: str | None = None) -> None:
-        """Kill a site's process of a job, or all of the site."""
-        killed = 0
-        for process in psutil.process_iter(["cmdline"]):
-            words = " ".join(process.info["cmdline"] or [])
-            if str(self.kits / site) in words and (job_id is None or job_id in words):
-                process.kill()
-                killed += 1
-        assert killed
+    def kill(self, participant: str, job_id: str | None = None) -> None:
+        """Kill a participant's process of a job, or all of it: first the shell that would start it again."""
+        found = [
+            (process, " ".join(process.info["cmdline"] or []))
+            for process in psutil.process_iter(["cmdline"])
+            if f"{self.kits / participant}" in " ".join(process.info["cmdline"] or [])
+        ]
+        chosen = [(process, words) for process, words in found if job_id is None or job_id in words]
+        assert chosen
+        for process, _ in sorted(chosen, key=lambda entry: "sub_start.sh" not in entry[1]):
+            process.kill()
+        psutil.wait_procs([process for process, _ in chosen], timeout=30)
 
     def start(self) -> None:
         answer = self.nvflare("poc", "start", "--timeout", "120")
@@ -151,9 +157,15 @@ def aggregator_of_latest_round(federation: Federation, job_id: str) -> str | Non
     return None if latest is None or int(latest[0]) < 2 else str(latest[1])
 
 
+def local_model(federation: Federation, site: str, job_id: str) -> dict[str, Any]:
+    content: dict[str, Any] = torch.load(
+        federation.kits / site / job_id / "personal" / "local_model.pt", weights_only=True
+    )
+    return content
+
+
 def kept_round(federation: Federation, site: str, job_id: str) -> int:
-    file = federation.kits / site / job_id / "personal" / "local_model.pt"
-    return int(torch.load(file, weights_only=True)["round"])
+    return int(local_model(federation, site, job_id)["round"])
 
 
 def test_a_swarm_runs_to_its_end(federation: Federation) -> None:
@@ -198,3 +210,22 @@ def test_a_site_that_is_gone_ends_the_swarm_and_can_come_back(federation: Federa
     again = federation.submit("decoupled", rounds=2)
     assert federation.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     assert [kept_round(federation, site, again) for site in SITES] == [2, 2, 2]
+
+
+def test_after_all_processes_were_killed_a_swarm_goes_on_to_the_same_end(federation: Federation) -> None:
+    whole = federation.submit("decoupled", rounds=15)
+    assert federation.wait(whole, END_TIMEOUT) == "FINISHED:COMPLETED"
+    job_id = federation.submit("decoupled", rounds=15)
+    state = federation.kits / "site-1" / job_id / STATE_FILE
+    wait_for(lambda: state.is_file() and RunState.load(state).round_number >= 3, "the state after the third round")
+    for participant in (*SITES, "server"):
+        federation.kill(participant)
+    assert RunState.load(state).round_number < 14, "else there was little left to do"
+    federation.start()
+    again = federation.submit("decoupled", rounds=15, resume_from=str(state))
+    assert federation.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
+    for site in SITES:
+        one, other = (local_model(federation, site, each) for each in (whole, again))
+        assert one["round"] == other["round"] == 15
+        for part in ("shared", "personal"):
+            assert all(torch.equal(one[part][name], value) for name, value in other[part].items())

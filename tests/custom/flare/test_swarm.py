@@ -8,11 +8,12 @@ import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.fl_constant import ReservedKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable
+from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
-from nvflare.app_common.abstract.model import make_model_learnable
+from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_learnable
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.ccwf import SwarmClientController
+from nvflare.app_common.ccwf.common import Constant
 
 from fedannot.custom.aggregation import StreamingAverage
 from fedannot.custom.flare.messages import NO_USABLE_DATA, REFUSAL_HEADER
@@ -25,7 +26,7 @@ from fedannot.custom.flare.swarm import (
     SwarmSiteController,
 )
 from fedannot.custom.outbound import OutboundError
-from fedannot.custom.settings import SettingsError
+from fedannot.custom.run_state import STATE_FILE, RunState
 
 SETTINGS = {
     "method": "decoupled",
@@ -181,9 +182,57 @@ def test_a_simulator_with_fewer_processes_than_sites_is_told_what_to_type():
         SwarmController(SETTINGS).start_controller(started(1, 4))
 
 
-def test_a_swarm_does_not_continue_another_run():
-    with pytest.raises(SettingsError, match="key 'resume_from' goes with aggregation at a server"):
-        SwarmController(SETTINGS | {"resume_from": "state.pt"})
+def configured(tmp_path, monkeypatch, site="site-2", **changes):
+    """What a site makes of the swarm's configuration when it continues a run: reply, configuration, context."""
+    monkeypatch.setattr(SwarmClientController, "execute", lambda *_: make_reply(ReturnCode.OK))
+    state = tmp_path / "workspace" / "site-1" / "job" / STATE_FILE
+    controller = SwarmSiteController(SETTINGS | {"resume_from": str(state)} | changes)
+    controller.config = {Constant.START_ROUND: 1, AppConstants.NUM_ROUNDS: 3}
+    monkeypatch.setattr(controller, "system_panic", lambda reason, _: panics.append(reason))
+    panics = []
+    workspace = SimpleNamespace(get_run_dir=lambda job: str(tmp_path / "own" / job))
+    fl_ctx = context()
+    fl_ctx.put(ReservedKey.IDENTITY_NAME, site, private=False, sticky=False)
+    engine = SimpleNamespace(get_workspace=lambda: workspace)
+    monkeypatch.setattr(fl_ctx, "get_engine", lambda: engine)
+    reply = controller.execute(controller.configure_task_name, Shareable(), fl_ctx, Signal())
+    return reply.get_return_code(), controller.config, fl_ctx, panics
+
+
+def keep_state(folder, round_number, **changes):
+    settings = SwarmController(SETTINGS | changes).settings.model_dump(mode="json")
+    folder.mkdir(parents=True)
+    RunState("decoupled", settings, round_number, network_params(round_number)).save(folder / STATE_FILE)
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ({"workspace/site-1/job": 1}, 1),
+        ({"workspace/site-1/job": 1, "workspace/site-2/job": 2}, 2),
+        ({"workspace/site-1/job": 1, "own/job": 2}, 2),
+    ],
+    ids=["the named one", "beside the named one", "in its own workspace"],
+)
+def test_a_continued_swarm_begins_after_the_state_that_the_site_kept(kept, expected, tmp_path, monkeypatch):
+    for folder, round_number in kept.items():
+        keep_state(tmp_path / folder, round_number)
+    code, config, fl_ctx, panics = configured(tmp_path, monkeypatch)
+    assert (code, panics) == (ReturnCode.OK, [])
+    assert config == {Constant.START_ROUND: expected + 1, AppConstants.NUM_ROUNDS: 3 - expected}
+    model = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)[ModelLearnableKey.WEIGHTS]
+    assert all(torch.equal(model[name], value) for name, value in network_params(expected).items())
+
+
+def test_a_swarm_that_cannot_be_continued_ends_with_the_reason(tmp_path, monkeypatch):
+    code, _, _, panics = configured(tmp_path, monkeypatch)
+    assert code == ReturnCode.EXECUTION_EXCEPTION
+    file = tmp_path / "workspace" / "site-1" / "job" / STATE_FILE
+    assert panics == [f"Expected the state of an earlier run at {file}, but there is no such file."]
+    keep_state(tmp_path / "workspace" / "site-1" / "job", 3)
+    assert configured(tmp_path, monkeypatch)[3] == ["The state is that after round 3 of 3."]
+    (panic,) = configured(tmp_path, monkeypatch, seed=7)[3]
+    assert panic == "The state was made with other settings: now seed=7 instead of 0."
 
 
 def test_rounds_count_from_one():
