@@ -19,6 +19,8 @@ SMALL = {
 }
 
 SMALL_FEDIA = SMALL | {
+    "embedded.sites": 2,
+    "embedded.completeness": [0.3, 0.8],
     "warmup_rounds": 1,
     "max_extra_warmup_rounds": 0,
     "training.batch_size": 18,
