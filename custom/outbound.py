@@ -62,7 +62,9 @@ class OutboundField:
 
 
 OUTBOUND_FIELDS = (
-    OutboundField("params", (TRAIN,), "model", "the locally trained model, to be aggregated"),
+    OutboundField(
+        "params", (TRAIN,), "model", "the locally trained model, to be averaged; FedCurv: with its curvature"
+    ),
     OutboundField(
         "num_samples",
         (TRAIN, ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS, VALIDATE, VALIDATE_CLASSES),
