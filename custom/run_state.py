@@ -15,6 +15,18 @@ STATE_FILE = "fedannot_state.pt"
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 
+# Settings that may differ between a run and the one that continues it.
+_WITHOUT_EFFECT_ON_BITS = {
+    "rounds",
+    "resume_from",
+    "task_timeout",
+    "grace_period",
+    "task_process",
+    "data",
+    "data_required",
+    "keep_rounds",
+}
+
 # The method that others start with.
 _AVERAGING = "fedavg"
 
@@ -92,7 +104,7 @@ class RunState:
                 )
             )
         keys = set(self.settings) if branches else set(settings) | set(self.settings)
-        ignored = {"rounds", "resume_from", "task_timeout", "data", "keep_rounds"}
+        ignored = _WITHOUT_EFFECT_ON_BITS.copy()
         if branches:
             ignored.add("method")
         if not self._has_embedded_data():

@@ -224,6 +224,15 @@ class RunSettings(_Settings):
     Args:
         task: what is learnt.
         method: how.
+        data: where sites' data lie that are named nowhere else.
+        data_required: whether a site without data is an error; else it makes the embedded phantom for itself.
+        min_sites: usable results without which a round does not count.
+        task_timeout: seconds that a task may take.
+        grace_period: seconds that a round waits for the others after `min_sites` usable answers have come; None waits
+            for all until the task's time is over. With it the result depends on which sites are fast.
+        task_process: whether a site does its tasks in a process of their own, whose death is a refused result; see
+            :mod:`fedannot.custom.flare.task_process`.
+        max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
     """
 
     task: Literal["segmentation", "classification"] = "segmentation"
@@ -232,12 +241,15 @@ class RunSettings(_Settings):
     rounds: Positive = 100
     threads: Positive = 1
     data: str = ""
+    data_required: bool = False
     network: NetworkSettings | ClassifierSettings
     training: TrainingSettings | ClassifierTrainingSettings
     embedded: EmbeddedSettings = EmbeddedSettings()
     blocks: tuple[str, ...] = ()
     min_sites: Positive = 1
     task_timeout: Positive = 3600
+    grace_period: Annotated[float, Field(ge=0)] | None = None
+    task_process: bool = False
     max_failed_rounds: Positive = 3
     validate_every: Positive = 5
     keep_rounds: tuple[Positive, ...] = ()

@@ -33,7 +33,7 @@ def locate_site_data(site: str, settings: RunSettings, config_folder: Path, run_
         run_folder: where the embedded phantom is made.
 
     Raises:
-        DataError: if the named folder has no data of the site.
+        DataError: if the named folder has no data of the site, or none is named where the job asks for one.
     """
     for source, folder in _named_folders(settings, config_folder):
         found = _in_folder(folder, site)
@@ -90,12 +90,15 @@ def _embedded_site(site: str, settings: RunSettings, run_folder: Path) -> Path:
     from .embedded import phantom_site_names
     from .embedded_choice import write_embedded_site
 
+    unnamed = (
+        f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "
+        "'data')"
+    )
+    if settings.data_required:
+        raise DataError(f"{unnamed}, and the job does not train on the embedded phantom (setting 'data_required').")
     names = phantom_site_names(settings.embedded.sites)
     if site not in names:
-        raise DataError(
-            f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's "
-            f"setting 'data'), and the embedded phantom has only {names[0]} to {names[-1]}."
-        )
+        raise DataError(f"{unnamed}, and the embedded phantom has only {names[0]} to {names[-1]}.")
     folder = run_folder / "embedded" / site
     if not folder.exists():
         write_embedded_site(folder, names.index(site), settings.embedded)

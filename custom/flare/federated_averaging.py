@@ -33,6 +33,7 @@ from ..settings import RunSettings, SettingsError
 from ..summary import write_summary
 from ..weighting import LayerWeights
 from .aggregator import MAX_TOTAL_SAMPLES
+from .grace_period import GracePeriod
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
 
 # Where models wait for their weights, in the server's run folder.
@@ -305,16 +306,20 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     def _send(self, task: str, round_number: int, receive: Any, sites: Collection[str] | None = None) -> None:
         """Send the global model to sites, by default all, and return when each answered, failed or ran out of time."""
         answered: set[str] = set()
-
-        def receive_and_note(result: FLModel) -> bool:
-            answered.add(result.meta["client_name"])
-            return bool(receive(result))
-
         targets = sorted(client.name for client in self.engine.get_clients())
         if sites is not None:
             targets = [name for name in targets if name in sites]
         if not targets:
             return
+        grace = GracePeriod(min(self.settings.min_sites, len(targets)), self.settings.grace_period)
+
+        def receive_and_note(result: FLModel) -> bool:
+            answered.add(result.meta["client_name"])
+            is_usable = bool(receive(result))
+            if is_usable:
+                grace.count_usable_answer()
+            return is_usable
+
         model = FLModel(
             params=self.state.params,
             params_type=ParamsType.FULL,
@@ -331,11 +336,15 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             blocking=False,
             callback=receive_and_note,
         )
+        bound = f"within {self.settings.task_timeout} s"
         while self.get_num_standing_tasks() and not self.abort_signal.triggered:
+            if grace.is_over:
+                bound = f"within {grace.seconds:.0f} s after enough others had answered"
+                self.cancel_all_tasks()
             time.sleep(self._task_check_period)
         for site in targets:
             if site not in answered and site not in self._refused and not self.abort_signal.triggered:
-                self._refuse(site, f"no answer to {task!r} within {self.settings.task_timeout} s")
+                self._refuse(site, f"no answer to {task!r} {bound}")
 
     def _accept_train_result(
         self, client_name: str, result: Shareable, fl_ctx: FLContext, is_unknown_task: bool = False

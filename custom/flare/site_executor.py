@@ -32,9 +32,11 @@ from .messages import (
     CONTINUED_ROUND,
     MODEL_DOES_NOT_FIT,
     NO_USABLE_DATA,
+    PROCESS_DIED,
     REFUSAL_HEADER,
     TRAINING_FAILED,
 )
+from .task_process import Place, TaskProcess, TaskProcessError, TaskStopped
 
 
 class ModelDoesNotFitError(ValueError):
@@ -64,6 +66,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         self.settings = read_job_settings(settings)
         if not isinstance(self.settings, self.settings_type):
             raise SettingsError(f"settings.conf: {type(self).__name__} is not for the task {self.settings.task!r}.")
+        self._process: TaskProcess | None = None
         self._location: DataLocation | None = None
         self._data: dict[str, tuple[Mapping[Path, Path], SiteData]] = {}
 
@@ -92,13 +95,24 @@ class SiteExecutor(Executor):  # type: ignore[misc]
     # --- messages
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Make the process ready for tensors before the first message."""
+        """Make the process ready for tensors before the first message, and end the tasks' process with the run."""
         del fl_ctx
         if event_type == EventType.START_RUN:
             fobs.register(TensorDecomposer)
+        if event_type == EventType.END_RUN and self._process is not None:
+            self._process.end()
+            self._process = None
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        """Do one task; see the class for what it answers."""
+        """Do one task, in a process of its own where the settings say so; see the class for what it answers."""
+        if not self.settings.task_process:
+            return self.answer(task_name, shareable, fl_ctx, abort_signal)
+        reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
+        reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
+        return reply
+
+    def answer(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Do one task in this process."""
         try:
             reply = self._execute(task_name, shareable, fl_ctx, abort_signal)
             reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
@@ -114,6 +128,21 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         except Exception:
             self.log_exception(fl_ctx, f"Task {task_name!r} failed.")
             return _refusal(TRAINING_FAILED)
+
+    def _answer_of_process(self, task: str, shareable: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
+        if self._process is None:
+            settings = self.settings.model_dump(mode="json") | {"task_process": False}
+            self._process = TaskProcess(type(self), settings, Place.of(fl_ctx))
+            self.log_info(fl_ctx, f"Tasks are done in process {self._process.pid}.")
+        try:
+            return self._process.do(task, shareable, self.settings.task_timeout, lambda: bool(stop.triggered))
+        except TaskStopped:
+            self._process = None
+            return make_reply(ReturnCode.TASK_ABORTED)
+        except TaskProcessError as error:
+            self._process = None
+            self.log_error(fl_ctx, f"Task {task!r} failed: {error} The next task gets a new one.", fire_event=False)
+            return _refusal(PROCESS_DIED)
 
     def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         torch.set_num_threads(self.settings.threads)

@@ -104,6 +104,7 @@ FLOATS = [
     "layer_bias",
     "group_test_level",
     "min_predicted_share",
+    "grace_period",
 ]
 
 

@@ -1,5 +1,7 @@
 """Executors that fail in the ways in which sites do; tests name them in a job's configuration."""
 
+import os
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,3 +58,13 @@ def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:
     reply = DXO(DataKind.WEIGHTS, data=params, meta=meta).to_shareable()
     reply.set_header(AppConstants.CURRENT_ROUND, round_number)
     return reply
+
+
+class DyingExecutor(SegmentationExecutor):
+    """Is killed in the first round at site-2, as for want of memory."""
+
+    def answer(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        is_first = int(shareable.get_header(AppConstants.CURRENT_ROUND)) == 1
+        if fl_ctx.get_identity_name() == "site-2" and is_first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().answer(task_name, shareable, fl_ctx, abort_signal)

@@ -108,6 +108,31 @@ def test_an_incomplete_estimate_is_refused_by_name(faulty_job: Callable[..., Pat
         assert row == pytest.approx([0.25] * len(row))
 
 
+def test_tasks_in_processes_of_their_own_give_the_same_bits(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    job = small_job("fedaaai", rounds=2, embedded__sites=2)
+    simulate(job, tmp_path / "here")
+    federation = tmp_path / "here" / "data"
+    summary = simulate(job, tmp_path / "apart", data=federation, overrides={"task_process": True})
+    assert summary["refusals"] == []
+    assert_same_model(tmp_path / "here", tmp_path / "apart")
+
+
+def test_a_killed_task_process_costs_one_result(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """The site takes part again in the next round, in a new process."""
+    job = small_job("fedavg", rounds=2, embedded__sites=2, task_process=True)
+    config = job / "app" / "config" / "config_fed_client.conf"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(
+        text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "faulty_executors.DyingExecutor")
+    )
+    summary = simulate(job, tmp_path / "out")
+    (refusal,) = summary["refusals"]
+    assert (refusal["round"], refusal["site"]) == (1, "site-2")
+    assert "the process of its task died" in refusal["reason"]
+    assert set(summary["sites"]) == {"site-1", "site-2"}
+    assert "its process died (signal 9)" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+
+
 def assert_same_model(first: Path, second: Path) -> None:
     one, other = (torch.load(folder / "model.pt", weights_only=True)["model"] for folder in (first, second))
     assert one.keys() == other.keys()
