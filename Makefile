@@ -8,7 +8,7 @@ SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -n
 DEMO := runs/demo
 SITES := 8
 
-.PHONY: demo test test-poc lint bench bench-speed install install-dev clean
+.PHONY: demo test test-processes lint bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -37,9 +37,9 @@ demo: install
 test: install-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# Real processes of a server and three sites, some of which are killed: some minutes.
-test-poc: install-dev
-	$(BIN)/python -m pytest -m poc tests/integration/test_poc.py
+# Real processes of servers and sites, in a swarm and over TLS, some of which are killed: a quarter of an hour.
+test-processes: install-dev
+	$(BIN)/python -m pytest -m processes tests/integration
 
 lint: install-dev
 	$(BIN)/ruff format --check .

@@ -8,6 +8,7 @@ import typer
 from .bench_commands import bench_app
 from .corrections_commands import corrections_app
 from .data_commands import data_app
+from .deploy_commands import deploy_app
 from .errors import reported_errors
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(corrections_app, name="corrections")
+app.add_typer(deploy_app, name="deploy")
 app.add_typer(bench_app, name="bench")
 
 SettingOption = Annotated[

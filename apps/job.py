@@ -19,6 +19,9 @@ from ..custom.settings import RunSettings, SettingsError
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
 
+# In place of names in a job's deploy_map: the server and every site.
+ALL_MEMBERS = "@ALL"
+
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -58,9 +61,9 @@ class Job:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The sites that the job names for the simulator."""
+        """The sites that the job names; none where it is for all that are there."""
         (members,) = self._meta()["deploy_map"].values()
-        return tuple(member for member in members if member != "server")
+        return tuple(member for member in members if member not in ("server", ALL_MEMBERS))
 
     @property
     def app(self) -> Path:
@@ -156,21 +159,28 @@ class Job:
         return meta
 
 
+def is_swarm(job: Job) -> bool:
+    """Return whether a job's sites talk to each other."""
+    from nvflare.app_common.ccwf.server_ctl import ServerSideController
+
+    for path, _ in components_in(parse_hocon(job.server_config).get("workflows", [])):
+        module, _, name = path.rpartition(".")
+        if issubclass(getattr(importlib.import_module(module), name), ServerSideController):
+            return True
+    return False
+
+
 def check_runs_in_process(job: Job) -> None:
     """Check that a job's sites talk to the server alone.
 
     Raises:
         JobError: if they talk to each other; the text says how such a job is run.
     """
-    from nvflare.app_common.ccwf.server_ctl import ServerSideController
-
-    for path, _ in _components(parse_hocon(job.server_config).get("workflows", [])):
-        module, _, name = path.rpartition(".")
-        if issubclass(getattr(importlib.import_module(module), name), ServerSideController):
-            raise JobError(
-                f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
-                f"nvflare simulator {job.folder} -t {len(job.sites)}"
-            )
+    if is_swarm(job):
+        raise JobError(
+            f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
+            f"nvflare simulator {job.folder} -t {len(job.sites)}"
+        )
 
 
 def check_components(file: Path) -> None:
@@ -179,7 +189,7 @@ def check_components(file: Path) -> None:
     Raises:
         JobError: naming the file, the component, the argument and what is allowed.
     """
-    for path, arguments in _components(parse_hocon(file)):
+    for path, arguments in components_in(parse_hocon(file)):
         module, _, name = path.rpartition(".")
         try:
             component = getattr(importlib.import_module(module), name)
@@ -222,16 +232,16 @@ def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
     return values
 
 
-def _components(element: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Find everything with a class path, at any depth."""
+def components_in(element: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Find everything in a configuration that has a class path, at any depth, with its arguments."""
     if isinstance(element, Mapping):
         if isinstance(element.get("path"), str):
             yield element["path"], element.get("args") or {}
         for value in element.values():
-            yield from _components(value)
+            yield from components_in(value)
     elif isinstance(element, list):
         for value in element:
-            yield from _components(value)
+            yield from components_in(value)
 
 
 def _argument_names(component: Any) -> list[str] | None:

@@ -6,7 +6,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from ..custom.data.description import read_site_description
 from ..custom.data.embedded_choice import write_embedded_federation
 from ..custom.data.federation import read_federation
 from ..custom.data.location import DATA_VARIABLE
+from ..custom.data_fit import network_settings
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ..custom.settings import RunSettings
 from .in_process import JOB_ID, run_in_process
@@ -72,8 +73,8 @@ def simulate(
     if data is None:
         data = _embedded_federation(job.settings_with(changes), out / "data")
     federation = read_federation(data)
-    for key, value in _network_settings(data, federation.sites).items():
-        changes.setdefault(key, value)
+    for key, value in network_settings(read_site_description(data / federation.sites[0])).items():
+        changes.setdefault(f"network.{key}", value)
     run_job = job.copy_with(changes, out / "job")
     with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out):
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
@@ -122,16 +123,6 @@ def _embedded_federation(settings: RunSettings, folder: Path) -> Path:
     if not folder.exists():
         write_embedded_federation(folder, settings.embedded)
     return folder
-
-
-def _network_settings(data: Path, sites: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that follow from the data: axes, channels and classes of the first site's description."""
-    description = read_site_description(data / sites[0])
-    return {
-        "network.spatial_dims": description.spatial_dims,
-        "network.in_channels": description.in_channels,
-        "network.num_classes": len(description.classes),
-    }
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def check_data_fit(folder: Path, settings: RunSettings, *, site: str) -> None:
             f"network for {settings.task}; expected one of {', '.join(fitting)}, whose cases have {what}."
         )
     network = settings.network
-    wanted = _network_settings(description)
+    wanted = network_settings(description)
     changes = {key: value for key, value in wanted.items() if getattr(network, key) != value}
     if not changes:
         return
@@ -61,7 +61,8 @@ def check_data_fit(folder: Path, settings: RunSettings, *, site: str) -> None:
     )
 
 
-def _network_settings(description: SiteDescription) -> dict[str, int]:
+def network_settings(description: SiteDescription) -> dict[str, int]:
+    """Return the settings of the network that follow from a description of data."""
     return {
         "in_channels": description.in_channels,
         "num_classes": len(description.classes),

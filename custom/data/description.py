@@ -184,9 +184,16 @@ def read_site_description(folder: Path) -> AnyDescription:
     Raises:
         DataError: if the file is missing or has a wrong key or value.
     """
-    file = folder / DESCRIPTION_FILE
-    values = read_values(file, ImageDescription)
-    return check_site_description(values, source=str(file))
+    return read_description_file(folder / DESCRIPTION_FILE)
+
+
+def read_description_file(file: Path) -> AnyDescription:
+    """Read a description from a file of any name, as :func:`read_site_description` does.
+
+    Raises:
+        DataError: if the file is missing or has a wrong key or value.
+    """
+    return check_site_description(read_values(file, ImageDescription), source=str(file))
 
 
 def check_site_description(values: Mapping[str, Any], *, source: str) -> AnyDescription:

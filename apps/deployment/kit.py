@@ -1,0 +1,163 @@
+"""NVFlare's startup kit of the server or of a site, and what is written into it before it is used."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from ...custom.data.description import DESCRIPTION_FILE, read_description_file
+from ...custom.data.whole_files import write_text
+
+_RESOURCES = "resources.json"
+_START_FILES: dict[Literal["server", "site"], str] = {"server": "fed_server.json", "site": "fed_client.json"}
+
+
+class KitError(ValueError):
+    """A startup kit, or what is to be written into it, cannot be used; the text names the file and what was found."""
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A startup kit: what NVFlare's provisioning made for one participant.
+
+    Attributes:
+        folder: the kit's folder, with ``startup`` and ``local``.
+        role: whose it is.
+    """
+
+    folder: Path
+    role: Literal["server", "site"]
+
+    @classmethod
+    def open(cls, folder: Path) -> "Kit":
+        """Open a kit.
+
+        Raises:
+            KitError: if it is none, or an administrator's.
+        """
+        for role, name in _START_FILES.items():
+            if (folder / "startup" / name).is_file():
+                return cls(folder.resolve(), role)
+        expected = " or ".join(f"startup/{name}" for name in _START_FILES.values())
+        raise KitError(f"Expected the startup kit of a server or a site in {folder}, but found no {expected}.")
+
+    @property
+    def startup(self) -> Path:
+        """The folder with certificates and scripts, which nobody changes."""
+        return self.folder / "startup"
+
+    @property
+    def local(self) -> Path:
+        """The folder with what the participant decides."""
+        return self.folder / "local"
+
+    @cached_property
+    def start_config(self) -> dict[str, Any]:
+        """What the kit's start file says: the server's address, and where the certificates are."""
+        return read_json(self.startup / _START_FILES[self.role])
+
+    @property
+    def server_address(self) -> tuple[str, int]:
+        """Host name and port under which sites reach the server.
+
+        Raises:
+            KitError: if the start file does not say.
+        """
+        try:
+            host, _, port = str(self.start_config["servers"][0]["service"]["target"]).rpartition(":")
+            return host, int(port)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            file = self.startup / _START_FILES[self.role]
+            raise KitError(f"{file}: expected the server's host:port as servers[0].service.target.") from error
+
+    def certificate(self, what: Literal["certificate", "key", "authority"]) -> Path:
+        """Return the file of the participant's certificate, of its private key, or of the authority's certificate."""
+        if what == "authority":
+            return self.startup / "rootCA.pem"
+        name = "server" if self.role == "server" else "client"
+        return self.startup / f"{name}.{'crt' if what == 'certificate' else 'key'}"
+
+    def effective(self, name: str) -> dict[str, Any]:
+        """Return what a file in ``local`` says, or NVFlare's default where there is none; empty without either."""
+        for file in (self.local / name, self.local / f"{name}.default"):
+            if file.is_file():
+                return read_json(file)
+        return {}
+
+
+def prepare_kit(folder: Path, configs: Path, data: Path | None = None) -> list[Path]:
+    """Write a participant's policies into its kit, and return the files.
+
+    What is there already stays, but for the keys that the policies have.
+
+    Args:
+        folder: the kit.
+        configs: the folder with ``site.yaml`` and ``server.yaml``.
+        data: a filled-in description of the site's data, which becomes ``local/data.yaml``.
+
+    Raises:
+        KitError: if the kit or the policies cannot be used.
+        DataError: if the description cannot be used.
+    """
+    kit = Kit.open(folder)
+    policies = _read_policies(configs / f"{kit.role}.yaml", kit)
+    if data is not None:
+        if kit.role == "server":
+            raise KitError(f"{folder} is the server's kit; data are described at the sites.")
+        read_description_file(data)
+    written = []
+    for name, values in policies.items():
+        # Resources are added to NVFlare's; the others are the participant's alone.
+        content = merged(kit.effective(name), values) if name == _RESOURCES else values
+        write_text(kit.local / name, json.dumps(content, indent=2) + "\n")
+        written.append(kit.local / name)
+    if data is not None and data.resolve() != (kit.local / DESCRIPTION_FILE).resolve():
+        shutil.copyfile(data, kit.local / DESCRIPTION_FILE)
+        written.append(kit.local / DESCRIPTION_FILE)
+    return written
+
+
+def merged(given: Any, added: Any) -> Any:
+    """Add values to a configuration: groups by key, lists of components by id, lists of texts without doubles."""
+    if isinstance(given, Mapping) and isinstance(added, Mapping):
+        return dict(given) | {key: merged(given[key], value) if key in given else value for key, value in added.items()}
+    if isinstance(given, list) and isinstance(added, list):
+        if not all(isinstance(entry, Mapping) for entry in added):
+            return [*given, *(entry for entry in added if entry not in given)]
+        changes = {entry["id"]: entry for entry in added}
+        present = [merged(entry, changes.pop(entry["id"], {})) for entry in given]
+        return [*present, *changes.values()]
+    return added
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Read a JSON file with keys and values.
+
+    Raises:
+        KitError: if it cannot be read.
+    """
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise KitError(f"{file} cannot be read: {error}.") from error
+    if not isinstance(values, dict):
+        raise KitError(f"{file}: expected keys with values, but found {type(values).__name__}.")
+    return values
+
+
+def _read_policies(file: Path, kit: Kit) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise KitError(f"{file} cannot be read: {' '.join(str(error).split())}.") from error
+    if not isinstance(values, dict) or not all(
+        str(name).endswith(".json") and isinstance(content, dict) for name, content in values.items()
+    ):
+        raise KitError(f"{file}: expected names of JSON files with what they are to hold.")
+    filled: dict[str, Any] = json.loads(json.dumps(values).replace("{kit}", json.dumps(str(kit.folder))[1:-1]))
+    return filled

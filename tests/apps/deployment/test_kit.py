@@ -1,0 +1,101 @@
+"""What is written into a kit: policies added to NVFlare's own, and the description of the data."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
+
+from fedannot.apps.deployment.kit import Kit, KitError, merged, prepare_kit
+from fedannot.apps.deployment.kit_check import check_allow_list
+from fedannot.apps.job import Job, components_in, parse_hocon
+from fedannot.custom.data.description import read_description_file
+from fedannot.transforms.errors import DataError
+
+ROOT = Path(__file__).parents[3]
+CONFIGS = ROOT / "site_configs"
+
+MakeKit = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("given", "added", "expected"),
+    [
+        ({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}}, {"a": 1, "b": {"c": 2, "d": 3}}),
+        (["x", "y"], ["y", "z"], ["x", "y", "z"]),
+        (
+            [{"id": "a", "args": {"n": 1, "m": 2}}, {"id": "b"}],
+            [{"id": "a", "args": {"n": 5}}, {"id": "c"}],
+            [{"id": "a", "args": {"n": 5, "m": 2}}, {"id": "b"}, {"id": "c"}],
+        ),
+        (1, 2, 2),
+    ],
+)
+def test_configurations_are_added_to_each_other(given: object, added: object, expected: object) -> None:
+    assert merged(given, added) == expected
+
+
+def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> None:
+    folder = make_kit()
+    before = json.loads((folder / "local" / "resources.json.default").read_text(encoding="utf-8"))
+    written = prepare_kit(folder, CONFIGS)
+    assert [file.name for file in written] == ["resources.json", "authorization.json", "privacy.json"]
+    after = json.loads((folder / "local" / "resources.json").read_text(encoding="utf-8"))
+    assert after["components"] == before["components"]
+    assert after["class_allow_list"][: len(before["class_allow_list"])] == before["class_allow_list"]
+    assert "fedannot.custom.flare." in after["class_allow_list"]
+    again = [file.read_text(encoding="utf-8") for file in written]
+    prepare_kit(folder, CONFIGS)
+    assert [file.read_text(encoding="utf-8") for file in written] == again, "a second time changes nothing"
+
+
+def test_the_server_keeps_jobs_beside_its_kit(make_kit: MakeKit) -> None:
+    folder = make_kit("localhost", role="server")
+    prepare_kit(folder, CONFIGS)
+    resources = json.loads((folder / "local" / "resources.json").read_text(encoding="utf-8"))
+    manager = next(entry for entry in resources["components"] if entry["id"] == "job_manager")
+    assert manager == {
+        "id": "job_manager",
+        "path": "a.JobManager",
+        "args": {"uri_root": f"{folder}/storage/jobs", "store": "job_store"},
+    }
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "jobs").iterdir()))
+def test_all_classes_that_jobs_name_are_listed(make_kit: MakeKit, name: str) -> None:
+
+    job = Job.open(ROOT / "jobs" / name)
+    for role, file in (("server", job.server_config), ("site", job.client_config)):
+        folder = make_kit(role, role=role)
+        prepare_kit(folder, CONFIGS)
+        listed = Kit.open(folder).effective("resources.json")["class_allow_list"]
+        for path, _ in components_in(parse_hocon(file)):
+            assert any(ComponentPathAuthorizer._path_matches_prefix(path, entry) for entry in listed), path
+        assert next(check_allow_list(Kit.open(folder))).state == "ready"
+
+
+@pytest.mark.parametrize("file", sorted((CONFIGS / "data").iterdir()), ids=lambda file: file.stem)
+def test_the_examples_of_data_can_be_used(make_kit: MakeKit, file: Path) -> None:
+    assert read_description_file(file).pipeline == file.stem
+    folder = make_kit()
+    assert prepare_kit(folder, CONFIGS, file)[-1] == folder / "local" / "data.yaml"
+    assert (folder / "local" / "data.yaml").read_bytes() == file.read_bytes()
+
+
+def test_what_cannot_be_prepared(make_kit: MakeKit, tmp_path: Path) -> None:
+    folder, server = make_kit(), make_kit("localhost", role="server")
+    with pytest.raises(KitError, match=r"site\.yaml cannot be read"):
+        prepare_kit(folder, tmp_path)
+    with pytest.raises(KitError, match="data are described at the sites"):
+        prepare_kit(server, CONFIGS, CONFIGS / "data" / "image2d.yaml")
+    (tmp_path / "wrong.yaml").write_text("pipeline: picture\n")
+    with pytest.raises(DataError, match="key 'pipeline' is 'picture'"):
+        prepare_kit(folder, CONFIGS, tmp_path / "wrong.yaml")
+    assert not (folder / "local" / "resources.json").exists(), "nothing is half prepared"
+    (tmp_path / "site.yaml").write_text("- resources.json\n")
+    with pytest.raises(KitError, match="expected names of JSON files"):
+        prepare_kit(folder, tmp_path)
+    (folder / "local" / "resources.json").write_text("{")
+    with pytest.raises(KitError, match=r"resources\.json cannot be read"):
+        prepare_kit(folder, CONFIGS)

@@ -1,0 +1,118 @@
+"""A federation of real processes on this machine: commands with bounds, logs, and how to kill a process."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+COMMAND_TIMEOUT = 150
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Every command ends within a bound.
+
+    Attributes:
+        kits: the folder with the startup kits, one for each participant.
+        environment: of the commands.
+        who: arguments that say as whom commands are given.
+    """
+
+    kits: Path
+    environment: dict[str, str]
+    who: tuple[str, ...] = ()
+
+    def nvflare(self, *arguments: str, timeout: float = COMMAND_TIMEOUT) -> dict[str, Any]:
+        """Run a command of NVFlare and return its answer."""
+        finished = subprocess.run(
+            [str(Path(sys.executable).parent / "nvflare"), *arguments, "--format", "json"],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        answers = [line for line in finished.stdout.splitlines() if line.startswith("{")]
+        assert answers, finished.stdout + finished.stderr
+        answer: dict[str, Any] = json.loads(answers[-1])
+        return answer
+
+    def submit(self, job: Path) -> str:
+        """Submit a job's folder and return the job's id."""
+        return str(self.nvflare("job", "submit", "-j", str(job), *self.who)["data"]["job_id"])
+
+    def wait(self, job_id: str, timeout: int) -> str:
+        """Return the job's last status."""
+        answer = self.nvflare("job", "wait", job_id, "--timeout", str(timeout), *self.who, timeout=timeout + 60)
+        return str(answer["data"]["status"])
+
+    def log(self, site: str, job_id: str) -> str:
+        """What a site has logged of a job."""
+        file = self.kits / site / job_id / "log.txt"
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+    def processes(self, participant: str) -> list[tuple[psutil.Process, str]]:
+        """The processes that were started with a participant's kit, with their command lines."""
+        found = [(process, " ".join(process.info["cmdline"] or [])) for process in psutil.process_iter(["cmdline"])]
+        return [(process, words) for process, words in found if f"{self.kits / participant}" in words]
+
+    def task_process(self, site: str, job_id: str) -> psutil.Process:
+        """The process in which a site does the tasks of a job."""
+        parents = [process for process, words in self.processes(site) if job_id in words]
+        (child,) = [
+            child for parent in parents for child in parent.children() if "spawn_main" in " ".join(child.cmdline())
+        ]
+        return child
+
+    def kill(self, participant: str, job_id: str | None = None) -> None:
+        """Kill a participant's process of a job, or all of it: first the shell that would start it again."""
+        chosen = [
+            (process, words) for process, words in self.processes(participant) if job_id is None or job_id in words
+        ]
+        assert chosen
+        for process, _ in sorted(chosen, key=lambda entry: "sub_start.sh" not in entry[1]):
+            process.kill()
+        psutil.wait_procs([process for process, _ in chosen], timeout=30)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@contextmanager
+def nothing_left(folder: Path) -> Iterator[None]:
+    """Kill at the end whatever still runs with files of a folder."""
+    try:
+        yield
+    finally:
+        for process in psutil.process_iter(["cmdline"]):
+            if str(folder) in " ".join(process.info["cmdline"] or []):
+                process.kill()
+
+
+def commands_environment(home: Path) -> dict[str, str]:
+    """The environment of NVFlare's commands and scripts: this Python's, with a home of its own."""
+    return os.environ | {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout: float = 120) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, f"waited {timeout} s for {what}"
+        time.sleep(0.2)
