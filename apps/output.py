@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         )
     if (estimate := summary.get("estimate")) and estimate["reason"]:
         console.print(f"No groups of sites: {escape(estimate['reason'])}")
+    _print_bounds(summary.get("bounded", []), console)
     for refusal in summary["refusals"]:
         text = f"Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}"
         console.print(f"[yellow]{escape(text)}[/yellow]")
@@ -195,3 +196,14 @@ def percent(value: float | None) -> str:
 def number(value: float | None, decimals: int = 1) -> str:
     """Write a number, or a dash."""
     return "-" if value is None else f"{value:.{decimals}f}"
+
+
+def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Say whose influence was bounded, in how many rounds, and how far at most."""
+    for site in sorted({entry["site"] for entry in bounded}):
+        of_site = [entry for entry in bounded if entry["site"] == site]
+        factors = [entry["update_factor"] for entry in of_site if "update_factor" in entry]
+        shares = sum("share" in entry for entry in of_site)
+        said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
+        said += [f"share bounded in {shares} rounds"] if shares else []
+        console.print(escape(f"{site}: {'; '.join(said)}"), highlight=False)

@@ -12,6 +12,8 @@ _ACCUMULATOR_BITS = 62
 _HEADROOM_BITS = 12
 # Products are made in pieces that stay in the processor's cache: half the time of whole entries.
 _PIECE = 2**16
+# What the global model is called among the sites; none of them can have no name.
+_REFERENCE = ""
 
 
 def refusal_reason(
@@ -119,7 +121,7 @@ class StreamingAverage:
     @property
     def sites(self) -> tuple[str, ...]:
         """The sites that have been added, sorted."""
-        return tuple(sorted(self._weights))
+        return tuple(sorted(set(self._weights) - {_REFERENCE}))
 
     def add(
         self, site: str, params: Mapping[str, torch.Tensor], weights: Mapping[str, float], num_samples: int
@@ -139,17 +141,32 @@ class StreamingAverage:
         self._check_open()
         if site in self._weights:
             raise ValueError(f"Expected one model per site, but {site} was added twice.")
-        self._check_weights(site, weights)
-        self._weights[site] = dict(weights)
+        self._add_weighted(site, params, weights)
+        if self._largest_site is None or (-num_samples, site) < self._largest_site:
+            self._largest_site = (-num_samples, site)
+            self._counters = {name: params[name].detach().to("cpu").clone() for name in self._counters}
+
+    def add_reference(self, weights: Mapping[str, float]) -> None:
+        """Let the global model itself count, as where updates are scaled down: θ + f(θ_k − θ) = f θ_k + (1 − f) θ.
+
+        Args:
+            weights: its weight for every layer block.
+
+        Raises:
+            ValueError: as :meth:`add` does.
+        """
+        self._check_open()
+        self._add_weighted(_REFERENCE, self._reference, weights)
+
+    def _add_weighted(self, source: str, params: Mapping[str, torch.Tensor], weights: Mapping[str, float]) -> None:
+        self._check_weights(source, weights)
+        self._weights[source] = dict(weights)
         for block in self._totals:
             self._totals[block] += weights[block]
         for name, accumulator in self._sums.items():
             scale = math.ldexp(weights[self._block_of[name]], self._exponent[name])
             if scale:
                 _add_product(accumulator.numpy(), _as_array(params[name]), scale)
-        if self._largest_site is None or (-num_samples, site) < self._largest_site:
-            self._largest_site = (-num_samples, site)
-            self._counters = {name: params[name].detach().to("cpu").clone() for name in self._counters}
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the average of the added models as a state dict with the reference's types; once, then it is gone.
@@ -162,7 +179,9 @@ class StreamingAverage:
         self._check_open()
         self._is_over = True
         # Summed in the order of the names; _totals has the order of arrival.
-        of_block = {block: sum(self._weights[site][block] for site in self.sites) for block in self._totals}
+        of_block = {
+            block: sum(self._weights[source][block] for source in sorted(self._weights)) for block in self._totals
+        }
         averaged: dict[str, torch.Tensor] = {}
         for name, reference in self._reference.items():
             if name in self._counters:

@@ -218,6 +218,36 @@ class EmbeddedSettings(_Settings):
         return self
 
 
+class InfluenceSettings(_Settings):
+    """Bounds on what one site can do to the global model; see :mod:`fedannot.custom.influence`.
+
+    Args:
+        min_share: smallest share of a site in every layer block.
+        max_share: largest share.
+        max_update_ratio: how many times the others' median the norm of a site's update may be; None for any.
+    """
+
+    min_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    max_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_update_ratio: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def bounds_shares(self) -> bool:
+        """Whether shares have bounds."""
+        return self.min_share > 0 or self.max_share < 1
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether there is any bound."""
+        return self.bounds_shares or self.max_update_ratio is not None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> "InfluenceSettings":
+        if self.min_share > self.max_share:
+            raise ValueError(f"key 'min_share' is {self.min_share}, above 'max_share', {self.max_share}")
+        return self
+
+
 class RunSettings(_Settings):
     """What the settings of all methods and tasks share.
 
@@ -232,6 +262,7 @@ class RunSettings(_Settings):
             for all until the task's time is over. With it the result depends on which sites are fast.
         task_process: whether a site does its tasks in a process of their own, whose death is a refused result; see
             :mod:`fedannot.custom.flare.task_process`.
+        influence: bounds on what one site can do to the model; none by default.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
     """
 
@@ -251,6 +282,7 @@ class RunSettings(_Settings):
     grace_period: Annotated[float, Field(ge=0)] | None = None
     task_process: bool = False
     max_failed_rounds: Positive = 3
+    influence: InfluenceSettings = InfluenceSettings()
     validate_every: Positive = 5
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""

@@ -38,6 +38,11 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
         for record in state.history
         for site, reason in record["refused"].items()
     ]
+    bounded = [
+        {"round": record["round"], "site": site, **what}
+        for record in state.history
+        for site, what in record.get("bounded", {}).items()
+    ]
     scoring = Scoring.of(state.settings["task"])
     round_keys = (*_ROUND_KEYS, *scoring.names, *scoring.details)
     if any("stability" in record for record in state.history):
@@ -54,6 +59,7 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
             key: state.history[-1].get(key) if state.history else None for key in (*scoring.names, *scoring.final)
         },
         "refusals": refusals,
+        "bounded": bounded,
         "seconds": sum(record["seconds"] for record in state.history),
         "settings": state.settings,
         **details,

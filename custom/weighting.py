@@ -36,6 +36,15 @@ class LayerWeights:
         values.setflags(write=False)
         return cls(sites, tuple(blocks), values)
 
+    def only(self, sites: Collection[str]) -> "LayerWeights":
+        """Return the weights of these sites, which then sum to one in each block; equal ones where all are 0."""
+        names = tuple(site for site in self.sites if site in sites)
+        values = self.values[[self.sites.index(site) for site in names]]
+        totals = values.sum(axis=0)
+        values = np.where(totals > 0, values / np.where(totals > 0, totals, 1.0), 1.0 / len(names))
+        values.setflags(write=False)
+        return LayerWeights(names, self.blocks, values)
+
     def of(self, site: str) -> dict[str, float]:
         """Return one site's weight per block."""
         return dict(zip(self.blocks, self.values[self.sites.index(site)].tolist(), strict=True))

@@ -56,7 +56,8 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             reference: the global model that is sent out.
             block_of: layer block of every entry.
             weights: the (site × block) matrix, or None for quantity weights from the reported numbers of samples.
-            wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew.
+            wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew. Weights
+                that are given here only say which sites count.
         """
         self._round = round_number
         self._reference = dict(reference)
@@ -80,17 +81,29 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
                 self._total_samples += num_samples
             return reason
 
-    def weigh(self, weights: LayerWeights) -> None:
+    def weigh(self, weights: LayerWeights, update_factors: Mapping[str, float] | None = None) -> None:
         """Add the results that wait, with their weights.
+
+        Args:
+            weights: of the sites whose results wait.
+            update_factors: by how much each site's update is scaled down; 1 where a site is not named.
 
         Raises:
             ValueError: if no results wait for weights.
         """
+        factors = update_factors or {}
         with self._lock:
             if self._waiting is None or self._average is None:
                 raise ValueError("Expected a round whose results wait for their weights, but none is open.")
+            held_back = dict.fromkeys(weights.blocks, 0.0)
             for site, params, num_samples in self._waiting.models():
-                self._average.add(site, params, weights.of(site), num_samples)
+                factor = factors.get(site, 1.0)
+                of_site = {block: factor * weight for block, weight in weights.of(site).items()}
+                self._average.add(site, params, of_site, num_samples)
+                for block, weight in weights.of(site).items():
+                    held_back[block] += (1.0 - factor) * weight
+            if any(held_back.values()):
+                self._average.add_reference(held_back)
             self._waiting.remove()
             self._waiting = None
 

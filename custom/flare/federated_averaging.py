@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from nvflare.apis.analytix import AnalyticsDataType
 from nvflare.apis.fl_context import FLContext
@@ -15,6 +16,7 @@ from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
 
+from ..influence import bounded_weights, update_factors
 from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import OUTBOUND_FIELDS, TRAIN, report_refusal
@@ -31,7 +33,7 @@ from ..scoring import Scoring
 from ..server_test import ServerTest
 from ..settings import RunSettings, SettingsError
 from ..summary import write_summary
-from ..weighting import LayerWeights
+from ..weighting import LayerWeights, quantity_weights
 from .aggregator import MAX_TOTAL_SAMPLES
 from .grace_period import GracePeriod
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
@@ -99,6 +101,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         self._refused: dict[str, str] = {}
         self._reports: dict[str, dict[str, Any]] = {}
         self._drifts: dict[str, float] = {}
+        self._bounds: dict[str, dict[str, Any]] = {}
         self._continued: dict[str, Any] = {}
 
     # --- what a method overrides
@@ -174,7 +177,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
-            self._refused, self._reports, self._drifts = {}, {}, {}
+            self._refused, self._reports, self._drifts, self._bounds = {}, {}, {}, {}
             self.before_round(round_number)
             if self.abort_signal.triggered:
                 return
@@ -263,13 +266,16 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         return Path(self.engine.get_workspace().get_site_config_dir())
 
     def _train_round(self, round_number: int) -> bool:
-        make_weights = self.weights_by_reports(round_number)
+        known, by_reports = None, self.weights_by_reports(round_number)
+        if by_reports is None:
+            known = self.aggregation_weights(round_number)
+        waits = by_reports is not None or self.settings.influence.has_bounds
         self._aggregator.start_round(
             round_number,
             self.state.params,
             self._block_of,
-            self.aggregation_weights(round_number) if make_weights is None else None,
-            wait_in=None if make_weights is None else self.run_folder / _WAITING_FOLDER,
+            known,
+            wait_in=self.run_folder / _WAITING_FOLDER if waits else None,
         )
         self._send(TRAIN, round_number, self._receive_model)
         if len(self._reports) < self.settings.min_sites:
@@ -279,18 +285,55 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             )
             self._aggregator.give_up_round()
             return False
-        if make_weights is not None:
-            self._aggregator.weigh(make_weights(self._reports))
+        if waits:
+            weights = self._weights_of_results(known, by_reports)
+            self._aggregator.weigh(self._bounded(weights), self._update_factors())
         self.state.params = self._aggregator.aggregate_model().params
         self.after_training(self._reports)
         return True
+
+    def _weights_of_results(self, known: LayerWeights | None, by_reports: WeightsByReports | None) -> LayerWeights:
+        """The weights of the sites whose results wait."""
+        if by_reports is not None:
+            return by_reports(self._reports)
+        if known is not None:
+            return known.only(self._reports)
+        samples = {site: report["num_samples"] for site, report in self._reports.items()}
+        return LayerWeights.same_in_all_blocks(quantity_weights(samples), self._blocks)
+
+    def _bounded(self, weights: LayerWeights) -> LayerWeights:
+        """The weights within the settings' bounds; noted where that changes any."""
+        bounds = self.settings.influence
+        if not bounds.bounds_shares:
+            return weights
+        bounded = bounded_weights(weights, bounds.min_share, bounds.max_share)
+        for site, before, after in zip(weights.sites, weights.values, bounded.values, strict=True):
+            if not np.allclose(before, after):
+                self._bounds.setdefault(site, {})["share"] = after.tolist()
+        return bounded
+
+    def _update_factors(self) -> dict[str, float] | None:
+        """By how much updates are scaled down; noted where they are."""
+        if (ratio := self.settings.influence.max_update_ratio) is None:
+            return None
+        norms = {site: math.sqrt(squared) for site, squared in self._drifts.items()}
+        factors = update_factors(norms, ratio)
+        for site, factor in factors.items():
+            if factor < 1.0:
+                self._bounds.setdefault(site, {})["update_factor"] = factor
+                self.warning(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
+        return factors
+
+    @property
+    def _measures_updates(self) -> bool:
+        return self.settings.task == "classification" or self.settings.influence.max_update_ratio is not None
 
     def _receive_model(self, result: FLModel) -> bool:
         site = result.meta["client_name"]
         reason = report_refusal(TRAIN, result.meta, self.settings.network.num_classes)
         if reason is None:
             reason = self._aggregator.refuse_or_accept(result)
-            if reason is None and self.settings.task == "classification":
+            if reason is None and self._measures_updates:
                 self._drifts[site] = squared_distance(result.params, self.state.params, self._trained_names)
             # A site that joined late is refused this once, but its number of samples counts for the next weights.
             if 1 <= result.meta["num_samples"] <= MAX_TOTAL_SAMPLES:
@@ -364,7 +407,9 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         record |= self._score(round_number)
         record["sites"] = dict(sorted(self._reports.items()))
         record["refused"] = dict(sorted(self._refused.items()))
-        if self._drifts:
+        if self._bounds:
+            record["bounded"] = dict(sorted(self._bounds.items()))
+        if self._drifts and self.settings.task == "classification":
             # FedGSCA's measure of stability (Eq. 18); added in sorted order.
             record["stability"] = sum(self._drifts[site] for site in sorted(self._drifts)) / len(self._drifts)
         record |= self.describe_round()

@@ -28,7 +28,7 @@ from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import TRAIN, report_refusal
 from ..run_state import STATE_FILE, ResumeError, RunState
-from ..settings import RunSettings
+from ..settings import RunSettings, SettingsError
 from .aggregator import LayerwiseAggregator
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
 from .outbound_filter import check_reply
@@ -173,11 +173,16 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
 
     Args:
         settings: the job's settings.
+
+    Raises:
+        SettingsError: if they bound the sites' influence, which wants all results at one place before any counts.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__()
         self.settings = read_job_settings(settings)
+        if self.settings.influence.has_bounds:
+            raise SettingsError("settings.conf: key 'influence' needs a server; in a swarm it cannot be set.")
         self._blocks = layer_blocks(self.settings.network.build(), self.settings.blocks)
         self._aggregator = LayerwiseAggregator()
         self._round: int | None = None

@@ -105,6 +105,9 @@ FLOATS = [
     "group_test_level",
     "min_predicted_share",
     "grace_period",
+    "influence.min_share",
+    "influence.max_share",
+    "influence.max_update_ratio",
 ]
 
 

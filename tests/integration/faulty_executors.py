@@ -35,7 +35,17 @@ class FaultyExecutor(SegmentationExecutor):
         if fault in (None, "incomplete estimate", "raises after round 1") or task_name != "train":
             return reply
         dxo = from_shareable(reply)
+        if fault == "exaggerates":
+            return exaggerate(dxo, from_shareable(shareable).data, reply)
         return spoil(dxo, fault, int(reply.get_header(AppConstants.CURRENT_ROUND)))
+
+
+def exaggerate(dxo: DXO, received: Mapping[str, torch.Tensor], reply: Shareable) -> Shareable:
+    """Send the update times 50, in the other direction."""
+    for name, tensor in dxo.data.items():
+        if tensor.is_floating_point() and "running" not in name:
+            dxo.data[name] = received[name] - 50 * (tensor - received[name])
+    return dxo.update_shareable(reply)
 
 
 def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:

@@ -108,6 +108,42 @@ def test_an_incomplete_estimate_is_refused_by_name(faulty_job: Callable[..., Pat
         assert row == pytest.approx([0.25] * len(row))
 
 
+def test_a_site_that_exaggerates_is_scaled_down_and_named(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
+    """Its share of the model's way is as large as the bound allows, and no longer all of it."""
+
+    def way(name: str, faults: dict[str, str], ratio: float | None) -> tuple[float, dict[str, Any]]:
+        job = faulty_job(faults, rounds=1, influence__max_update_ratio=ratio)
+        summary = simulate(job, tmp_path / name, data=tmp_path / "honest" / "data" if name != "honest" else None)
+        end = torch.load(tmp_path / name / "model.pt", weights_only=True)["model"]
+        return float(end["conv_0.conv_0.conv.weight"].norm()), summary
+
+    lying = {"site-3": "exaggerates"}
+    honest, summary = way("honest", {}, 2.0)
+    assert summary["bounded"] == []
+    bounded, summary = way("bounded", lying, 2.0)
+    (entry,) = summary["bounded"]
+    assert (entry["round"], entry["site"]) == (1, "site-3")
+    # 50 times as long as an update of its own, cut to twice the others' median.
+    assert 0.02 < entry["update_factor"] < 0.08
+    unbounded, summary = way("unbounded", lying, None)
+    assert summary["bounded"] == []
+    assert abs(bounded - honest) < 0.2 * abs(unbounded - honest)
+
+
+def test_shares_stay_within_their_bounds(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """Two of six samples are a third; the upper bound of 0.6 for the other leaves 0.4."""
+    job = small_job("fedavg", rounds=1, embedded__sites=2)
+    simulate(job, tmp_path / "by samples")
+    data = tmp_path / "by samples" / "data"
+    datalist = data / "site-1" / "datalist.json"
+    cases = json.loads(datalist.read_text(encoding="utf-8"))
+    cases["training"] = cases["training"][:2]
+    datalist.write_text(json.dumps(cases))
+    summary = simulate(job, tmp_path / "bounded", data=data, overrides={"influence.max_share": 0.6})
+    shares = {entry["site"]: entry["share"] for entry in summary["bounded"]}
+    assert shares == {"site-1": pytest.approx([0.4] * 10), "site-2": pytest.approx([0.6] * 10)}
+
+
 def test_tasks_in_processes_of_their_own_give_the_same_bits(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job = small_job("fedaaai", rounds=2, embedded__sites=2)
     simulate(job, tmp_path / "here")

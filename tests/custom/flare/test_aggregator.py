@@ -226,3 +226,17 @@ def test_a_round_that_is_given_up_leaves_no_model_behind(tmp_path):
 def test_weights_come_late_only_to_a_round_that_waits_for_them():
     with pytest.raises(ValueError, match="Expected a round whose results wait for their weights"):
         opened().weigh(weights_of(a=[1.0, 1.0]))
+
+
+def test_an_update_that_is_scaled_down_leaves_its_rest_with_the_global_model(tmp_path):
+    """θ + Σ w f (θ_k − θ), with θ = 1, θ_a = 2, θ_b = 101 and f_b = 0.01: 1 + 0.25·1 + 0.75·0.01·100 = 2."""
+    aggregator = LayerwiseAggregator()
+    weights = weights_of(a=[0.25, 0.5], b=[0.75, 0.5])
+    aggregator.start_round(2, state(1.0), BLOCK_OF, weights, wait_in=tmp_path / "waiting")
+    aggregator.accept_model(result("a", 2.0))
+    aggregator.accept_model(result("b", 101.0))
+    aggregator.weigh(weights, {"b": 0.01})
+    params = aggregator.aggregate_model().params
+    torch.testing.assert_close(params["stem.weight"], torch.full((2, 2), 2.0), rtol=1e-7, atol=0)
+    # 10 (1 + 0.5·1 + 0.5·0.01·100) = 20
+    torch.testing.assert_close(params["head.weight"], torch.full((3,), 20.0), rtol=1e-7, atol=0)

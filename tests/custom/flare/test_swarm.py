@@ -27,6 +27,7 @@ from fedannot.custom.flare.swarm import (
 )
 from fedannot.custom.outbound import OutboundError
 from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.custom.settings import SettingsError
 
 SETTINGS = {
     "method": "decoupled",
@@ -245,3 +246,8 @@ def test_the_sum_is_the_servers():
     aggregator = SwarmAggregator(SETTINGS)
     aggregator.accept(result(network_params(1)), context("site-1", reference=network_params(0)))
     assert isinstance(aggregator._aggregator._average, StreamingAverage)
+
+
+def test_bounds_on_influence_need_a_server():
+    with pytest.raises(SettingsError, match="key 'influence' needs a server"):
+        SwarmAggregator(SETTINGS | {"influence": {"max_update_ratio": 3.0}})
