@@ -8,7 +8,7 @@ SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -n
 DEMO := runs/demo
 SITES := 8
 
-.PHONY: demo test test-processes lint bench bench-speed install install-dev clean
+.PHONY: demo test test-poc test-processes lint bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -40,6 +40,10 @@ test: install-dev
 # Real processes of servers and sites, in a swarm and over TLS, some of which are killed: a quarter of an hour.
 test-processes: install-dev
 	$(BIN)/python -m pytest -m processes tests/integration
+
+# FedA3I, FedIA and FedGSCA from submission to the downloaded model, with a server and four sites: two minutes.
+test-poc: install-dev
+	$(BIN)/python -m pytest -m processes tests/integration/test_poc_processes.py
 
 lint: install-dev
 	$(BIN)/ruff format --check .

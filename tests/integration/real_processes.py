@@ -8,11 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
+import yaml
+from conftest import JOBS
+
+from fedannot.apps.job import Job
 
 COMMAND_TIMEOUT = 150
 
@@ -55,6 +60,11 @@ class Federation:
         """Return the job's last status."""
         answer = self.nvflare("job", "wait", job_id, "--timeout", str(timeout), *self.who, timeout=timeout + 60)
         return str(answer["data"]["status"])
+
+    def download(self, job_id: str, out: Path) -> Path:
+        """Download a finished job's results and return the server's workspace."""
+        self.nvflare("job", "download", job_id, "-o", str(out), *self.who)
+        return out / job_id / "workspace"
 
     def log(self, site: str, job_id: str) -> str:
         """What a site has logged of a job."""
@@ -116,3 +126,50 @@ def wait_for(condition: Callable[[], bool], what: str, timeout: float = 120) -> 
     while not condition():
         assert time.monotonic() < end, f"waited {timeout} s for {what}"
         time.sleep(0.2)
+
+
+@dataclass(frozen=True)
+class Poc(Federation):
+    """NVFlare's proof of concept: no TLS, and kits that allow everything.
+
+    Attributes:
+        sites: names of the sites.
+        jobs: folder for copies of jobs.
+    """
+
+    sites: tuple[str, ...] = field(kw_only=True)
+    jobs: Path = field(kw_only=True)
+
+    def submit_with(self, name: str, settings: dict[str, Any]) -> str:
+        """Submit a job of the project with other settings and return its id."""
+        number = len(list(self.jobs.glob("job-*")))
+        job = Job.open(JOBS / name).copy_with(settings, self.jobs / f"job-{number}").folder
+        meta = {"name": name, "min_clients": 1, "deploy_map": {"app": ["server", *self.sites]}}
+        (job / "meta.json").write_text(json.dumps(meta))
+        return self.submit(job)
+
+    def start(self) -> None:
+        answer = self.nvflare("poc", "start", "--timeout", "120")
+        assert answer["status"] == "ok", answer
+
+
+@contextmanager
+def started_poc(sites: tuple[str, ...], folders: pytest.TempPathFactory) -> Iterator[Poc]:
+    """Prepare and start a proof of concept on free ports, and stop it at the end."""
+    folder = folders.mktemp("poc")
+    environment = commands_environment(folders.mktemp("home")) | {"NVFLARE_POC_WORKSPACE": str(folder)}
+    kits = folder / "example_project" / "prod_00"
+    made = Poc(kits, environment, sites=sites, jobs=folders.mktemp("jobs"))
+    made.nvflare("poc", "prepare", "-c", *sites, "--force")
+    project = yaml.safe_load((folder / "project.yml").read_text(encoding="utf-8"))
+    server = next(participant for participant in project["participants"] if participant["type"] == "server")
+    server["fed_learn_port"], server["admin_port"] = free_ports(2)
+    own = folders.mktemp("project") / "project.yml"
+    own.write_text(yaml.safe_dump(project))
+    made.nvflare("poc", "prepare", "-i", str(own), "--force")
+    with nothing_left(folder):
+        try:
+            made.start()
+            yield made
+        finally:
+            made.nvflare("poc", "stop")

@@ -85,8 +85,7 @@ class Hospitals(Federation):
 
     def result(self, job_id: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """Download a finished job's summary and model."""
-        self.nvflare("job", "download", job_id, "-o", str(self.jobs / "results"), *self.who)
-        workspace = self.jobs / "results" / job_id / "workspace"
+        workspace = self.download(job_id, self.jobs / "results")
         summary = json.loads((workspace / "summary.json").read_text(encoding="utf-8"))
         model = torch.load(workspace / "app_server" / "FL_global_model.pt", weights_only=True)["model"]
         return summary, model
@@ -237,8 +236,7 @@ def test_a_killed_site_ends_the_job_and_the_next_one_goes_on(
     died = time.monotonic()
     assert hospitals.wait(job_id, END_TIMEOUT).startswith("FINISHED:EXECUTION_EXCEPTION")
     assert time.monotonic() - died < 60
-    kept = hospitals.jobs / "results" / job_id / "workspace" / STATE_FILE
-    hospitals.nvflare("job", "download", job_id, "-o", str(hospitals.jobs / "results"), *hospitals.who)
+    kept = hospitals.download(job_id, hospitals.jobs / "results") / STATE_FILE
     assert RunState.load(kept).round_number >= RunState.load(state).round_number
     again = hospitals.submit(hospitals.job(resume_from=str(kept)))
     assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"

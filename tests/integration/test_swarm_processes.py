@@ -3,21 +3,15 @@
 Deselected unless asked for, since it takes some minutes: `make test-processes`.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
-from conftest import JOBS
-from real_processes import Federation, commands_environment, free_ports, nothing_left, wait_for
+from real_processes import Poc, started_poc, wait_for
 
-from fedannot.apps.job import Job
 from fedannot.custom.run_state import STATE_FILE, RunState
 
 pytestmark = pytest.mark.processes
@@ -39,44 +33,15 @@ SMALL = {
 END_TIMEOUT = 240
 
 
-@dataclass(frozen=True)
-class Poc(Federation):
-    """A started proof of concept."""
-
-    jobs: Path = field(kw_only=True)
-
-    def submit_small(self, name: str, rounds: int, **settings: Any) -> str:
-        """Submit a small job and return its id."""
-        number = len(list(self.jobs.glob("job-*")))
-        job = Job.open(JOBS / name).copy_with(SMALL | {"rounds": rounds} | settings, self.jobs / f"job-{number}").folder
-        meta = {"name": name, "min_clients": 1, "deploy_map": {"app": ["server", *SITES]}}
-        (job / "meta.json").write_text(json.dumps(meta))
-        return self.submit(job)
-
-    def start(self) -> None:
-        answer = self.nvflare("poc", "start", "--timeout", "120")
-        assert answer["status"] == "ok", answer
-
-
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Poc]:
-    folder = tmp_path_factory.mktemp("poc")
-    environment = commands_environment(tmp_path_factory.mktemp("home")) | {"NVFLARE_POC_WORKSPACE": str(folder)}
-    kits = folder / "example_project" / "prod_00"
-    started = Poc(kits, environment, jobs=tmp_path_factory.mktemp("jobs"))
-    started.nvflare("poc", "prepare", "-c", *SITES, "--force")
-    project = yaml.safe_load((folder / "project.yml").read_text(encoding="utf-8"))
-    server = next(participant for participant in project["participants"] if participant["type"] == "server")
-    server["fed_learn_port"], server["admin_port"] = free_ports(2)
-    own = tmp_path_factory.mktemp("project") / "project.yml"
-    own.write_text(yaml.safe_dump(project))
-    started.nvflare("poc", "prepare", "-i", str(own), "--force")
-    with nothing_left(folder):
-        try:
-            started.start()
-            yield started
-        finally:
-            started.nvflare("poc", "stop")
+    with started_poc(SITES, tmp_path_factory) as started:
+        yield started
+
+
+def submit_small(federation: Poc, name: str, rounds: int, **settings: Any) -> str:
+    """Submit a small job and return its id."""
+    return federation.submit_with(name, SMALL | {"rounds": rounds} | settings)
 
 
 def aggregator_of_latest_round(federation: Poc, job_id: str) -> str | None:
@@ -99,7 +64,7 @@ def kept_round(federation: Poc, site: str, job_id: str) -> int:
 
 
 def test_a_swarm_runs_to_its_end(federation: Poc) -> None:
-    job_id = federation.submit_small("decoupled", rounds=3)
+    job_id = submit_small(federation, "decoupled", rounds=3)
     assert federation.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     assert [kept_round(federation, site, job_id) for site in SITES] == [3, 3, 3]
 
@@ -107,7 +72,7 @@ def test_a_swarm_runs_to_its_end(federation: Poc) -> None:
 @pytest.mark.parametrize("victim", ["trainer", "aggregator"])
 def test_a_swarm_whose_process_dies_in_a_round_ends_with_an_error(federation: Poc, victim: str) -> None:
     """Within a minute; the others keep the model of the last round that was finished."""
-    job_id = federation.submit_small("decoupled", rounds=200)
+    job_id = submit_small(federation, "decoupled", rounds=200)
     wait_for(lambda: aggregator_of_latest_round(federation, job_id) is not None, "the second round")
     aggregator = aggregator_of_latest_round(federation, job_id)
     trainers = [site for site in SITES if site != aggregator]
@@ -122,7 +87,7 @@ def test_a_swarm_whose_process_dies_in_a_round_ends_with_an_error(federation: Po
 
 
 def test_a_server_form_whose_trainer_dies_in_a_round_ends_with_an_error(federation: Poc) -> None:
-    job_id = federation.submit_small("decoupled_server", rounds=200)
+    job_id = submit_small(federation, "decoupled_server", rounds=200)
     wait_for(lambda: "Round 2:" in federation.log("site-2", job_id), "the second round")
     federation.kill("site-2", job_id)
     died = time.monotonic()
@@ -131,28 +96,28 @@ def test_a_server_form_whose_trainer_dies_in_a_round_ends_with_an_error(federati
 
 
 def test_a_site_that_is_gone_ends_the_swarm_and_can_come_back(federation: Poc) -> None:
-    job_id = federation.submit_small("decoupled", rounds=200)
+    job_id = submit_small(federation, "decoupled", rounds=200)
     wait_for(lambda: aggregator_of_latest_round(federation, job_id) is not None, "the second round")
     federation.kill("site-3")
     assert federation.wait(job_id, END_TIMEOUT).startswith("FINISHED:EXECUTION_EXCEPTION")
     assert 1 <= kept_round(federation, "site-1", job_id) < 200
     federation.nvflare("poc", "start", "-p", "site-3", "--timeout", "120")
-    again = federation.submit_small("decoupled", rounds=2)
+    again = submit_small(federation, "decoupled", rounds=2)
     assert federation.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     assert [kept_round(federation, site, again) for site in SITES] == [2, 2, 2]
 
 
 def test_after_all_processes_were_killed_a_swarm_goes_on_to_the_same_end(federation: Poc) -> None:
-    whole = federation.submit_small("decoupled", rounds=15)
+    whole = submit_small(federation, "decoupled", rounds=15)
     assert federation.wait(whole, END_TIMEOUT) == "FINISHED:COMPLETED"
-    job_id = federation.submit_small("decoupled", rounds=15)
+    job_id = submit_small(federation, "decoupled", rounds=15)
     state = federation.kits / "site-1" / job_id / STATE_FILE
     wait_for(lambda: state.is_file() and RunState.load(state).round_number >= 3, "the state after the third round")
     for participant in (*SITES, "server"):
         federation.kill(participant)
     assert RunState.load(state).round_number < 14, "else there was little left to do"
     federation.start()
-    again = federation.submit_small("decoupled", rounds=15, resume_from=str(state))
+    again = submit_small(federation, "decoupled", rounds=15, resume_from=str(state))
     assert federation.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     for site in SITES:
         one, other = (local_model(federation, site, each) for each in (whole, again))
