@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .bench_commands import bench_app
+from .bundle_commands import bundle_app
 from .corrections_commands import corrections_app
 from .data_commands import data_app
 from .errors import reported_errors
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(corrections_app, name="corrections")
+app.add_typer(bundle_app, name="bundle")
 app.add_typer(bench_app, name="bench")
 
 SettingOption = Annotated[
