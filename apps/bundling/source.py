@@ -131,7 +131,7 @@ def _refuse(run: Path, site: str | None) -> None:
             "finished run."
         )
     raise DataError(
-        f"{run}: found no model of {site!r}'s own, {PERSONAL_FOLDER}/{LOCAL_MODEL_FILE} in its run folder; expected "
+        f"{run}: found no model of {site!r} alone, {PERSONAL_FOLDER}/{LOCAL_MODEL_FILE} in its run folder; expected "
         f"one of a method with personal parts and a site that stored it. Here are those of: {known}."
     )
 
