@@ -91,15 +91,18 @@ class RunState:
                     else "."
                 )
             )
-        keys = set(self.settings) if branches else set(settings) | set(self.settings)
+        # A state that does not say so began with random weights.
+        own = {"start_model": ""} | self.settings
+        keys = set(own) if branches else set(settings) | set(own)
+        settings = {"start_model": ""} | dict(settings)
         ignored = {"rounds", "resume_from", "task_timeout", "data", "keep_rounds"}
         if branches:
             ignored.add("method")
         if not self._has_embedded_data():
             ignored.add("embedded")
-        differing = sorted(key for key in keys - ignored if settings.get(key) != self.settings.get(key))
+        differing = sorted(key for key in keys - ignored if settings.get(key) != own.get(key))
         if differing:
-            found = ", ".join(f"{key}={settings.get(key)!r} instead of {self.settings.get(key)!r}" for key in differing)
+            found = ", ".join(f"{key}={settings.get(key)!r} instead of {own.get(key)!r}" for key in differing)
             raise ResumeError(f"The state was made with other settings: now {found}.")
 
     def _has_embedded_data(self) -> bool:

@@ -224,6 +224,8 @@ class RunSettings(_Settings):
     Args:
         task: what is learnt.
         method: how.
+        start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
+            random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
 
     task: Literal["segmentation", "classification"] = "segmentation"
@@ -242,6 +244,7 @@ class RunSettings(_Settings):
     validate_every: Positive = 5
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
+    start_model: str = ""
 
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)

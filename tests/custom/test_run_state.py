@@ -147,6 +147,18 @@ def test_other_settings_may_not_continue_a_run_and_are_named():
         make_state().check_continues("feda3i", SETTINGS | {"training": {"batch_size": 8}})
 
 
+def test_a_run_is_continued_with_the_start_model_that_it_had():
+    state = make_state()
+    state.check_continues("feda3i", SETTINGS | {"start_model": ""})
+    with pytest.raises(ResumeError, match=r"now start_model='bundle' instead of ''\."):
+        state.check_continues("feda3i", SETTINGS | {"start_model": "bundle"})
+    state.settings = SETTINGS | {"start_model": "bundle"}
+    state.check_continues("feda3i", SETTINGS | {"start_model": "bundle"})
+    averaging = averaging_state(2)
+    with pytest.raises(ResumeError, match=r"now start_model='bundle' instead of ''\."):
+        averaging.check_continues("feda3i", SETTINGS | {"method": "feda3i", "start_model": "bundle"}, 3)
+
+
 @pytest.mark.parametrize(("embedded", "matters"), [({"a": False, "b": False}, False), ({"a": False, "b": True}, True)])
 def test_settings_of_the_phantom_matter_where_a_site_has_trained_on_it(embedded, matters):
     state = make_state()

@@ -16,6 +16,7 @@ from PIL import Image
 
 from fedannot.apps.bundling.export import export_bundle
 from fedannot.apps.bundling.source import BundleSource, read_source
+from fedannot.apps.in_process import RunError
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import (
@@ -265,3 +266,22 @@ def test_weights_are_those_of_the_run(bundles: dict[str, Exported]) -> None:
         expected = exported.source.network.state_dict()
         assert set(weights) == set(expected)
         assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("part", ["", "models/model.pt"], ids=["folder", "file"])
+def test_a_run_begins_with_the_weights_of_a_bundle(bundles: dict[str, Exported], part: str, tmp_path: Path) -> None:
+    """With steps too small for single precision the weights stay what they were; only statistics of batches move."""
+    start = bundles["pictures"].folder / part
+    settings = SMALL | {"embedded.sites": 2, "embedded.images_per_site": 2, "embedded.test_images": 1}
+    settings |= {"training.learning_rate": 1e-30, "start_model": str(start)}
+    simulate(JOBS / "fedavg", tmp_path / "out", overrides=settings)
+    found = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
+    expected = dict(bundles["pictures"].source.network.named_parameters())
+    # The mean over sites is computed in fixed point.
+    assert all(torch.allclose(found[name], tensor, rtol=0, atol=1e-7) for name, tensor in expected.items())
+
+
+def test_a_start_model_that_does_not_fit_ends_the_run(bundles: dict[str, Exported], tmp_path: Path) -> None:
+    settings = SMALL | {"embedded.sites": 1, "embedded.images_per_site": 2, "embedded.test_images": 1}
+    with pytest.raises(RunError, match=r"models/model\.pt: does not fit the network; missing \["):
+        simulate(JOBS / "fedavg", tmp_path / "out", overrides=settings | {"start_model": str(bundles["cells"].folder)})

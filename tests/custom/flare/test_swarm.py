@@ -27,6 +27,7 @@ from fedannot.custom.flare.swarm import (
 )
 from fedannot.custom.outbound import OutboundError
 from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.custom.settings import SettingsError
 
 SETTINGS = {
     "method": "decoupled",
@@ -180,6 +181,11 @@ def started(processes, sites):
 def test_a_simulator_with_fewer_processes_than_sites_is_told_what_to_type():
     with pytest.raises(SwarmNotPossibleError, match=r"the 4 sites talk to each other.* found 1\. Type: .* -t 4"):
         SwarmController(SETTINGS).start_controller(started(1, 4))
+
+
+def test_a_start_model_is_refused_where_no_server_reads_it():
+    with pytest.raises(SettingsError, match=r"key 'start_model' is 'bundle', but a swarm has no server"):
+        SwarmController(SETTINGS | {"start_model": "bundle"})
 
 
 def configured(tmp_path, monkeypatch, site="site-2", **changes):
