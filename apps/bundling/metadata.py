@@ -99,7 +99,7 @@ def description_of(source: BundleSource) -> str:
     whose = f"The own model of {source.site}" if source.site else "The global model"
     summary = source.summary or {}
     sites = f" by {len(summary['sites'])} sites" if summary.get("sites") else ""
-    return f"{whose} of a federation, trained with {source.settings.method}{sites} that shared no image."
+    return f"{whose} of a federation, trained with {source.settings.method}{sites}; no image left its site."
 
 
 def scores(source: BundleSource) -> dict[str, float | str]:

@@ -79,6 +79,9 @@ def described(tmp_path: Path, method: str, **of_summary: Any) -> dict[str, Any]:
 
 def test_metadata_say_who_trained_the_model_with_which_weight(tmp_path: Path) -> None:
     found = described(tmp_path, "fedavg")
+    assert found["description"] == (
+        "The global model of a federation, trained with fedavg by 2 sites; no image left its site."
+    )
     assert found["fedannot"]["federation"] == {
         "name": "hospitals",
         "sites": {"site-1": {"num_samples": 30, "num_excluded": 0}, "site-2": {"num_samples": 10, "num_excluded": 0}},
