@@ -13,7 +13,7 @@ SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/downlo
 # MONAI's command line needs it; no part of fedannot does.
 _FIRE_VERSION = "0.7.1"
 # Settings that name files.
-_OF_THIS_MACHINE = {"data": True, "resume_from": True, "start_model": True, "network": {"checkpoint"}}
+_OF_THIS_MACHINE: dict[str, Any] = {"data": True, "resume_from": True, "start_model": True, "network": {"checkpoint"}}
 # What a site reports of its annotations with its models; see fedannot.custom.outbound.
 _REPORTED_QUALITY = ("noise_level", "dice_loss", "train_loss")
 
