@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .bench_commands import bench_app
+from .bundle_commands import bundle_app
 from .corrections_commands import corrections_app
 from .data_commands import data_app
 from .deploy_commands import deploy_app
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(corrections_app, name="corrections")
 app.add_typer(deploy_app, name="deploy")
+app.add_typer(bundle_app, name="bundle")
 app.add_typer(bench_app, name="bench")
 
 SettingOption = Annotated[

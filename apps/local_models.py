@@ -30,8 +30,16 @@ def local_model(run: Path, site: str, settings: FedAvgSettings) -> nn.Module | N
         settings: the run's settings.
     """
     file = personal_file(run, site, LOCAL_MODEL_FILE)
-    if file is None:
-        return None
+    return None if file is None else read_local_model(file, settings)
+
+
+def read_local_model(file: Path, settings: FedAvgSettings) -> nn.Module:
+    """Read a site's own model from its file.
+
+    Args:
+        file: what the site stored.
+        settings: the run's settings, of a method with personal parts.
+    """
     content = torch.load(file, map_location="cpu", weights_only=True)
     method, shared = personal_method(settings), settings.network.build()
     shared.load_state_dict(content["shared"])

@@ -19,7 +19,8 @@ from ..custom.scoring import Scoring
 _SCORE_HEADINGS = {"dice": "Dice %", "hd95": "HD95", "f1": "F1 %", "recall": "recall %", "precision": "precision %"}
 
 MODEL_FILE = "model.pt"
-_PERSISTED_MODEL = Path("app_server") / "FL_global_model.pt"
+# In the server's run folder.
+PERSISTED_MODEL = Path("app_server") / "FL_global_model.pt"
 
 
 class OutputError(ValueError):
@@ -43,7 +44,7 @@ def find_run_folder(workspace: Path) -> Path:
 def collect_output(run_folder: Path, out: Path) -> dict[str, Any]:
     """Copy model, summary and metrics of a run to the output folder and return the summary."""
     out.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(run_folder / _PERSISTED_MODEL, out / MODEL_FILE)
+    shutil.copyfile(run_folder / PERSISTED_MODEL, out / MODEL_FILE)
     for name in (SUMMARY_FILE, METRICS_FILE):
         shutil.copyfile(run_folder / name, out / name)
     return read_summary(out)

@@ -80,6 +80,7 @@ def simulate(
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
     summary = collect_output(run_folder, out)
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
+    summary["data"] = str(data.resolve())
     summary["wall_seconds"] = round(time.monotonic() - started, 2)
     summary["peak_memory_mb"] = round(_peak_memory_mb(), 1)
     (out / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

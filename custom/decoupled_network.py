@@ -217,7 +217,7 @@ class AdaptationNetwork(nn.Module):
             code: ``(B, D)``.
         """
         if self.form == "fixed":
-            values = _spread(self.matrix.expand(len(images), -1), images, of_length_one=True)
+            values = _spread(self.matrix.expand(images.shape[0], -1), images, of_length_one=True)
         elif self.form == "latent":
             values = self.layers(_spread(code, images, of_length_one=True))
         elif self.form == "published":
@@ -226,7 +226,7 @@ class AdaptationNetwork(nn.Module):
             values = self.layers(torch.cat([features.detach().float(), _spread(code, features)], dim=1))
         else:
             values = self.layers(images)
-        size = (len(values), self._num_outputs, self._num_outputs, *values.shape[2:])
+        size = (values.shape[0], self._num_outputs, self._num_outputs, *values.shape[2:])
         # Softplus of a very negative number is zero.
         flips = softplus(values.float()).reshape(size).clamp_min(torch.finfo(torch.float32).tiny)
         normalised: torch.Tensor = flips / flips.sum(dim=1, keepdim=True)

@@ -10,7 +10,8 @@ from torch import nn
 from .data.site_data import LoadedCase
 from .settings import RunSettings, TrainingSettings
 
-_OVERLAP = 0.5
+# Share of a window that the next one covers.
+OVERLAP = 0.5
 # Small batches are for training; without gradients larger ones are faster and fit all the same.
 _SMALLEST_CLASSIFIER_BATCH = 64
 
@@ -54,7 +55,7 @@ class Inference:
             self.window,
             self.batch_size,
             network,
-            overlap=_OVERLAP,
+            overlap=OVERLAP,
             mode="gaussian",
             padding_mode="replicate",
         )

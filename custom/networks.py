@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..transforms.errors import DataError
 from .light_monai import unused_packages_absent
+from .start_weights import check_fits, read_state_dict
 
 FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
@@ -117,29 +117,11 @@ def build_classifier(
 
 
 def _load_checkpoint(network: nn.Module, file: Path) -> None:
-    try:
-        content = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        # Whatever a broken file makes of the unpickler, whose text recommends to load it without care.
-        what = type(error).__name__
-        raise DataError(f"{file}: is no checkpoint that can be read ({what}); expected a state dict.") from error
-    for key in ("state_dict", "model"):
-        if isinstance(content, dict) and isinstance(content.get(key), dict):
-            content = content[key]
-    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
-        raise DataError(f"{file}: holds {type(content).__name__}; expected a state dict of tensors.")
-    wanted = network.state_dict()
-    found = {name.removeprefix("module."): tensor for name, tensor in content.items()}
+    wanted, found = network.state_dict(), read_state_dict(file)
     last = [name for name in wanted if name.startswith(f"{_LAST_LAYER}.")]
     if any(name not in found or found[name].shape != wanted[name].shape for name in last):
         found |= {name: wanted[name] for name in last}
-    missing, unknown = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
-    differing = sorted(name for name in set(wanted) & set(found) if wanted[name].shape != found[name].shape)
-    if missing or unknown or differing:
-        raise DataError(
-            f"{file}: does not fit the network; missing {missing[:3]}, unknown {unknown[:3]}, of another shape "
-            f"{differing[:3]} (the first three of {len(missing)}, {len(unknown)} and {len(differing)})."
-        )
+    check_fits(file, found, wanted)
     network.load_state_dict(found)
 
 

@@ -27,6 +27,12 @@ _WITHOUT_EFFECT_ON_BITS = {
     "keep_rounds",
 }
 
+# What settings were before there were any: a state that does not name them is of such a run.
+_LATER_SETTINGS = {
+    "start_model": "",
+    "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None},
+}
+
 # The method that others start with.
 _AVERAGING = "fedavg"
 
@@ -103,15 +109,16 @@ class RunState:
                     else "."
                 )
             )
-        keys = set(self.settings) if branches else set(settings) | set(self.settings)
+        own, settings = (_LATER_SETTINGS | dict(values) for values in (self.settings, settings))
+        keys = set(own) if branches else set(settings) | set(own)
         ignored = _WITHOUT_EFFECT_ON_BITS.copy()
         if branches:
             ignored.add("method")
         if not self._has_embedded_data():
             ignored.add("embedded")
-        differing = sorted(key for key in keys - ignored if settings.get(key) != self.settings.get(key))
+        differing = sorted(key for key in keys - ignored if settings.get(key) != own.get(key))
         if differing:
-            found = ", ".join(f"{key}={settings.get(key)!r} instead of {self.settings.get(key)!r}" for key in differing)
+            found = ", ".join(f"{key}={settings.get(key)!r} instead of {own.get(key)!r}" for key in differing)
             raise ResumeError(f"The state was made with other settings: now {found}.")
 
     def _has_embedded_data(self) -> bool:

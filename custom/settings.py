@@ -264,6 +264,8 @@ class RunSettings(_Settings):
             :mod:`fedannot.custom.flare.task_process`.
         influence: bounds on what one site can do to the model; none by default.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
+        start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
+            random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
 
     task: Literal["segmentation", "classification"] = "segmentation"
@@ -286,6 +288,7 @@ class RunSettings(_Settings):
     validate_every: Positive = 5
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
+    start_model: str = ""
 
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)

@@ -11,6 +11,8 @@ from PIL import Image
 from .errors import DataError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+# Pillow's names of pictures with more than eight bits, which it would cut off at 255.
+HIGH_DEPTH_MODES = ("I", "F", "I;16", "I;16L", "I;16B")
 
 _SHOWN_VALUES = 8
 # Beyond it the squares that a z-score adds up could leave the range of float32; no scanner gives it.
@@ -22,7 +24,6 @@ _MAX_PIXELS_PER_BYTE = 2**16
 _UNREADABLE = (OSError, SyntaxError, ValueError, TypeError, OverflowError, Image.DecompressionBombError)
 # EPS and others would start a program or read further files.
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF")
-_HIGH_DEPTH_MODES = ("I", "F", "I;16", "I;16L", "I;16B")
 
 
 def read_image(file: Path, channels: int) -> NDArray[np.float32]:
@@ -42,7 +43,7 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
 
     def convert(picture: Image.Image) -> NDArray[Any]:
         # Pillow cuts 16-bit and floating point intensities off at 255 when it converts them.
-        if picture.mode in _HIGH_DEPTH_MODES:
+        if picture.mode in HIGH_DEPTH_MODES:
             return np.repeat(np.asarray(picture)[..., None], channels, axis=-1)
         return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(*picture.size[::-1], channels)
 

@@ -20,7 +20,7 @@ from .volume_files import MAX_VOXELS, Volume, check_same_geometry, read_label_vo
 # More than that is no finer grid but a damaged header.
 _MAX_VOXELS_FROM_ONE = 1000
 # Relative error of single precision after interpolation.
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 
 
 class ReadVolumed(MapTransform):  # type: ignore[misc]
@@ -123,7 +123,7 @@ class NormalizeVolumed(MapTransform):  # type: ignore[misc]
         for key in self.key_iterator(result):
             image = result[key]
             # Resampling leaves rounding errors in a constant image, which the z-score would blow up to noise.
-            constant = image.max() - image.min() <= _ROUNDING * image.abs().max()
+            constant = image.max() - image.min() <= ROUNDING * image.abs().max()
             result[key] = torch.zeros_like(image) if bool(constant) else self.normalize(image)
         return result
 

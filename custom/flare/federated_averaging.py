@@ -32,6 +32,7 @@ from ..run_state import (
 from ..scoring import Scoring
 from ..server_test import ServerTest
 from ..settings import RunSettings, SettingsError
+from ..start_weights import read_start_weights
 from ..summary import write_summary
 from ..weighting import LayerWeights, quantity_weights
 from .aggregator import MAX_TOTAL_SAMPLES
@@ -170,6 +171,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
 
         Raises:
             RunFailedError: if too many rounds in a row had no usable result, or there is no start model.
+            DataError: if the start model that the settings name cannot be used.
             ResumeError: if the run to be continued does not fit the job.
         """
         torch.set_num_threads(self.settings.threads)
@@ -239,7 +241,11 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         if initial is None or not initial.params:
             raise RunFailedError("The persistor gave no start model.")
         settings = self.settings.model_dump(mode="json")
-        self.state = RunState(self.method, settings, 0, dict(initial.params))
+        params = dict(initial.params)
+        if self.settings.start_model and not self.settings.resume_from:
+            params = read_start_weights(Path(self.settings.start_model), params)
+            self.info(f"Beginning with the weights of {self.settings.start_model}.")
+        self.state = RunState(self.method, settings, 0, params)
         network = self.persistor.model
         self._blocks = layer_blocks(network, self.settings.blocks)
         self._block_of = assign_blocks(self.state.params, self._blocks)

@@ -62,6 +62,11 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
 
     def __init__(self, settings: Mapping[str, Any], **options: Any) -> None:
         self.settings = read_job_settings(settings)
+        if self.settings.start_model:
+            raise SettingsError(
+                f"settings.conf: key 'start_model' is {self.settings.start_model!r}, but a swarm has no server that "
+                "would read it; expected it empty, or the same job with a server."
+            )
         waiting = {"start_task_timeout": _START_TIMEOUT, "progress_timeout": float(self.settings.task_timeout)}
         # All sites have to be there at the start: NVFlare would not wait for more than those that it is told to need.
         super().__init__(num_rounds=self.settings.rounds, start_round=_FIRST_ROUND, **(waiting | options))

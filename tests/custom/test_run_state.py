@@ -8,6 +8,7 @@ import torch
 
 from fedannot.custom import run_state
 from fedannot.custom.data import tensor_files
+from fedannot.custom.method_settings import FedA3ISettings
 from fedannot.custom.run_state import ResumeError, RunState, append_record, write_records
 
 SETTINGS = {"rounds": 9, "seed": 0, "training": {"batch_size": 4}, "network": {"features": (2, 4)}}
@@ -147,6 +148,18 @@ def test_other_settings_may_not_continue_a_run_and_are_named():
         make_state().check_continues("feda3i", SETTINGS | {"training": {"batch_size": 8}})
 
 
+def test_a_run_is_continued_with_the_start_model_that_it_had():
+    state = make_state()
+    state.check_continues("feda3i", SETTINGS | {"start_model": ""})
+    with pytest.raises(ResumeError, match=r"now start_model='bundle' instead of ''\."):
+        state.check_continues("feda3i", SETTINGS | {"start_model": "bundle"})
+    state.settings = SETTINGS | {"start_model": "bundle"}
+    state.check_continues("feda3i", SETTINGS | {"start_model": "bundle"})
+    averaging = averaging_state(2)
+    with pytest.raises(ResumeError, match=r"now start_model='bundle' instead of ''\."):
+        averaging.check_continues("feda3i", SETTINGS | {"method": "feda3i", "start_model": "bundle"}, 3)
+
+
 @pytest.mark.parametrize(("embedded", "matters"), [({"a": False, "b": False}, False), ({"a": False, "b": True}, True)])
 def test_settings_of_the_phantom_matter_where_a_site_has_trained_on_it(embedded, matters):
     state = make_state()
@@ -172,3 +185,12 @@ def test_records_are_lines_of_json(tmp_path):
     assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
     write_records(file, [])
     assert file.read_text(encoding="utf-8") == ""
+
+
+def test_a_state_from_before_a_setting_existed_is_of_its_default():
+    earlier, now = SETTINGS.copy(), FedA3ISettings().model_dump(mode="json")
+    added = {"start_model": now["start_model"], "influence": now["influence"]}
+    RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | added)
+    bounded = added | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
+    with pytest.raises(ResumeError, match="now influence="):
+        RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | bounded)

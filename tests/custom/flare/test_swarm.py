@@ -183,6 +183,11 @@ def test_a_simulator_with_fewer_processes_than_sites_is_told_what_to_type():
         SwarmController(SETTINGS).start_controller(started(1, 4))
 
 
+def test_a_start_model_is_refused_where_no_server_reads_it():
+    with pytest.raises(SettingsError, match=r"key 'start_model' is 'bundle', but a swarm has no server"):
+        SwarmController(SETTINGS | {"start_model": "bundle"})
+
+
 def configured(tmp_path, monkeypatch, site="site-2", **changes):
     """What a site makes of the swarm's configuration when it continues a run: reply, configuration, context."""
     monkeypatch.setattr(SwarmClientController, "execute", lambda *_: make_reply(ReturnCode.OK))

@@ -1,0 +1,89 @@
+"""What a run's data were, for those who use its model elsewhere."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
+from ...custom.data.federation import FEDERATION_FILE, read_federation
+from ...custom.data_fit import check_data_fit
+from ...custom.settings import RunSettings
+from ...transforms.errors import DataError
+
+# What differs between sites without a difference for the network.
+_OF_FILES = {"labels", "datalist"}
+
+
+def find_description(
+    run: Path, data: Path | None, site: str | None, summary: Mapping[str, Any] | None, settings: RunSettings
+) -> tuple[AnyDescription, str | None]:
+    """Find what describes a run's data, and the name of the federation where it is known.
+
+    First the named folder, then the federation in the run's output folder, then the one that the run was given, then
+    the site's configuration in an NVFlare workspace, at last the phantom that participants made for themselves.
+
+    Args:
+        run: folder of the run.
+        data: a federation's folder, or one with a ``data.yaml``; None for none.
+        site: the site whose data count, None for all.
+        summary: the run's, None where it is not here.
+        settings: the run's settings.
+
+    Raises:
+        DataError: if nothing is found, or the sites' data are prepared in different ways, or do not fit the network.
+    """
+    for folder in [data] if data is not None else _candidates(run, summary):
+        described = _described_folders(folder, site)
+        if not described:
+            continue
+        for part in described:
+            check_data_fit(part, settings, site=part.name)
+        name = read_federation(folder).name if (folder / FEDERATION_FILE).is_file() else None
+        return _common(described), name
+    where = f"{data}: found no {DESCRIPTION_FILE} there" if data is not None else f"{run}: nothing in it says"
+    raise DataError(
+        f"{where}, how the images that the model was trained on were prepared; name the federation's folder, or a "
+        f"site's with a {DESCRIPTION_FILE}, with --data FOLDER."
+    )
+
+
+def _candidates(run: Path, summary: Mapping[str, Any] | None) -> Iterator[Path]:
+    yield run / "data"
+    if summary is not None and summary.get("data"):
+        yield Path(summary["data"])
+    for pattern in (
+        "local",
+        "*/local",
+        "*/*/local",
+        "embedded/*",
+        "*/embedded/*",
+        "*/*/embedded/*",
+        "*/*/*/embedded/*",
+    ):
+        yield from sorted(run.glob(pattern))
+
+
+def _described_folders(folder: Path, site: str | None) -> list[Path]:
+    """The folders with a description: itself, or of a federation's sites the one or all."""
+    if (folder / DESCRIPTION_FILE).is_file():
+        return [folder]
+    if not (folder / FEDERATION_FILE).is_file():
+        return []
+    sites = read_federation(folder).sites
+    if site is not None and site not in sites:
+        raise DataError(f"{folder}: has no site {site!r}; found {', '.join(sites)}.")
+    return [folder / name for name in sites if site in (None, name)]
+
+
+def _common(folders: list[Path]) -> AnyDescription:
+    """The description that all folders share, but for label values and file names."""
+    first, *others = ((folder, read_site_description(folder)) for folder in folders)
+    for folder, description in others:
+        found, expected = (one.model_dump(exclude=_OF_FILES) for one in (description, first[1]))
+        differing = sorted(key for key in found if found[key] != expected.get(key)) or ["pipeline"]
+        if found != expected:
+            raise DataError(
+                f"{folder / DESCRIPTION_FILE}: differs from that of {first[0].name} in {', '.join(differing)}, so that "
+                "no one way to prepare images is the model's; choose one with --data FOLDER-OF-A-SITE."
+            )
+    return first[1]

@@ -1,0 +1,63 @@
+"""Writes a MONAI Bundle, as a whole or not at all."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...custom.data.whole_files import new_folder
+from ...custom.inference import Inference
+from ...transforms.errors import DataError
+from .inference_config import MODEL_FILE, inference_config
+from .metadata import Statements, metadata
+from .model_card import model_card
+from .source import BundleSource
+from .torchscript import to_torchscript
+
+WEIGHTS_FILE = "model.pt"
+
+
+def export_bundle(
+    source: BundleSource, out: Path, statements: Statements | None = None, licence: Path | None = None
+) -> None:
+    """Write a run's model as a MONAI Bundle.
+
+    Args:
+        source: what the bundle is made of.
+        out: the bundle's folder; must be absent or empty.
+        statements: what a person says of it.
+        licence: file with the terms of use; by default the project's own, Apache-2.0.
+
+    Raises:
+        DataError: if the folder holds files, or the model cannot be exported.
+    """
+    described = metadata(source, statements or Statements())
+    inference = Inference.of(source.settings)
+    size = inference.window or source.description.size
+    assert size is not None, "whole volumes have a window"
+    terms = _read_licence(licence)
+    with new_folder(out) as folder:
+        for name in ("configs", "models", "docs"):
+            (folder / name).mkdir()
+        network = source.network
+        torch.jit.save(to_torchscript(network, source.description.in_channels, size), folder / "models" / MODEL_FILE)
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+        torch.save(weights, folder / "models" / WEIGHTS_FILE)
+        _write_json(folder / "configs" / "metadata.json", described)
+        _write_json(folder / "configs" / "inference.json", inference_config(source.description, inference))
+        (folder / "docs" / "README.md").write_text(model_card(source, described), encoding="utf-8")
+        (folder / "LICENSE").write_text(terms, encoding="utf-8")
+
+
+def _read_licence(file: Path | None) -> str:
+    if file is None:
+        return (files(__package__) / "LICENSE.txt").read_text(encoding="utf-8")
+    if not file.is_file():
+        raise DataError(f"{file}: found no such file; expected the bundle's terms of use.")
+    return file.read_text(encoding="utf-8")
+
+
+def _write_json(file: Path, content: dict[str, Any]) -> None:
+    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

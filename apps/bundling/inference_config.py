@@ -1,0 +1,242 @@
+"""`configs/inference.json`: the pipelines of `data.yaml` in MONAI's own words, so that a bundle needs no fedannot."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...custom.data.description import (
+    AnyDescription,
+    ClassificationDescription,
+    ImageDescription,
+    SliceDescription,
+    VolumeDescription,
+)
+from ...custom.inference import OVERLAP, Inference
+from ...transforms.image_files import HIGH_DEPTH_MODES, IMAGE_SUFFIXES
+from ...transforms.volume_files import VOLUME_SUFFIXES
+from ...transforms.volume_transforms import ROUNDING
+
+MODEL_FILE = "model.ts"
+PREDICTIONS_FILE = "predictions.json"
+POSTFIX = "seg"
+
+_IMAGE, _PREDICTION = "image", "pred"
+
+Config = dict[str, Any]
+
+
+def inference_config(description: AnyDescription, inference: Inference) -> Config:
+    """Return the configuration that runs a bundle's network over the files of a folder.
+
+    Images are prepared as :mod:`fedannot.custom.data.preparation` does and run through the network as
+    :class:`Inference` does, to the same bits. Masks go back to the voxels of their image's file; a classifier's
+    probabilities go to one file.
+
+    Args:
+        description: the data that the network was trained on.
+        inference: how the network is run.
+    """
+    return {
+        "imports": [f"$import {name}" for name in ("collections", "json", "pathlib", "re", "sys")],
+        # MONAI's command line puts the bundle's folder there.
+        "bundle_root": f"$sys.path[1] if pathlib.Path(sys.path[1], 'models', '{MODEL_FILE}').is_file() else '.'",
+        "dataset_dir": "input",
+        "output_dir": "output",
+        "device": "$torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
+        "datalist": f"$sorted(str(file) for file in pathlib.Path(@dataset_dir).iterdir() {_has_suffix(description)})",
+        "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
+        "preprocessing": {"_target_": "Compose", "transforms": _preprocessing(description)},
+        "dataset": {
+            "_target_": "Dataset",
+            "data": f"$[{{'{_IMAGE}': file}} for file in @datalist]",
+            "transform": "@preprocessing",
+        },
+        "dataloader": {
+            "_target_": "DataLoader",
+            "dataset": "@dataset",
+            "batch_size": inference.batch_size if isinstance(description, _OF_PICTURES) else 1,
+            "collate_fn": "$list",
+        },
+        "inferer": _inferer(description, inference),
+        "predict": f"$lambda items: @inferer(torch.stack([item['{_IMAGE}'].as_tensor() for item in items])"
+        ".to(@device), @network_def).cpu()",
+        **_results(description),
+    }
+
+
+_OF_PICTURES = (ImageDescription, ClassificationDescription)
+
+
+def _suffixes(description: AnyDescription) -> Sequence[str]:
+    return IMAGE_SUFFIXES if isinstance(description, _OF_PICTURES) else VOLUME_SUFFIXES
+
+
+def _has_suffix(description: AnyDescription) -> str:
+    return f"if file.name.lower().endswith({tuple(_suffixes(description))!r})"
+
+
+def _preprocessing(description: AnyDescription) -> list[Config]:
+    if isinstance(description, ImageDescription | ClassificationDescription):
+        return _picture_steps(description)
+    return _volume_steps(description)
+
+
+def _picture_steps(description: ImageDescription | ClassificationDescription) -> list[Config]:
+    """The steps of :func:`fedannot.transforms.image_pipeline.build_picture_pipeline`."""
+    mode = "L" if description.channels == 1 else "RGB"
+    size = tuple(description.size)
+    resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
+    steps = [
+        _step(
+            "LoadImaged",
+            reader={
+                "_target_": "PILReader",
+                "converter": f"$lambda picture: picture if picture.mode in {HIGH_DEPTH_MODES!r} "
+                f"else picture.convert('{mode}')",
+            },
+        ),
+        _step("EnsureChannelFirstd"),
+        # MONAI reads columns first; back and forth, so that rows are the network's first axis.
+        _step("Transposed", indices=[0, 2, 1]),
+    ]
+    if description.channels == 3:
+        steps.append(_lambda("image.expand(3, -1, -1)"))
+    return [
+        *steps,
+        _lambda("torch.zeros_like(image) if bool(image.min() == image.max()) else image"),
+        # The order in memory decides in which order numbers are added up.
+        _lambda("image.contiguous()"),
+        _lambda(f"image if tuple(image.shape[1:]) == {size} else {resized}"),
+        _step("NormalizeIntensityd"),
+    ]
+
+
+def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Config]:
+    """The steps of :class:`fedannot.transforms.volume_pipeline.VolumePipeline`."""
+    steps = [
+        _step("LoadImaged", reader={"_target_": "NibabelReader", "squeeze_non_spatial_dims": True}),
+        _step("EnsureChannelFirstd", channel_dim="no_channel"),
+        _step("Orientationd", axcodes=description.orientation, labels=None),
+    ]
+    if description.spacing is not None:
+        steps.append(_step("Spacingd", pixdim=list(description.spacing), mode="bilinear", padding_mode="border"))
+    if description.crop == "foreground":
+        bright = "$lambda image: image > 0 if bool((image > 0).any()) else torch.ones_like(image > 0)"
+        steps.append(_step("CropForegroundd", source_key=_IMAGE, select_fn=bright))
+    if description.window is None:
+        constant = f"bool(image.max() - image.min() <= {ROUNDING!r} * image.abs().max())"
+        steps += [_lambda(f"torch.zeros_like(image) if {constant} else image"), _step("NormalizeIntensityd")]
+    else:
+        low, high = description.window
+        steps.append(_step("ScaleIntensityRanged", a_min=low, a_max=high, b_min=0.0, b_max=1.0, clip=True))
+    if description.size is not None:
+        size = list(description.size)
+        if isinstance(description, SliceDescription):
+            size.insert(description.slice_axis, -1)
+        steps.append(_step("ResizeWithPadOrCropd", spatial_size=size, mode="edge"))
+    return steps
+
+
+def _inferer(description: AnyDescription, inference: Inference) -> Config:
+    if isinstance(description, SliceDescription):
+        return {
+            "_target_": "SliceInferer",
+            "roi_size": list(description.size),
+            "sw_batch_size": inference.batch_size,
+            "spatial_dim": description.slice_axis,
+        }
+    if inference.window is None:
+        return {"_target_": "SimpleInferer"}
+    return {
+        "_target_": "SlidingWindowInferer",
+        "roi_size": list(inference.window),
+        "sw_batch_size": inference.batch_size,
+        "overlap": OVERLAP,
+        "mode": "gaussian",
+        "padding_mode": "replicate",
+    }
+
+
+def _results(description: AnyDescription) -> Config:
+    """What becomes of the network's output, and the steps of a run."""
+    checks = _checks(description)
+    if isinstance(description, ClassificationDescription):
+        return {
+            "classes": list(description.classes),
+            "probabilities": "$lambda items: @predict(items).to(torch.float64).softmax(dim=1).tolist()",
+            "run": [
+                *checks,
+                "$pathlib.Path(@output_dir).mkdir(parents=True, exist_ok=True)",
+                f"$pathlib.Path(@output_dir, '{PREDICTIONS_FILE}').write_text(json.dumps("
+                "dict(zip((pathlib.Path(file).name for file in @datalist), "
+                "(dict(zip(@classes, row)) for items in @dataloader for row in @probabilities(items)))), "
+                "indent=2, ensure_ascii=False) + '\\n', encoding='utf-8')",
+            ],
+        }
+    return {
+        "postprocessing": {"_target_": "Compose", "transforms": _postprocessing(description)},
+        "run": [
+            *checks,
+            # Nothing is kept of a case that has been written.
+            f"$collections.deque((@postprocessing({{**item, '{_PREDICTION}': logits}}) for items in @dataloader "
+            "for item, logits in zip(items, @predict(items))), maxlen=0)",
+        ],
+    }
+
+
+def _postprocessing(description: AnyDescription) -> list[Config]:
+    is_picture = isinstance(description, ImageDescription)
+    steps = [
+        _step("EnsureTyped", key=_PREDICTION, track_meta=True),
+        _step("AsDiscreted", key=_PREDICTION, argmax=True),
+        _step("Invertd", key=_PREDICTION, transform="@preprocessing", orig_keys=_IMAGE, nearest_interp=True),
+    ]
+    if is_picture:
+        back = "torch.nn.functional.interpolate(mask[None], [int(n) for n in mask.meta['spatial_shape']], "
+        steps.append(
+            {
+                "_target_": "Lambdad",
+                "keys": _PREDICTION,
+                "func": f"$lambda mask: {back}mode='nearest-exact')[0]",
+            }
+        )
+    saving = _step(
+        "SaveImaged",
+        key=_PREDICTION,
+        output_dir="@output_dir",
+        output_postfix=POSTFIX,
+        output_ext=".png" if is_picture else ".nii.gz",
+        output_dtype="$np.uint8",
+        separate_folder=False,
+        # Where axes lie halfway between two directions the inversion leads to other axes than the file's.
+        resample=not is_picture,
+    )
+    return [*steps, saving]
+
+
+def _checks(description: AnyDescription) -> list[str]:
+    """What ends a run with a sentence: no folder, no file in it, or two files whose results would have one name."""
+    listed = ", ".join(_suffixes(description))
+    checks = [
+        _check(
+            "pathlib.Path(@dataset_dir).is_dir()", "found no such folder; name the folder of images with --dataset_dir"
+        ),
+        _check("len(@datalist) > 0", f"found no image in it; expected files that end with {listed}"),
+    ]
+    if not isinstance(description, ClassificationDescription):
+        ending = r"\.nii(\.gz)?$" if not isinstance(description, ImageDescription) else r"\.[^.]*$"
+        names = f"{{re.sub({ending!r}, '', pathlib.Path(file).name, flags=re.I) for file in @datalist}}"
+        what = "found files whose names differ in their ending alone, so that their masks would have the same name"
+        checks.append(_check(f"len({names}) == len(@datalist)", what))
+    return checks
+
+
+def _check(condition: str, what: str) -> str:
+    return f"${condition} or sys.exit(str(@dataset_dir) + {': ' + what + '.'!r})"
+
+
+def _step(target: str, key: str = _IMAGE, **arguments: Any) -> Config:
+    return {"_target_": target, "keys": key, **arguments}
+
+
+def _lambda(expression: str) -> Config:
+    return _step("Lambdad", func=f"$lambda image: {expression}")

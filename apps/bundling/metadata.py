@@ -1,0 +1,227 @@
+"""`configs/metadata.json`: what a bundle is, for programs and for the reader, in the schema that MONAI publishes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from ...custom.data.description import ClassificationDescription, SliceDescription, VolumeDescription
+from ...custom.inference import Inference
+from .source import BundleSource
+
+SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json"
+# MONAI's command line needs it; no part of fedannot does.
+_FIRE_VERSION = "0.7.1"
+# Settings that name files.
+_OF_THIS_MACHINE: dict[str, Any] = {"data": True, "resume_from": True, "start_model": True, "network": {"checkpoint"}}
+# What a site reports of its annotations with its models; see fedannot.custom.outbound.
+_REPORTED_QUALITY = ("noise_level", "dice_loss", "train_loss")
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What only a person knows of a bundle.
+
+    Attributes:
+        version: the bundle's version.
+        intended_use: what the model is for, and what not; empty for the cautious default.
+        authors: who made it, and holds the rights.
+    """
+
+    version: str = "0.1.0"
+    intended_use: str = ""
+    authors: str = ""
+
+
+def metadata(source: BundleSource, statements: Statements) -> dict[str, Any]:
+    """Return a bundle's metadata.
+
+    Args:
+        source: what the bundle is made of.
+        statements: what a person says of it.
+    """
+    summary = source.summary or {}
+    authors = statements.authors or f"the sites of the federation {source.federation or ''}".strip()
+    finished = summary.get("rounds_finished", source.settings.rounds)
+    return {
+        "schema": SCHEMA,
+        "version": statements.version,
+        "changelog": {statements.version: f"exported after round {finished} of a run of {source.settings.method}"},
+        "monai_version": _version("monai"),
+        "pytorch_version": _version("torch"),
+        "numpy_version": _version("numpy"),
+        "required_packages_version": {name: _version(name) for name in _packages(source)} | {"fire": _FIRE_VERSION},
+        "name": bundle_name(source),
+        "task": task_of(source),
+        "description": description_of(source),
+        "authors": authors,
+        "copyright": f"Copyright (c) {authors}",
+        "data_source": f"{len(summary.get('sites', {})) or 'several'} sites; the images never left them",
+        "data_type": "nibabel" if _is_volume(source) else "png",
+        "image_classes": "RGB channels" if source.description.in_channels == 3 else "one channel of intensities",
+        "pred_classes": ", ".join(f"{number}: {name}" for number, name in _classes(source).items()),
+        "eval_metrics": dict(scores(source)),
+        "intended_use": statements.intended_use or _default_use(source),
+        "network_data_format": _network_data_format(source),
+        "fedannot": {
+            "fedannot_version": _version("fedannot"),
+            "method": source.settings.method,
+            "task": source.settings.task,
+            "seed": source.settings.seed,
+            "rounds": finished,
+            "model_of": source.site or "federation",
+            "federation": {"name": source.federation, "sites": _sites(source)},
+            "weights": site_weights(source),
+            "noise_estimates": noise_estimates(summary),
+            "data": source.description.model_dump(mode="json", exclude={"datalist"}, exclude_none=True),
+            "settings": source.settings.model_dump(mode="json", exclude=_OF_THIS_MACHINE),
+        },
+    }
+
+
+def bundle_name(source: BundleSource) -> str:
+    """Return what a bundle is called: classes, method, and the site of a personal model."""
+    parts = (*source.description.classes[:3], source.settings.method, source.site)
+    return " ".join(part for part in parts if part)
+
+
+def task_of(source: BundleSource) -> str:
+    """Return what the model does in a sentence."""
+    names = ", ".join(source.description.classes)
+    if isinstance(source.description, ClassificationDescription):
+        return f"Classification of pictures: {names}"
+    what = {SliceDescription: "volumes, slice by slice", VolumeDescription: "volumes"}
+    return f"Segmentation of {names} in {what.get(type(source.description), 'pictures')}"
+
+
+def description_of(source: BundleSource) -> str:
+    """Return how the model came about in a sentence."""
+    whose = f"The own model of {source.site}" if source.site else "The global model"
+    summary = source.summary or {}
+    sites = f" by {len(summary['sites'])} sites" if summary.get("sites") else ""
+    return f"{whose} of a federation, trained with {source.settings.method}{sites}; no image left its site."
+
+
+def scores(source: BundleSource) -> dict[str, float | str]:
+    """Return what the model scores, with what it was scored on; empty where nothing was measured."""
+    if source.site is not None:
+        local = source.local_scores
+        if local is None:
+            return {}
+        own = local.models["local"]
+        measured = {"dice": own.dice, "hd95": own.hd95}
+        where = f"{local.num_cases} validation cases of {source.site}"
+    else:
+        last = source.last_record or {}
+        measured = {name: last.get(name) for name in ("dice", "hd95", "f1", "recall", "precision")}
+        on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(
+            last.get("evaluated_on", "")
+        )
+        where = f"{last.get('num_cases', 'all')} cases of {on}" if on else "not stated"
+    found: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
+    return found | {"evaluated_on": where} if found else {}
+
+
+def site_weights(source: BundleSource) -> dict[str, Any]:
+    """Return the weights with which the sites' models were added up in the last round.
+
+    Per site and layer block where they differ between blocks, else one number per site; shares of samples for
+    federated averaging. A site's own model has none.
+    """
+    summary = source.summary or {}
+    if source.site is not None or not summary:
+        return {}
+    if summary.get("weights"):
+        matrix = summary["weights"]
+        rows = zip(matrix["sites"], matrix["values"], strict=True)
+        return {"by": "site and layer block", "blocks": list(matrix["blocks"]), "values": dict(rows)}
+    if (source.last_record or {}).get("weights"):
+        return {"by": "site", "values": dict((source.last_record or {})["weights"])}
+    counts = {site: report["num_samples"] for site, report in summary["sites"].items()}
+    total = sum(counts.values())
+    return {"by": "site", "values": {site: count / total for site, count in counts.items()}} if total else {}
+
+
+def noise_estimates(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the run concluded of the sites' annotations; empty for a method that draws no conclusion."""
+    estimates = {key: summary[key] for key in ("estimate", "completeness") if summary.get(key)}
+    levels = {
+        site: report["noise_level"]
+        for site, report in summary.get("sites", {}).items()
+        if report.get("noise_level") is not None
+    }
+    return estimates | ({"noise_level": levels} if levels else {})
+
+
+def _sites(source: BundleSource) -> dict[str, Any]:
+    sites = (source.summary or {}).get("sites", {})
+    kept = ("num_samples", "num_excluded", *_REPORTED_QUALITY)
+    return {site: {key: report[key] for key in kept if key in report} for site, report in sites.items()}
+
+
+def _network_data_format(source: BundleSource) -> dict[str, Any]:
+    """Inputs and outputs of the network in ``models``; images are those after the preprocessing."""
+    description = source.description
+    window = Inference.of(source.settings).window
+    size = list(window or getattr(description, "size", None) or ())
+    shared = {"spatial_shape": size, "dtype": "float32", "is_patch_data": window is not None}
+    channels = ("red", "green", "blue") if description.in_channels == 3 else ("intensity",)
+    is_classes = isinstance(description, ClassificationDescription)
+    classes = {str(number): name for number, name in _classes(source).items()}
+    image = {
+        "type": "image",
+        "format": "rgb" if description.in_channels == 3 else "magnitude",
+        "modality": "n/a",
+        "num_channels": description.in_channels,
+        # Of a z-score no range is known.
+        "value_range": [0, 1] if getattr(description, "window", None) else [],
+        "channel_def": {str(number): name for number, name in enumerate(channels)},
+    }
+    prediction: dict[str, Any] = {
+        "type": "probabilities" if is_classes else "image",
+        "format": "classification" if is_classes else "segmentation",
+        "num_channels": len(classes),
+        "value_range": [],
+        "channel_def": classes,
+    }
+    result: dict[str, Any] = {
+        "inputs": {"image": image | shared},
+        "outputs": {"pred": prediction | shared | ({"spatial_shape": []} if is_classes else {})},
+    }
+    if not is_classes:
+        result["post_processed_outputs"] = {
+            "pred": prediction
+            | shared
+            | {"num_channels": 1, "dtype": "uint8", "value_range": [0, len(classes) - 1], "is_patch_data": False}
+            | {"spatial_shape": ["*"] * len(size), "channel_def": {"0": "class"}}
+        }
+    return result
+
+
+def _classes(source: BundleSource) -> dict[int, str]:
+    names = source.description.classes
+    if not isinstance(source.description, ClassificationDescription):
+        names = ("background", *names)
+    return dict(enumerate(names))
+
+
+def _default_use(source: BundleSource) -> str:
+    return (
+        f"{task_of(source)}, for research, on images like those of the federation. It is no medical device: no "
+        "decision about a patient may rest on it."
+    )
+
+
+def _is_volume(source: BundleSource) -> bool:
+    return isinstance(source.description, SliceDescription | VolumeDescription)
+
+
+def _packages(source: BundleSource) -> tuple[str, ...]:
+    return ("nibabel",) if _is_volume(source) else ("pillow",)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,119 @@
+"""`docs/README.md`: what a bundle's model is, for whom, how it was trained, what it scores, how it is run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...custom.data.description import ClassificationDescription, ImageDescription
+from .inference_config import POSTFIX, PREDICTIONS_FILE
+from .metadata import bundle_name
+from .source import BundleSource
+
+_SECTIONS = ("Intended use", "Run it", "How it was trained", "Scores", "Limits", "Files")
+
+
+def model_card(source: BundleSource, metadata: Mapping[str, Any]) -> str:
+    """Write a bundle's model card.
+
+    Args:
+        source: what the bundle is made of.
+        metadata: of :func:`fedannot.apps.bundling.metadata.metadata`.
+    """
+    texts = (
+        metadata["intended_use"],
+        _running(source, metadata),
+        _training(source, metadata),
+        _scores(metadata),
+        _limits(source),
+        _FILES,
+    )
+    parts = [f"# {bundle_name(source)}", f"{metadata['description']} {metadata['task']}."]
+    parts += [f"## {title}\n{text}" for title, text in zip(_SECTIONS, texts, strict=True)]
+    return "\n\n".join(parts) + "\n"
+
+
+_FILES = """\
+- `models/model.ts`: the model as TorchScript, which `configs/inference.json` loads
+- `models/model.pt`: its weights, a state dict (`torch.load(..., weights_only=True)`)
+- `configs/metadata.json`: inputs and outputs, the training federation, sites' weights and noise estimates, versions
+- `configs/inference.json`: how images are prepared and masks written. Such a file can hold any Python: run it only if \
+you trust its origin"""
+
+
+def _running(source: BundleSource, metadata: Mapping[str, Any]) -> str:
+    packages = [f"monai=={metadata['monai_version']}", "torch"]
+    packages += [f"{name}>={version}" for name, version in metadata["required_packages_version"].items()]
+    images, result = _files(source)
+    return f"""\
+```sh
+pip install {" ".join(f'"{package}"' for package in packages)}
+python -m monai.bundle run --config_file configs/inference.json --dataset_dir IMAGES --output_dir RESULTS
+```
+
+`IMAGES` is a folder of {images}. {result} The GPU is used where there is one."""
+
+
+def _files(source: BundleSource) -> tuple[str, str]:
+    description = source.description
+    if isinstance(description, ClassificationDescription):
+        return "pictures (PNG, JPEG, BMP, TIFF)", (
+            f"`RESULTS/{PREDICTIONS_FILE}` gets the probability of every class for every file."
+        )
+    classes = ", ".join(f"{number} {name}" for number, name in enumerate(("background", *description.classes)))
+    if isinstance(description, ImageDescription):
+        return "pictures (PNG, JPEG, BMP, TIFF)", (
+            f"`RESULTS/NAME_{POSTFIX}.png` has the size of its picture; its values are {classes}."
+        )
+    return "NIfTI volumes (`.nii`, `.nii.gz`)", (
+        f"`RESULTS/NAME_{POSTFIX}.nii.gz` has the voxels and the affine of its volume; its values are {classes}."
+    )
+
+
+def _training(source: BundleSource, metadata: Mapping[str, Any]) -> str:
+    facts = metadata["fedannot"]
+    lines = [
+        f"- method: {facts['method']}, {facts['rounds']} rounds, seed {facts['seed']}, fedannot "
+        f"{facts['fedannot_version']}",
+        f"- federation: {facts['federation']['name'] or 'not named'}, {len(facts['federation']['sites'])} sites known",
+    ]
+    if sites := facts["federation"]["sites"]:
+        weights = facts["weights"].get("values", {})
+        lines += ["", "| site | samples | weight |", "|---|---|---|"]
+        lines += [
+            f"| {site} | {report.get('num_samples', '-')} | {_weight(weights.get(site))} |"
+            for site, report in sites.items()
+        ]
+        if facts["weights"].get("by") == "site and layer block":
+            lines += ["", "Weights: of the first and of the last layer block."]
+    if facts["noise_estimates"]:
+        lines += ["", "What was concluded of the sites' annotations is in `configs/metadata.json` (`noise_estimates`)."]
+    if source.site is not None:
+        lines += ["", f"The model holds layers that {source.site} trained for itself alone, by its own annotations."]
+    return "\n".join(lines)
+
+
+def _weight(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value[0]:.3f} to {value[-1]:.3f}" if isinstance(value, list) else f"{value:.3f}"
+
+
+def _scores(metadata: Mapping[str, Any]) -> str:
+    measured = dict(metadata["eval_metrics"])
+    if not measured:
+        return "None were measured in the run."
+    where = measured.pop("evaluated_on")
+    listed = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
+    return f"After the last round, on {where}: {listed}."
+
+
+def _limits(source: BundleSource) -> str:
+    lines = [
+        "- The scores say nothing about images of other devices, protocols or patients than those above.",
+        "- Images must be like the federation's in what they show and how they were taken; nothing checks that.",
+    ]
+    if not isinstance(source.description, ImageDescription | ClassificationDescription):
+        lines.append(
+            "- A NIfTI file whose header contradicts itself (voxel sizes against affine) is read as MONAI reads it; a "
+            "volume of one slice is written with two axes."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,56 @@
+"""A network as TorchScript, which needs none of the project's classes to run."""
+
+import copy
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from ...custom.decoupled_network import DecoupledNetwork
+from ...custom.devices import ready_to_compute
+from ...transforms.errors import DataError
+
+# Sizes of the batches with which the result is compared.
+_BATCHES = (1, 3)
+
+
+def to_torchscript(network: nn.Module, in_channels: int, size: Sequence[int]) -> torch.jit.ScriptModule:
+    """Trace a network in evaluation mode, without what training alone needs; the result is on the CPU.
+
+    It takes batches of any length whose samples have the given size, and gives the same bits as the network: its
+    kernels lie in memory as those of the evaluation do.
+
+    Args:
+        network: the network; it is left as it is.
+        in_channels: channels of a sample.
+        size: extents of a sample, or of the window that slides over it.
+
+    Raises:
+        DataError: if the result differs from the network's, which a network with weights that are not finite does.
+    """
+    prepared = ready_to_compute(_for_inference(network)).to("cpu").eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    with torch.inference_mode(False), warnings.catch_warnings():
+        # The size of a sample is meant to be fixed.
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # type: ignore[attr-defined]
+        warnings.simplefilter("ignore", DeprecationWarning)
+        example = torch.randn(2, in_channels, *size, generator=generator)
+        traced: torch.jit.ScriptModule = torch.jit.trace(prepared, example, check_trace=False)  # type: ignore[no-untyped-call]
+        for batch in _BATCHES:
+            images = torch.randn(batch, in_channels, *size, generator=generator)
+            if not torch.equal(traced(images), prepared(images)):
+                raise DataError(
+                    f"The model as TorchScript differs from {type(network).__name__} for a batch of {batch}; expected "
+                    "the same bits. Are its weights finite?"
+                )
+    return traced
+
+
+def _for_inference(network: nn.Module) -> nn.Module:
+    """A copy without the encoder of annotations, which no prediction uses."""
+    copied = copy.deepcopy(network)
+    for module in (copied, getattr(copied, "shared", None)):
+        if isinstance(module, DecoupledNetwork):
+            module.add_module("posterior", None)
+    return copied

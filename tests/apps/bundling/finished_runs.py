@@ -1,0 +1,67 @@
+"""Output folders as runs leave them, without a run: random weights, a summary, the sites' stored models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedannot.custom.data.description import AnyDescription, ImageDescription, write_site_description
+from fedannot.custom.data.federation import FederationDescription, write_federation
+from fedannot.custom.method_settings import PersonalSettings, read_job_settings
+from fedannot.custom.personal_methods import personal_method
+from fedannot.custom.settings import RunSettings
+
+SITES = ("site-1", "site-2")
+PICTURES = ImageDescription(classes=("lesion",), labels={0: 0, 1: 1}, channels=1, size=(32, 32))
+SMALL_NETWORKS: dict[str, dict[str, Any]] = {
+    "decoupled": {"encoder_features": [4, 8], "latent": 3},
+}
+
+
+def settings_of(method: str, task: str = "segmentation", **changes: Any) -> RunSettings:
+    network: dict[str, Any] = {"features": [4, 4, 8, 8, 8, 4], **SMALL_NETWORKS.get(method, {})}
+    if task == "classification":
+        network = {"depth": 10, "widths": [4, 8, 8, 8], "in_channels": 1, "num_classes": 2}
+    return read_job_settings({"task": task, "method": method, "rounds": 12, "seed": 3, "network": network} | changes)
+
+
+def write_run(folder: Path, settings: RunSettings, description: AnyDescription = PICTURES, **of_summary: Any) -> Path:
+    """Write the output folder of a run with two sites and return it."""
+    for site in SITES:
+        (folder / "data" / site).mkdir(parents=True)
+        write_site_description(folder / "data" / site, description)
+    write_federation(folder / "data", FederationDescription(name="hospitals", task=settings.task, sites=SITES))
+    torch.manual_seed(0)
+    network = settings.network.build()
+    torch.save({"model": network.state_dict()}, folder / "model.pt")
+    counts = zip(SITES, (30, 10), strict=True)
+    summary = {
+        "task": settings.task,
+        "method": settings.method,
+        "seed": settings.seed,
+        "rounds_finished": settings.rounds,
+        "sites": {site: {"num_samples": count, "num_excluded": 0} for site, count in counts},
+        "settings": settings.model_dump(mode="json"),
+    }
+    (folder / "summary.json").write_text(json.dumps(summary | of_summary), encoding="utf-8")
+    record = {"round": settings.rounds, "evaluated_on": "test", "num_cases": 9, "dice": 0.75, "hd95": None}
+    (folder / "metrics.jsonl").write_text(json.dumps({"round": 1}) + "\n" + json.dumps(record) + "\n", encoding="utf-8")
+    if isinstance(settings, PersonalSettings):
+        for number, site in enumerate(SITES):
+            _store_model(folder / "run" / site / "simulate_job", site, settings, network, seed=number)
+    return folder
+
+
+def _store_model(folder: Path, site: str, settings: PersonalSettings, shared: torch.nn.Module, seed: int) -> None:
+    config = folder / f"app_{site}" / "config"
+    config.mkdir(parents=True)
+    (folder / "personal").mkdir()
+    # JSON is HOCON.
+    (config / "settings.conf").write_text(json.dumps({"settings": settings.model_dump(mode="json")}), encoding="utf-8")
+    personal = personal_method(settings).start(shared, seed)
+    with torch.no_grad():
+        for parameter in personal.parameters():
+            parameter.add_(0.1 * (seed + 1))
+    content = {"shared": shared.state_dict(), "personal": personal.state_dict(), "round": settings.rounds}
+    torch.save(content, folder / "personal" / "local_model.pt")

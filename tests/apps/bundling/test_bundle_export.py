@@ -1,0 +1,171 @@
+"""The files of a bundle, what they say of the run, and that nothing is half written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from finished_runs import PICTURES, settings_of, write_run
+from monai.bundle import ConfigParser
+from typer.testing import CliRunner
+
+from fedannot.apps.bundling.export import export_bundle
+from fedannot.apps.bundling.metadata import Statements, metadata
+from fedannot.apps.bundling.source import read_source
+from fedannot.apps.cli import app
+from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
+from fedannot.transforms.errors import DataError
+
+ROOT = Path(__file__).parents[3]
+FILES = {"LICENSE", "configs/inference.json", "configs/metadata.json", "docs/README.md", "models/model.pt"}
+FILES |= {"models/model.ts"}
+# What MONAI's schema of metadata asks for (meta_schema_20240725), and of a tensor.
+REQUIRED = {"schema", "version", "monai_version", "pytorch_version", "numpy_version", "required_packages_version"}
+REQUIRED |= {"task", "description", "authors", "copyright", "network_data_format"}
+OF_TENSOR = {"type": str, "format": str, "num_channels": int, "spatial_shape": list, "dtype": str, "value_range": list}
+
+CELLS = ClassificationDescription(classes=("round", "long"), channels=1, size=(40, 40))
+VOLUMES = VolumeDescription(classes=("lesion",), labels={0: 0, 1: 1}, intensity="window", window=(-100, 300))
+WHOLE = {"features": [4, 4, 8, 8, 8, 4], "spatial_dims": 3}
+METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] = {
+    "fedavg": ("fedavg", "segmentation", {}, PICTURES, None),
+    "feda3i": ("feda3i", "segmentation", {}, PICTURES, None),
+    "fedia": ("fedia", "segmentation", {}, PICTURES, None),
+    "fedcurv": ("fedcurv", "segmentation", {}, PICTURES, None),
+    "decoupled": ("decoupled", "segmentation", {}, PICTURES, None),
+    "decoupled, personal": ("decoupled", "segmentation", {}, PICTURES, "site-1"),
+    "fedrep, personal": ("fedrep", "segmentation", {}, PICTURES, "site-1"),
+    "ditto, personal": ("ditto", "segmentation", {}, PICTURES, "site-2"),
+    "single site": ("single_site", "segmentation", {}, PICTURES, "site-2"),
+    "volumes": ("fedavg", "segmentation", {"network": WHOLE, "training": {"patch": [32, 32, 16]}}, VOLUMES, None),
+    "classes": ("fedavg", "classification", {}, CELLS, None),
+    "fedgsca": ("fedgsca", "classification", {}, CELLS, None),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_bundle_of_every_method(name: str, tmp_path: Path) -> None:
+    method, task, changes, description, site = METHODS[name]
+    run = write_run(tmp_path / "run", settings_of(method, task, **changes), description)
+    source = read_source(run, site=site)
+    export_bundle(source, tmp_path / "bundle")
+    written = {
+        str(file.relative_to(tmp_path / "bundle")) for file in (tmp_path / "bundle").rglob("*") if file.is_file()
+    }
+    assert written == FILES
+    described = json.loads((tmp_path / "bundle" / "configs" / "metadata.json").read_text(encoding="utf-8"))
+    assert set(described) >= REQUIRED
+    formats = described["network_data_format"]
+    for tensor in (formats["inputs"]["image"], formats["outputs"]["pred"]):
+        assert all(isinstance(tensor[key], kind) for key, kind in OF_TENSOR.items())
+        assert len(tensor["channel_def"]) == tensor["num_channels"]
+    # The formats are those of the network.
+    network = torch.jit.load(tmp_path / "bundle" / "models" / "model.ts")  # type: ignore[no-untyped-call]
+    image, pred = formats["inputs"]["image"], formats["outputs"]["pred"]
+    found = network(torch.randn(3, image["num_channels"], *image["spatial_shape"]))
+    assert tuple(found.shape) == (3, pred["num_channels"], *pred["spatial_shape"])
+    # Everything in the configuration can be built.
+    parser = ConfigParser.load_config_file(tmp_path / "bundle" / "configs" / "inference.json")
+    config = ConfigParser(parser | {"bundle_root": str(tmp_path / "bundle"), "dataset_dir": str(run / "data")})
+    for key in ("network_def", "preprocessing", "dataset", "dataloader", "inferer", "predict"):
+        assert config.get_parsed_content(key) is not None
+    assert "fedannot" not in (tmp_path / "bundle" / "configs" / "inference.json").read_text(encoding="utf-8")
+
+
+def described(tmp_path: Path, method: str, **of_summary: Any) -> dict[str, Any]:
+    return metadata(read_source(write_run(tmp_path / "run", settings_of(method), **of_summary)), Statements())
+
+
+def test_metadata_say_who_trained_the_model_with_which_weight(tmp_path: Path) -> None:
+    found = described(tmp_path, "fedavg")
+    assert found["description"] == (
+        "The global model of a federation, trained with fedavg by 2 sites; no image left its site."
+    )
+    assert found["fedannot"]["federation"] == {
+        "name": "hospitals",
+        "sites": {"site-1": {"num_samples": 30, "num_excluded": 0}, "site-2": {"num_samples": 10, "num_excluded": 0}},
+    }
+    assert found["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.75, "site-2": 0.25}}
+    assert (found["fedannot"]["method"], found["fedannot"]["seed"], found["fedannot"]["rounds"]) == ("fedavg", 3, 12)
+    assert found["eval_metrics"] == {"dice": 0.75, "evaluated_on": "9 cases of the federation's test set"}
+    assert found["fedannot"]["noise_estimates"] == {}
+
+
+def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: Path) -> None:
+    weights = {"sites": ["site-1", "site-2"], "blocks": ["conv_0", "final_conv"], "values": [[0.8, 0.6], [0.2, 0.4]]}
+    estimate = {"sites": {"site-1": {"strength": 0.1}}, "p_value": 0.01}
+    found = described(tmp_path, "feda3i", weights=weights, estimate=estimate)["fedannot"]
+    assert found["weights"] == {
+        "by": "site and layer block",
+        "blocks": ["conv_0", "final_conv"],
+        "values": {"site-1": [0.8, 0.6], "site-2": [0.2, 0.4]},
+    }
+    assert found["noise_estimates"] == {"estimate": estimate}
+
+
+def test_metadata_hold_weights_that_follow_from_reports(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedia"), completeness={"site-1": {"estimate": 0.4}})
+    record = {"round": 12, "weights": {"site-1": 0.3, "site-2": 0.7}}
+    (run / "metrics.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    found = metadata(read_source(run), Statements())
+    assert found["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.3, "site-2": 0.7}}
+    assert found["fedannot"]["noise_estimates"] == {"completeness": {"site-1": {"estimate": 0.4}}}
+    assert found["eval_metrics"] == {}
+
+
+def test_statements_of_a_person_and_nothing_of_this_machine(tmp_path: Path) -> None:
+    settings = settings_of("fedgsca", "classification", data="/home/me", resume_from="/home/me/state.pt")
+    network = settings.network.model_copy(update={"checkpoint": "/home/me/start.pt"})
+    settings = settings.model_copy(update={"network": network})
+    run = write_run(tmp_path / "run", settings, CELLS, data=str(tmp_path))
+    terms = tmp_path / "terms.txt"
+    terms.write_text("Ask us.\n", encoding="utf-8")
+    statements = Statements("2.1.0", "Counting cells.", "The hospitals")
+    export_bundle(read_source(run), tmp_path / "bundle", statements, terms)
+    written = (tmp_path / "bundle" / "configs" / "metadata.json").read_text(encoding="utf-8")
+    assert "/home/me" not in written
+    assert str(tmp_path) not in written
+    found = json.loads(written)
+    assert (found["version"], found["intended_use"]) == ("2.1.0", "Counting cells.")
+    assert (found["authors"], found["copyright"]) == ("The hospitals", "Copyright (c) The hospitals")
+    assert (tmp_path / "bundle" / "LICENSE").read_text(encoding="utf-8") == "Ask us.\n"
+    card = (tmp_path / "bundle" / "docs" / "README.md").read_text(encoding="utf-8")
+    assert "Counting cells." in card
+    assert "| site-1 | 30 | 0.750 |" in card
+
+
+def test_the_licence_is_the_projects() -> None:
+    assert (ROOT / "apps" / "bundling" / "LICENSE.txt").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_nothing_is_overwritten_or_half_written(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg"))
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine.txt").write_text("mine")
+    with pytest.raises(DataError, match="full: found a folder with files in it; expected an empty or absent"):
+        export_bundle(read_source(run), full)
+    assert [file.name for file in full.iterdir()] == ["mine.txt"]
+    source = read_source(run)
+    with torch.no_grad():
+        next(source.network.parameters()).fill_(torch.nan)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError, match="Are its weights finite"):
+        export_bundle(source, tmp_path / "broken")
+    with pytest.raises(DataError, match="no-terms: found no such file"):
+        export_bundle(read_source(run), tmp_path / "broken", licence=tmp_path / "no-terms")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_command(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("decoupled", warmup_rounds=2))
+    arguments = ["bundle", "export", str(run), "--site", "site-2", "--out", str(tmp_path / "bundle")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert f"--config_file {tmp_path / 'bundle' / 'configs' / 'inference.json'}" in result.output
+    found = json.loads((tmp_path / "bundle" / "configs" / "metadata.json").read_text(encoding="utf-8"))
+    assert found["fedannot"]["model_of"] == "site-2"
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "expected an empty or absent output folder" in result.output

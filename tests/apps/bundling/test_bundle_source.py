@@ -1,0 +1,138 @@
+"""Which model and which description of data a folder gives, and what is said where it gives none."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from finished_runs import PICTURES, settings_of, write_run
+
+from fedannot.apps.bundling.source import read_source
+from fedannot.apps.output import OutputError
+from fedannot.custom.data.description import write_site_description
+from fedannot.custom.decoupled_network import LocalModel
+from fedannot.custom.local_scores import LocalScores, ModelScores
+from fedannot.transforms.errors import DataError
+
+IMAGES = torch.randn(2, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def outputs(network: torch.nn.Module) -> torch.Tensor:
+    with torch.inference_mode():
+        logits: torch.Tensor = network.eval()(IMAGES)
+    return logits
+
+
+def test_the_global_model_with_the_data_of_the_output_folder(tmp_path: Path) -> None:
+    source = read_source(write_run(tmp_path / "run", settings_of("fedavg")))
+    expected = torch.load(tmp_path / "run" / "model.pt", weights_only=True)["model"]
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in source.network.state_dict().items())
+    assert (source.description, source.federation, source.site) == (PICTURES, "hospitals", None)
+    assert source.summary is not None
+    assert source.last_record is not None
+    assert source.last_record["round"] == 12
+
+
+def test_an_nvflare_workspace(tmp_path: Path) -> None:
+    """The server's run folder, and the data beside it by the site's configuration."""
+    run = write_run(tmp_path / "run", settings_of("fedavg"))
+    server = tmp_path / "workspace" / "server" / "simulate_job"
+    (server / "app_server").mkdir(parents=True)
+    shutil.copyfile(run / "model.pt", server / "app_server" / "FL_global_model.pt")
+    for name in ("summary.json", "metrics.jsonl"):
+        shutil.copyfile(run / name, server / name)
+    shutil.copytree(run / "data" / "site-1", tmp_path / "workspace" / "site-1" / "local")
+    source, expected = read_source(tmp_path / "workspace"), read_source(run)
+    assert torch.equal(outputs(source.network), outputs(expected.network))
+    assert (source.description, source.federation) == (PICTURES, None)
+
+
+def test_data_where_the_run_had_them(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg"), data=str(tmp_path / "elsewhere"))
+    (run / "data").rename(tmp_path / "elsewhere")
+    assert read_source(run).description == PICTURES
+    (tmp_path / "elsewhere").rename(tmp_path / "gone")
+    with pytest.raises(DataError, match=r"run: nothing in it says, how .* were prepared; .* with --data FOLDER\.$"):
+        read_source(run)
+    assert read_source(run, data=tmp_path / "gone").federation == "hospitals"
+    assert read_source(run, data=tmp_path / "gone" / "site-2").federation is None
+    with pytest.raises(DataError, match=r"nowhere: found no data\.yaml there, how"):
+        read_source(run, data=tmp_path / "nowhere")
+
+
+def test_data_that_sites_prepare_in_different_ways_are_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg"))
+    other = PICTURES.model_copy(update={"labels": {0: 0, 255: 1}})
+    write_site_description(run / "data" / "site-2", other)
+    assert read_source(run).description == PICTURES, "label values are the files' own"
+    write_site_description(run / "data" / "site-2", other.model_copy(update={"size": (48, 32)}))
+    with pytest.raises(DataError, match=r"site-2/data\.yaml: differs from that of site-1 in size, so .* --data FOLDER"):
+        read_source(run)
+    assert read_source(run, data=run / "data" / "site-2").description.size == (48, 32)
+
+
+def test_data_that_do_not_fit_the_network_are_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg"), PICTURES.model_copy(update={"channels": 3}))
+    with pytest.raises(DataError, match="describes 3 channels and 1 foreground classes"):
+        read_source(run)
+
+
+def test_what_fedcurv_remembers_is_left_out(tmp_path: Path) -> None:
+    source = read_source(write_run(tmp_path / "run", settings_of("fedcurv")))
+    stored = torch.load(tmp_path / "run" / "model.pt", weights_only=True)["model"]
+    assert any(name.startswith("curvature.") for name in stored)
+    assert set(source.network.state_dict()) == {name for name in stored if not name.startswith("curvature.")}
+
+
+@pytest.mark.parametrize("method", ["decoupled", "fedrep", "ditto", "single_site"])
+def test_every_site_has_its_own_model(method: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of(method, **({"warmup_rounds": 2} if method == "decoupled" else {})))
+    one, other = (read_source(run, site=site) for site in ("site-1", "site-2"))
+    assert (one.site, other.site) == ("site-1", "site-2")
+    assert not torch.equal(outputs(one.network), outputs(other.network))
+    assert isinstance(one.network, LocalModel) == (method == "decoupled")
+
+
+@pytest.mark.parametrize("method", ["fedrep", "single_site"])
+def test_what_is_no_model_by_itself_is_refused(method: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of(method))
+    with pytest.raises(DataError, match=f"sites of '{method}' share is no model by itself; .* --site SITE"):
+        read_source(run)
+
+
+def test_a_sites_own_workspace_is_enough(tmp_path: Path) -> None:
+    """As at a hospital: no server's files, the site's configuration, and the scores that the site measured."""
+    run = write_run(tmp_path / "run", settings_of("decoupled", warmup_rounds=2))
+    workspace = shutil.copytree(run / "run" / "site-2", tmp_path / "site-2")
+    shutil.copytree(run / "data" / "site-2", workspace / "local")
+    scores = LocalScores(num_cases=4, models={"local": ModelScores(dice=0.5, hd95=2.0)})
+    file = workspace / "simulate_job" / "personal" / "local_scores.json"
+    file.write_text(json.dumps(scores.model_dump()), encoding="utf-8")
+    source, expected = read_source(workspace, site="site-2"), read_source(run, site="site-2")
+    assert torch.equal(outputs(source.network), outputs(expected.network))
+    assert (source.summary, source.description, source.local_scores) == (None, PICTURES, scores)
+    # The shared part came to the site after the last round.
+    assert torch.equal(outputs(read_source(workspace).network), outputs(read_source(run).network))
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("ditto"))
+    with pytest.raises(DataError, match=r"found no model of 'site-9' alone, .* Here are those of: site-1, site-2\."):
+        read_source(run, site="site-9")
+    shutil.copytree(run / "run" / "site-1", run / "run" / "again" / "site-1")
+    with pytest.raises(DataError, match=r"found 2 runs with a model of 'site-1'; give one of the folders .*again"):
+        read_source(run, site="site-1")
+    plain = write_run(tmp_path / "plain", settings_of("fedavg"))
+    with pytest.raises(DataError, match=r"found no model of 'site-1' alone, .* Here are those of: no site\."):
+        read_source(plain, site="site-1")
+
+
+def test_folders_without_a_run_are_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        OutputError, match=re.escape(f"{tmp_path}: found neither summary.json nor a site's local_model")
+    ):
+        read_source(tmp_path)
+    with pytest.raises(DataError, match="nowhere: found no such folder; expected a run's output folder"):
+        read_source(tmp_path / "nowhere")

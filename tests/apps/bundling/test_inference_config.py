@@ -1,0 +1,147 @@
+"""A bundle's preprocessing against the project's own, bit for bit, and what ends a run with a sentence."""
+
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+from monai.bundle import ConfigParser
+from PIL import Image
+
+from fedannot.apps.bundling.inference_config import inference_config
+from fedannot.custom.data.datalist import Case
+from fedannot.custom.data.description import (
+    AnyDescription,
+    ClassificationDescription,
+    ImageDescription,
+    SliceDescription,
+    VolumeDescription,
+)
+from fedannot.custom.data.preparation import build_preparation
+from fedannot.custom.inference import Inference
+
+SEGMENTING: dict[str, Any] = {"classes": ("lesion",), "labels": {0: 0, 1: 1}}
+GENERATOR_SEED = 7
+
+
+def parser_for(description: AnyDescription, folder: Path, window: tuple[int, ...] | None = None) -> ConfigParser:
+    config = inference_config(description, Inference(4, window)) | {"dataset_dir": str(folder)}
+    parser = ConfigParser(config)
+    parser.parse()
+    return parser
+
+
+def prepared_by_bundle(description: AnyDescription, file: Path) -> torch.Tensor:
+    preprocessing = parser_for(description, file.parent, (16, 16, 16)).get_parsed_content("preprocessing")
+    image: torch.Tensor = preprocessing({"image": str(file)})["image"].as_tensor()
+    return image
+
+
+def write_picture(file: Path, mode: str, size: tuple[int, int] = (37, 52)) -> Path:
+    generator = np.random.default_rng(GENERATOR_SEED)
+    rows, columns = size
+    if mode == "constant":
+        picture = Image.fromarray(np.full(size, 93, dtype=np.uint8))
+    elif mode == "I;16":
+        picture = Image.fromarray(generator.integers(0, 40000, size).astype(np.uint16))
+    else:
+        pixels = generator.integers(0, 256, (rows, columns, 4), dtype=np.uint8)
+        picture = Image.fromarray(pixels, "RGBA").convert("RGB" if mode in ("P", "L") else mode).convert(mode)
+    picture.save(file)
+    return file
+
+
+PICTURES = [("L", ".png"), ("RGB", ".png"), ("RGB", ".jpg"), ("RGBA", ".png"), ("P", ".png"), ("I;16", ".png")]
+PICTURES += [("constant", ".png"), ("I;16", ".tif"), ("L", ".bmp")]
+
+
+@pytest.mark.parametrize(("mode", "suffix"), PICTURES)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(37, 52), (24, 32), (64, 40)], ids=["same size", "smaller", "larger and smaller"])
+def test_pictures_are_prepared_alike(
+    mode: str, suffix: str, channels: int, size: tuple[int, int], tmp_path: Path
+) -> None:
+    file = write_picture(tmp_path / f"picture{suffix}", mode)
+    description = ClassificationDescription(classes=("one", "two"), channels=channels, size=size)
+    expected = build_preparation(description)(Case(file, 0)).tensors["image"][0]
+    found = prepared_by_bundle(description, file)
+    assert found.shape == expected.shape == (channels, *size)
+    assert torch.equal(found, expected)
+    assert bool(expected.any()) == (mode != "constant")
+
+
+VOLUMES: dict[str, AnyDescription] = {
+    "whole": VolumeDescription(**SEGMENTING),
+    "resampled": VolumeDescription(**SEGMENTING, orientation="PIR", spacing=(1.5, 1.0, 2.0)),
+    "window": VolumeDescription(**SEGMENTING, intensity="window", window=(-50, 120), size=(20, 28, 9)),
+    "foreground": VolumeDescription(**SEGMENTING, crop="foreground", size=(16, 16, 16)),
+    "slices": SliceDescription(**SEGMENTING, size=(24, 20), spacing=(1.0, 1.0, 3.0)),
+    "slices across the first axis": SliceDescription(**SEGMENTING, size=(18, 30), slice_axis=0, orientation="LAS"),
+}
+
+
+def write_volume(file: Path, kind: str) -> Path:
+    generator = np.random.default_rng(GENERATOR_SEED)
+    affine = np.array([[0, -1.3, 0.2, 4], [0.9, 0.1, 0, -7], [0.1, 0.2, 2.5, 30], [0, 0, 0, 1.0]])
+    shape = (21, 26, 11)
+    voxels = generator.normal(20, 60, shape)
+    if kind == "constant":
+        voxels[:] = 12.3
+    if kind == "scaled integers":
+        image = nibabel.Nifti1Image(voxels.astype(np.int16), affine)
+        image.header.set_slope_inter(0.37, -5)
+    elif kind == "fourth axis":
+        image = nibabel.Nifti1Image(voxels.astype(np.float64)[..., None], affine)
+    else:
+        image = nibabel.Nifti1Image(voxels.astype(np.float32), affine)
+    nibabel.save(image, file)
+    return file
+
+
+@pytest.mark.parametrize("kind", ["floats", "scaled integers", "fourth axis", "constant"])
+@pytest.mark.parametrize("name", VOLUMES)
+def test_volumes_are_prepared_alike(name: str, kind: str, tmp_path: Path) -> None:
+    description, file = VOLUMES[name], write_volume(tmp_path / "volume.nii.gz", kind)
+    mask = tmp_path / "mask.nii.gz"
+    source = nibabel.load(file)
+    nibabel.save(nibabel.Nifti1Image(np.zeros(source.shape[:3], dtype=np.uint8), source.affine), mask)
+    expected = build_preparation(description)(Case(file, mask)).tensors["image"]
+    found = prepared_by_bundle(description, file)
+    if isinstance(description, SliceDescription):
+        found = torch.movedim(found, description.slice_axis + 1, 0)
+    assert torch.equal(found if isinstance(description, SliceDescription) else found[None], expected)
+    assert bool(expected.any()) == (kind != "constant" or name == "window")
+
+
+@pytest.mark.parametrize(
+    ("names", "description", "reason"),
+    [
+        ([], ImageDescription(**SEGMENTING, channels=1, size=(16, 16)), r"found no image in it; .* \.png, \.jpg"),
+        (["a.txt"], VolumeDescription(**SEGMENTING), r"found no image in it; .* \.nii, \.nii\.gz\."),
+        (["a.png", "a.JPG"], ImageDescription(**SEGMENTING, channels=1, size=(16, 16)), "differ in their ending alone"),
+        (["a.nii", "a.nii.gz"], VolumeDescription(**SEGMENTING), "differ in their ending alone"),
+    ],
+)
+def test_a_folder_that_cannot_be_segmented_ends_the_run(
+    names: list[str], description: AnyDescription, reason: str, tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    parser = parser_for(description, tmp_path, (16, 16, 16))
+    with pytest.raises(SystemExit, match=f"{tmp_path}: .*{reason}"):
+        [parser.get_parsed_content(f"run::{number}") for number in range(3)]
+
+
+def test_a_missing_folder_ends_the_run(tmp_path: Path) -> None:
+    parser = parser_for(VOLUMES["whole"], tmp_path / "nowhere", (16, 16, 16))
+    with pytest.raises(SystemExit, match="nowhere: found no such folder; name the folder of images with --dataset_dir"):
+        parser.get_parsed_content("run::0")
+
+
+def test_names_with_full_stops_are_told_apart(tmp_path: Path) -> None:
+    for name in ("scan.1.nii.gz", "scan.2.nii.gz", "scan.nii"):
+        (tmp_path / name).touch()
+    parser = parser_for(VOLUMES["whole"], tmp_path, (16, 16, 16))
+    assert all(parser.get_parsed_content(f"run::{number}") for number in range(3))
