@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ import pytest
 import torch
 import yaml
 from conftest import JOBS, SMALL
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from PIL import Image
 from real_processes import Federation, commands_environment, free_ports, nothing_left, wait_for
 
@@ -32,6 +36,8 @@ pytestmark = pytest.mark.processes
 CONFIGS = JOBS.parent / "site_configs"
 # Named as the phantom's sites are: everything random derives from the name.
 SITES = ("site-1", "site-2", "site-3")
+# In the project, but not started unless a test does.
+NEWCOMER = "site-4"
 ROUNDS = 6
 SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("embedded")} | {
     "rounds": ROUNDS,
@@ -40,12 +46,15 @@ SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("em
     "group_test_level": 1.0,
 }
 END_TIMEOUT = 240
+# Others are in within ten seconds of their log's first line.
+_TIME_TO_JOIN = 15
 
 
 @dataclass(frozen=True)
 class Hospitals(Federation):
     """A started federation, with the data of its sites."""
 
+    ports: list[int] = field(kw_only=True)
     data: Path = field(kw_only=True)
     jobs: Path = field(kw_only=True)
 
@@ -65,15 +74,14 @@ class Hospitals(Federation):
                 start_new_session=True,
             )
 
+    def members(self) -> set[str]:
+        """The sites that the server knows."""
+        status = self.nvflare("system", "status", "--startup-kit", str(self.kits / "admin@coordinator.org"))
+        return {client["client_name"] for client in (status.get("data") or {}).get("clients", [])}
+
     def wait_for_sites(self, *sites: str) -> None:
         """Wait until these sites are known to the server."""
-        admin = ("--startup-kit", str(self.kits / "admin@coordinator.org"))
-
-        def all_there() -> bool:
-            data = self.nvflare("system", "status", *admin).get("data") or {}
-            return set(sites) <= {client["client_name"] for client in data.get("clients", [])}
-
-        wait_for(all_there, f"{sites} to join")
+        wait_for(lambda: set(sites) <= self.members(), f"{sites} to join")
 
     def job(self, name: str = "fedaaai", **settings: Any) -> Path:
         """Make a deployable job."""
@@ -96,18 +104,28 @@ class Hospitals(Federation):
         return RunState.load(file).round_number if file.is_file() else 0
 
 
+def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Path:
+    """Make the kits of a federation and return their folder."""
+    text = (CONFIGS / "project.yml").read_text(encoding="utf-8").replace("hospital-", "site-")
+    project = yaml.safe_load(text)
+    server = next(participant for participant in project["participants"] if participant["type"] == "server")
+    server["fed_learn_port"], server["admin_port"] = ports
+    project["participants"].append({"name": NEWCOMER, "type": "client", "org": "hospital_4"})
+    folder.mkdir(exist_ok=True)
+    (folder / "project.yml").write_text(yaml.safe_dump(project))
+    nvflare = [str(Path(sys.executable).parent / "nvflare"), "provision", "-p", "project.yml", "-w", "made"]
+    subprocess.run(nvflare, cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
+    return folder / "made" / "fedannot" / "prod_00"
+
+
 @pytest.fixture(scope="module")
 def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
     folder = tmp_path_factory.mktemp("hospitals")
     environment = commands_environment(tmp_path_factory.mktemp("home"))
-    text = (CONFIGS / "project.yml").read_text(encoding="utf-8").replace("hospital-", "site-")
-    project = yaml.safe_load(text)
-    server = next(participant for participant in project["participants"] if participant["type"] == "server")
-    server["fed_learn_port"], server["admin_port"] = free_ports(2)
-    (folder / "project.yml").write_text(yaml.safe_dump(project))
-    nvflare = [str(Path(sys.executable).parent / "nvflare"), "provision", "-p", "project.yml", "-w", "made"]
-    subprocess.run(nvflare, cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
-    kits = folder / "made" / "fedannot" / "prod_00"
+    # Where the sites find the broken executors.
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    ports = free_ports(2)
+    kits = provision(folder, environment, ports)
     data = folder / "data"
     write_phantom_federation(data, num_sites=3, seed=0, images_per_site=8, noise="M(25,-25,10,0.34)", exact=True)
     prepare_kit(kits / "localhost", CONFIGS)
@@ -117,7 +135,7 @@ def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
         (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
         prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml")
     who = ("--startup-kit", str(kits / "lead@coordinator.org"))
-    made = Hospitals(kits, environment, who, data=data, jobs=tmp_path_factory.mktemp("jobs"))
+    made = Hospitals(kits, environment, who, data=data, jobs=tmp_path_factory.mktemp("jobs"), ports=ports)
     with nothing_left(folder):
         for participant in ("localhost", *SITES):
             made.start(participant)
@@ -188,6 +206,112 @@ def test_a_site_that_does_not_list_the_classes_says_so(hospitals: Hospitals) -> 
         resources.write_text(before, encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("another authority", "certificate verify failed"),
+        # The server refuses it, and the site says nothing: it tries again.
+        ("expired", ""),
+        ("another server", "re-challenge"),
+    ],
+)
+def test_who_cannot_prove_who_they_are_does_not_get_in(
+    hospitals: Hospitals, tmp_path: Path, fault: str, said: str
+) -> None:
+    """A kit of another federation, an expired one, and one that expects a server of another name."""
+    kit = hospitals.kits / NEWCOMER
+    own = shutil.copytree(kit / "startup", tmp_path / "own")
+    try:
+        if fault == "another authority":
+            foreign = provision(tmp_path / "foreign", hospitals.environment, hospitals.ports)
+            shutil.copytree(foreign / NEWCOMER / "startup", kit / "startup", dirs_exist_ok=True)
+        elif fault == "expired":
+            expire(kit / "startup" / "client.crt", hospitals.kits.parent / "state" / "cert.json")
+        else:
+            start_file = kit / "startup" / "fed_client.json"
+            start_file.write_text(start_file.read_text(encoding="utf-8").replace('"localhost"', '"elsewhere"'))
+        (kit / "log.txt").unlink(missing_ok=True)
+        hospitals.start(NEWCOMER)
+        log = kit / "log.txt"
+        wait_for(lambda: log.is_file() and said in log.read_text(encoding="utf-8").lower(), f"{said!r} in its log")
+        time.sleep(_TIME_TO_JOIN)
+        assert NEWCOMER not in hospitals.members()
+    finally:
+        hospitals.kill(NEWCOMER)
+        shutil.copytree(own, kit / "startup", dirs_exist_ok=True)
+
+
+def expire(file: Path, state: Path) -> None:
+    """Replace a certificate by one that the same authority signed and that is no longer valid."""
+    key = load_pem_private_key(json.loads(state.read_text(encoding="utf-8"))["root_pri_key"].encode(), None)
+    old, now = x509.load_pem_x509_certificate(file.read_bytes()), datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(old.subject)
+        .issuer_name(old.issuer)
+        .public_key(old.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=9))
+        .not_valid_after(now - timedelta(days=1))
+    )
+    for extension in old.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    file.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+
+def test_a_newcomer_gets_in_and_takes_part_in_the_next_job(hospitals: Hospitals) -> None:
+    """It joins while a job runs, which goes on without it."""
+    running = hospitals.submit(hospitals.job("fedavg", rounds=6))
+    wait_for(lambda: hospitals.rounds_done(running) >= 1, "the first round")
+    prepare_kit(hospitals.kits / NEWCOMER, CONFIGS, hospitals.kits / "site-1" / "local" / "data.yaml")
+    hospitals.start(NEWCOMER)
+    try:
+        hospitals.wait_for_sites(NEWCOMER)
+        assert hospitals.wait(running, END_TIMEOUT) == "FINISHED:COMPLETED"
+        assert set(hospitals.result(running)[0]["sites"]) == set(SITES)
+        job = hospitals.job("fedavg", rounds=2)
+        meta = json.loads((job / "meta.json").read_text(encoding="utf-8"))
+        meta["deploy_map"]["app"].append(NEWCOMER)
+        (job / "meta.json").write_text(json.dumps(meta))
+        following = hospitals.submit(job)
+        assert hospitals.wait(following, END_TIMEOUT) == "FINISHED:COMPLETED"
+        assert set(hospitals.result(following)[0]["sites"]) == {*SITES, NEWCOMER}
+    finally:
+        hospitals.kill(NEWCOMER)
+
+
+def test_results_that_cannot_be_used_are_refused_by_name(hospitals: Hospitals) -> None:
+    """Broken executors, which the sites' lists have to allow for this."""
+    before = {}
+    for site in SITES:
+        resources = hospitals.kits / site / "local" / "resources.json"
+        before[resources] = resources.read_text(encoding="utf-8")
+        values = json.loads(before[resources])
+        values["class_allow_list"].append("faulty_executors.FaultyExecutor")
+        resources.write_text(json.dumps(values))
+    expected = {"site-1": "has values that are not finite", "site-2": "missing entries"}
+    try:
+        job = hospitals.job("fedavg", rounds=2, min_sites=1)
+        config = job / "app" / "config" / "config_fed_client.conf"
+        text = config.read_text(encoding="utf-8")
+        text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "faulty_executors.FaultyExecutor")
+        faults = 'faults { "site-1" = "nan", "site-2" = "missing keys" }'
+        text = text.replace("args { settings = ${?settings} }", f"args {{ settings = ${{?settings}}, {faults} }}", 1)
+        config.write_text(text)
+        with (job / "app" / "config" / "settings.conf").open("a", encoding="utf-8") as settings:
+            settings.write("settings.task_process = false\n")
+        job_id = hospitals.submit(job)
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    finally:
+        for resources, content in before.items():
+            resources.write_text(content, encoding="utf-8")
+    summary, _ = hospitals.result(job_id)
+    assert set(summary["sites"]) == {"site-3"}
+    found = {(entry["round"], entry["site"]): entry["reason"] for entry in summary["refusals"]}
+    assert set(found) == {(number, site) for number in (1, 2) for site in expected}
+    assert all(expected[site] in reason for (_, site), reason in found.items())
+
+
 @pytest.mark.parametrize("fault", ["killed", "hangs"])
 def test_a_task_process_that_fails_costs_its_rounds_alone(hospitals: Hospitals, fault: str) -> None:
     """One that hangs is left out after the grace period, and ended when its task's time is over."""
@@ -208,11 +332,12 @@ def test_a_task_process_that_fails_costs_its_rounds_alone(hospitals: Hospitals, 
     assert not victim.is_running()
 
 
+@pytest.mark.parametrize("after", [1, 3], ids=["in the warm-up", "after the estimate"])
 def test_after_the_server_was_killed_the_run_goes_on_to_the_same_end(
-    hospitals: Hospitals, simulated: dict[str, torch.Tensor]
+    hospitals: Hospitals, simulated: dict[str, torch.Tensor], after: int
 ) -> None:
     job_id = hospitals.submit(hospitals.job())
-    wait_for(lambda: hospitals.rounds_done(job_id) >= 3, "the third round, after the estimate")
+    wait_for(lambda: hospitals.rounds_done(job_id) >= after, f"round {after}")
     hospitals.kill("localhost")
     state = hospitals.kits / "localhost" / job_id / STATE_FILE
     assert RunState.load(state).round_number < ROUNDS
