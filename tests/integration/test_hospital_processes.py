@@ -185,13 +185,15 @@ def test_a_job_that_carries_code_is_refused(hospitals: Hospitals) -> None:
     job = hospitals.job()
     (job / "app" / "custom").mkdir()
     (job / "app" / "custom" / "mine.py").write_text("print('hello')\n")
-    answer = hospitals.nvflare("job", "submit", "-j", str(job), *hospitals.who)
-    if answer["status"] == "ok":
-        hospitals.nvflare("job", "wait", answer["data"]["job_id"], "--timeout", "60", *hospitals.who)
-        meta = hospitals.nvflare("job", "meta", answer["data"]["job_id"], *hospitals.who)
-        assert "COMPLETED" not in json.dumps(meta)
-        answer = meta
-    assert "byoc" in json.dumps(answer).lower()
+    job_id = hospitals.submit(job)
+
+    def meta() -> dict[str, Any]:
+        found: dict[str, Any] = hospitals.nvflare("job", "meta", job_id, *hospitals.who)["data"]
+        return found
+
+    wait_for(lambda: str(meta()["status"]).startswith("FINISHED"), "the refusal")
+    assert meta()["status"] == "FINISHED:FAILED_TO_RUN"
+    assert meta()["job_deploy_detail"] == ["server: BYOC not permitted"]
 
 
 def test_a_site_that_does_not_list_the_classes_says_so(hospitals: Hospitals) -> None:
