@@ -1,5 +1,6 @@
 """The course of rounds that every method shares; by itself it is federated averaging."""
 
+import gc
 import math
 import shutil
 import time
@@ -434,6 +435,9 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         append_record(self.run_folder / METRICS_FILE, record)
         write_summary(self.run_folder / SUMMARY_FILE, self.state, self.describe())
         self._log_scalars(record)
+        if self.settings.task_process:
+            # NVFlare's tasks and messages refer to each other in circles, with the models in them.
+            gc.collect()
 
     def _score(self, round_number: int) -> dict[str, Any]:
         sites_are_embedded = bool(self._reports) and all(report["embedded_data"] for report in self._reports.values())

@@ -1,5 +1,6 @@
 """What the sites' executors share, whatever is learnt: messages, errors, the received network, the site's data."""
 
+import gc
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -130,6 +131,8 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             return _refusal(TRAINING_FAILED)
 
     def _answer_of_process(self, task: str, shareable: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
+        # NVFlare's messages of earlier tasks refer to each other in circles, with the models in them.
+        gc.collect()
         if self._process is None:
             settings = self.settings.model_dump(mode="json") | {"task_process": False}
             self._process = TaskProcess(type(self), settings, Place.of(fl_ctx))

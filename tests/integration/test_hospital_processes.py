@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import psutil
 import pytest
 import torch
 import yaml
@@ -368,6 +370,36 @@ def test_a_killed_site_ends_the_job_and_the_next_one_goes_on(
     again = hospitals.submit(hospitals.job(resume_from=str(kept)))
     assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     assert_same(hospitals.result(again)[1], simulated)
+
+
+def test_memory_stays_flat_over_fifty_rounds(hospitals: Hospitals) -> None:
+    """Resident memory of the server's process of the job, of a site's, and of that of its tasks, after the tenth round.
+
+    The slope is printed; the bound is what 1000 rounds may cost on a small machine.
+    """
+    job_id = hospitals.submit(hospitals.job("fedavg", rounds=50))
+    measured: dict[str, list[tuple[int, float]]] = {}
+    end = time.monotonic() + END_TIMEOUT
+    while (done := hospitals.rounds_done(job_id)) < 49 and time.monotonic() < end:
+        if done >= 10:
+            for name, process in job_processes(hospitals, job_id).items():
+                measured.setdefault(name, []).append((done, process.memory_info().rss / 2**20))
+        time.sleep(0.5)
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    assert set(measured) == {"server", "site", "tasks"}
+    for name, points in measured.items():
+        rounds, memory = np.array(points).T
+        slope = np.polyfit(rounds, memory, 1)[0]
+        print(f"{name}: {memory[0]:.0f} MiB after round {rounds[0]:.0f}, {slope:+.3f} MiB a round")
+        assert rounds[-1] - rounds[0] >= 20
+        assert slope < 0.5
+
+
+def job_processes(hospitals: Hospitals, job_id: str) -> dict[str, psutil.Process]:
+    """The processes of a job at the server and at the first site."""
+    (server,) = [process for process, words in hospitals.processes("localhost") if job_id in words]
+    (site,) = [process for process, words in hospitals.processes("site-1") if job_id in words]
+    return {"server": server, "site": site, "tasks": hospitals.task_process("site-1", job_id)}
 
 
 def test_unreadable_images_are_left_out_and_a_site_without_any_is_refused(hospitals: Hospitals) -> None:

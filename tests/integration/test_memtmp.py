@@ -1,0 +1,439 @@
+"""A provisioned federation over TLS: a server and three hospitals on this machine, no code in jobs, and their faults.
+
+Deselected unless asked for, since it takes some minutes: `make test-processes`.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+import yaml
+from conftest import JOBS, SMALL
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from PIL import Image
+from real_processes import Federation, commands_environment, free_ports, nothing_left, wait_for
+
+from fedannot.apps.deployment.deployable_job import deployable_job
+from fedannot.apps.deployment.kit import prepare_kit
+from fedannot.apps.simulate import simulate
+from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.run_state import STATE_FILE, RunState
+
+pytestmark = pytest.mark.processes
+
+CONFIGS = JOBS.parent / "site_configs"
+# Named as the phantom's sites are: everything random derives from the name.
+SITES = ("site-1", "site-2", "site-3")
+# In the project, but not started unless a test does.
+NEWCOMER = "site-4"
+ROUNDS = 6
+SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("embedded")} | {
+    "rounds": ROUNDS,
+    "warmup_rounds": 2,
+    "min_predicted_share": 0.0,
+    "group_test_level": 1.0,
+}
+END_TIMEOUT = 240
+# Others are in within ten seconds of their log's first line.
+_TIME_TO_JOIN = 15
+
+
+@dataclass(frozen=True)
+class Hospitals(Federation):
+    """A started federation, with the data of its sites."""
+
+    ports: list[int] = field(kw_only=True)
+    data: Path = field(kw_only=True)
+    jobs: Path = field(kw_only=True)
+
+    def start(self, participant: str) -> None:
+        """Start the server or a site."""
+        folder = self.kits / participant
+        for left in ("pid.fl", "daemon_pid.fl", "shutdown.fl", "restart.fl"):
+            (folder / left).unlink(missing_ok=True)
+        with (folder / "console.log").open("a", encoding="utf-8") as console:
+            subprocess.Popen(
+                ["bash", "startup/start.sh"],
+                cwd=folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def members(self) -> set[str]:
+        """The sites that the server knows."""
+        status = self.nvflare("system", "status", "--startup-kit", str(self.kits / "admin@coordinator.org"))
+        return {client["client_name"] for client in (status.get("data") or {}).get("clients", [])}
+
+    def wait_for_sites(self, *sites: str) -> None:
+        """Wait until these sites are known to the server."""
+        wait_for(lambda: set(sites) <= self.members(), f"{sites} to join")
+
+    def job(self, name: str = "fedaaai", **settings: Any) -> Path:
+        """Make a deployable job."""
+        out = self.jobs / f"job-{len(list(self.jobs.glob('job-*')))}"
+        changes = {key: value for key, value in SETTINGS.items() if name == "fedaaai" or "." in key or key == "rounds"}
+        like = self.kits / "site-1" / "local" / "data.yaml"
+        deployable_job(JOBS / name, out, sites=SITES, description=like, overrides=changes | settings)
+        return out
+
+    def result(self, job_id: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """Download a finished job's summary and model."""
+        workspace = self.download(job_id, self.jobs / "results")
+        summary = json.loads((workspace / "summary.json").read_text(encoding="utf-8"))
+        model = torch.load(workspace / "app_server" / "FL_global_model.pt", weights_only=True)["model"]
+        return summary, model
+
+    def rounds_done(self, job_id: str) -> int:
+        """The last finished round of a running job."""
+        file = self.kits / "localhost" / job_id / STATE_FILE
+        return RunState.load(file).round_number if file.is_file() else 0
+
+
+def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Path:
+    """Make the kits of a federation and return their folder."""
+    text = (CONFIGS / "project.yml").read_text(encoding="utf-8").replace("hospital-", "site-")
+    project = yaml.safe_load(text)
+    server = next(participant for participant in project["participants"] if participant["type"] == "server")
+    server["fed_learn_port"], server["admin_port"] = ports
+    project["participants"].append({"name": NEWCOMER, "type": "client", "org": "hospital_4"})
+    folder.mkdir(exist_ok=True)
+    (folder / "project.yml").write_text(yaml.safe_dump(project))
+    nvflare = [str(Path(sys.executable).parent / "nvflare"), "provision", "-p", "project.yml", "-w", "made"]
+    subprocess.run(nvflare, cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
+    return folder / "made" / "fedannot" / "prod_00"
+
+
+@pytest.fixture(scope="module")
+def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
+    folder = tmp_path_factory.mktemp("hospitals")
+    environment = commands_environment(tmp_path_factory.mktemp("home"))
+    # Where the sites find the broken executors.
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    ports = free_ports(2)
+    kits = provision(folder, environment, ports)
+    data = folder / "data"
+    write_phantom_federation(data, num_sites=3, seed=0, images_per_site=8, noise="M(25,-25,10,0.34)", exact=True)
+    prepare_kit(kits / "localhost", CONFIGS)
+    for site in SITES:
+        description = yaml.safe_load((data / site / "data.yaml").read_text(encoding="utf-8"))
+        description["datalist"] = str(data / site / "datalist.json")
+        (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
+        prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml")
+    who = ("--startup-kit", str(kits / "lead@coordinator.org"))
+    made = Hospitals(kits, environment, who, data=data, jobs=tmp_path_factory.mktemp("jobs"), ports=ports)
+    with nothing_left(folder):
+        for participant in ("localhost", *SITES):
+            made.start(participant)
+        made.wait_for_sites(*SITES)
+        yield made
+        made.nvflare("system", "shutdown", "all", "--force", "--startup-kit", str(kits / "admin@coordinator.org"))
+
+
+@pytest.fixture(scope="module")
+def simulated(hospitals: Hospitals, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The model of the same job and data in one process."""
+    out = tmp_path_factory.mktemp("simulated") / "out"
+    # Sites of the federation have no common test set; it changes no weight.
+    simulate(JOBS / "fedaaai", out, data=hospitals.data, overrides=SETTINGS)
+    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
+    return model
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_check_finds_everybody_ready(hospitals: Hospitals) -> None:
+    for participant in ("localhost", "site-1"):
+        command = [str(Path(sys.executable).parent / "fedannot"), "deploy", "check", str(hospitals.kits / participant)]
+        finished = subprocess.run(
+            command, env=hospitals.environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert finished.returncode == 0, finished.stdout
+        assert "Ready to join." in finished.stdout
+    assert "answers, TLS" in finished.stdout
+
+
+def test_the_model_is_the_simulators(hospitals: Hospitals, simulated: dict[str, torch.Tensor]) -> None:
+    """Without code in the job, and with the sites' own filters."""
+    job_id = hospitals.submit(hospitals.job())
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    summary, model = hospitals.result(job_id)
+    assert summary["rounds_finished"] == ROUNDS
+    assert summary["refusals"] == []
+    assert set(summary["estimate"]["sites"]) == set(SITES)
+    assert_same(model, simulated)
+
+
+def test_a_job_that_carries_code_is_refused(hospitals: Hospitals) -> None:
+    job = hospitals.job()
+    (job / "app" / "custom").mkdir()
+    (job / "app" / "custom" / "mine.py").write_text("print('hello')\n")
+    job_id = hospitals.submit(job)
+
+    def meta() -> dict[str, Any]:
+        found: dict[str, Any] = hospitals.nvflare("job", "meta", job_id, *hospitals.who)["data"]
+        return found
+
+    wait_for(lambda: str(meta()["status"]).startswith("FINISHED"), "the refusal")
+    assert meta()["status"] == "FINISHED:FAILED_TO_RUN"
+    assert meta()["job_deploy_detail"] == ["server: BYOC not permitted"]
+
+
+def test_a_site_that_does_not_list_the_classes_says_so(hospitals: Hospitals) -> None:
+    resources = hospitals.kits / "site-2" / "local" / "resources.json"
+    before = resources.read_text(encoding="utf-8")
+    try:
+        resources.unlink()
+        job_id = hospitals.submit(hospitals.job())
+        assert hospitals.wait(job_id, END_TIMEOUT) != "FINISHED:COMPLETED"
+        assert "is not in allow_list" in hospitals.log("site-2", job_id)
+    finally:
+        resources.write_text(before, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("another authority", "certificate verify failed"),
+        # The server refuses it, and the site says nothing: it tries again.
+        ("expired", ""),
+        ("another server", "re-challenge"),
+    ],
+)
+def test_who_cannot_prove_who_they_are_does_not_get_in(
+    hospitals: Hospitals, tmp_path: Path, fault: str, said: str
+) -> None:
+    """A kit of another federation, an expired one, and one that expects a server of another name."""
+    kit = hospitals.kits / NEWCOMER
+    own = shutil.copytree(kit / "startup", tmp_path / "own")
+    try:
+        if fault == "another authority":
+            foreign = provision(tmp_path / "foreign", hospitals.environment, hospitals.ports)
+            shutil.copytree(foreign / NEWCOMER / "startup", kit / "startup", dirs_exist_ok=True)
+        elif fault == "expired":
+            expire(kit / "startup" / "client.crt", hospitals.kits.parent / "state" / "cert.json")
+        else:
+            start_file = kit / "startup" / "fed_client.json"
+            start_file.write_text(start_file.read_text(encoding="utf-8").replace('"localhost"', '"elsewhere"'))
+        (kit / "log.txt").unlink(missing_ok=True)
+        hospitals.start(NEWCOMER)
+        log = kit / "log.txt"
+        wait_for(lambda: log.is_file() and said in log.read_text(encoding="utf-8").lower(), f"{said!r} in its log")
+        time.sleep(_TIME_TO_JOIN)
+        assert NEWCOMER not in hospitals.members()
+    finally:
+        hospitals.kill(NEWCOMER)
+        shutil.copytree(own, kit / "startup", dirs_exist_ok=True)
+
+
+def expire(file: Path, state: Path) -> None:
+    """Replace a certificate by one that the same authority signed and that is no longer valid."""
+    key = load_pem_private_key(json.loads(state.read_text(encoding="utf-8"))["root_pri_key"].encode(), None)
+    old, now = x509.load_pem_x509_certificate(file.read_bytes()), datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(old.subject)
+        .issuer_name(old.issuer)
+        .public_key(old.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=9))
+        .not_valid_after(now - timedelta(days=1))
+    )
+    for extension in old.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    file.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+
+def test_a_newcomer_gets_in_and_takes_part_in_the_next_job(hospitals: Hospitals) -> None:
+    """It joins while a job runs, which goes on without it."""
+    running = hospitals.submit(hospitals.job("fedavg", rounds=6))
+    wait_for(lambda: hospitals.rounds_done(running) >= 1, "the first round")
+    prepare_kit(hospitals.kits / NEWCOMER, CONFIGS, hospitals.kits / "site-1" / "local" / "data.yaml")
+    hospitals.start(NEWCOMER)
+    try:
+        hospitals.wait_for_sites(NEWCOMER)
+        assert hospitals.wait(running, END_TIMEOUT) == "FINISHED:COMPLETED"
+        assert set(hospitals.result(running)[0]["sites"]) == set(SITES)
+        job = hospitals.job("fedavg", rounds=2)
+        meta = json.loads((job / "meta.json").read_text(encoding="utf-8"))
+        meta["deploy_map"]["app"].append(NEWCOMER)
+        (job / "meta.json").write_text(json.dumps(meta))
+        following = hospitals.submit(job)
+        assert hospitals.wait(following, END_TIMEOUT) == "FINISHED:COMPLETED"
+        assert set(hospitals.result(following)[0]["sites"]) == {*SITES, NEWCOMER}
+    finally:
+        hospitals.kill(NEWCOMER)
+
+
+def test_results_that_cannot_be_used_are_refused_by_name(hospitals: Hospitals) -> None:
+    """Broken executors, which the sites' lists have to allow for this."""
+    before = {}
+    for site in SITES:
+        resources = hospitals.kits / site / "local" / "resources.json"
+        before[resources] = resources.read_text(encoding="utf-8")
+        values = json.loads(before[resources])
+        values["class_allow_list"].append("faulty_executors.FaultyExecutor")
+        resources.write_text(json.dumps(values))
+    expected = {"site-1": "has values that are not finite", "site-2": "missing entries"}
+    try:
+        job = hospitals.job("fedavg", rounds=2, min_sites=1)
+        config = job / "app" / "config" / "config_fed_client.conf"
+        text = config.read_text(encoding="utf-8")
+        text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "faulty_executors.FaultyExecutor")
+        faults = 'faults { "site-1" = "nan", "site-2" = "missing keys" }'
+        text = text.replace("args { settings = ${?settings} }", f"args {{ settings = ${{?settings}}, {faults} }}", 1)
+        config.write_text(text)
+        with (job / "app" / "config" / "settings.conf").open("a", encoding="utf-8") as settings:
+            settings.write("settings.task_process = false\n")
+        job_id = hospitals.submit(job)
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    finally:
+        for resources, content in before.items():
+            resources.write_text(content, encoding="utf-8")
+    summary, _ = hospitals.result(job_id)
+    assert set(summary["sites"]) == {"site-3"}
+    found = {(entry["round"], entry["site"]): entry["reason"] for entry in summary["refusals"]}
+    assert set(found) == {(number, site) for number in (1, 2) for site in expected}
+    assert all(expected[site] in reason for (_, site), reason in found.items())
+
+
+@pytest.mark.parametrize("fault", ["killed", "hangs"])
+def test_a_task_process_that_fails_costs_its_rounds_alone(hospitals: Hospitals, fault: str) -> None:
+    """One that hangs is left out after the grace period, and ended when its task's time is over."""
+    job_id = hospitals.submit(hospitals.job(rounds=12, grace_period=4, task_timeout=12))
+    wait_for(lambda: hospitals.rounds_done(job_id) >= 1, "the first round")
+    victim = hospitals.task_process("site-2", job_id)
+    victim.send_signal(signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    summary, _ = hospitals.result(job_id)
+    assert summary["rounds_finished"] == 12
+    refused = {entry["round"]: entry["reason"] for entry in summary["refusals"]}
+    assert {entry["site"] for entry in summary["refusals"]} == {"site-2"}
+    expected = "the process of its task died" if fault == "killed" else "after enough others had answered"
+    assert any(expected in reason for reason in refused.values())
+    assert len(refused) <= (2 if fault == "killed" else 8), refused
+    log = hospitals.log("site-2", job_id)
+    assert ("signal 9" if fault == "killed" else "did not answer within 12 s") in log
+    assert not victim.is_running()
+
+
+@pytest.mark.parametrize("after", [1, 3], ids=["in the warm-up", "after the estimate"])
+def test_after_the_server_was_killed_the_run_goes_on_to_the_same_end(
+    hospitals: Hospitals, simulated: dict[str, torch.Tensor], after: int
+) -> None:
+    job_id = hospitals.submit(hospitals.job())
+    wait_for(lambda: hospitals.rounds_done(job_id) >= after, f"round {after}")
+    hospitals.kill("localhost")
+    state = hospitals.kits / "localhost" / job_id / STATE_FILE
+    assert RunState.load(state).round_number < ROUNDS
+    hospitals.start("localhost")
+    hospitals.wait_for_sites(*SITES)
+    again = hospitals.submit(hospitals.job(resume_from=str(state)))
+    assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
+    _, model = hospitals.result(again)
+    assert_same(model, simulated)
+
+
+def test_a_killed_site_ends_the_job_and_the_next_one_goes_on(
+    hospitals: Hospitals, simulated: dict[str, torch.Tensor]
+) -> None:
+    """NVFlare ends a job when the process dies that keeps a site's connection; the finished rounds are kept."""
+    job_id = hospitals.submit(hospitals.job())
+    wait_for(lambda: hospitals.rounds_done(job_id) >= 1, "the first round")
+    state = hospitals.jobs / "kept_state.pt"
+    shutil.copyfile(hospitals.kits / "localhost" / job_id / STATE_FILE, state)
+    hospitals.kill("site-3", job_id)
+    died = time.monotonic()
+    assert hospitals.wait(job_id, END_TIMEOUT).startswith("FINISHED:EXECUTION_EXCEPTION")
+    assert time.monotonic() - died < 60
+    kept = hospitals.download(job_id, hospitals.jobs / "results") / STATE_FILE
+    assert RunState.load(kept).round_number >= RunState.load(state).round_number
+    again = hospitals.submit(hospitals.job(resume_from=str(kept)))
+    assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
+    assert_same(hospitals.result(again)[1], simulated)
+
+
+def test_memory_stays_flat_over_fifty_rounds(hospitals: Hospitals) -> None:
+    """Resident memory of the server's process of the job, of a site's, and of that of its tasks, after the tenth round.
+
+    The slope is printed; the bound is what 1000 rounds may cost on a small machine.
+    """
+    job_id = hospitals.submit(hospitals.job("fedavg", rounds=150))
+    measured: dict[str, list[tuple[int, float]]] = {}
+    end = time.monotonic() + END_TIMEOUT
+    while (done := hospitals.rounds_done(job_id)) < 149 and time.monotonic() < end:
+        if done >= 10:
+            for name, process in job_processes(hospitals, job_id).items():
+                measured.setdefault(name, []).append((done, process.memory_info().rss / 2**20))
+        time.sleep(0.5)
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    assert set(measured) == {"server", "site", "tasks"}
+    for name, points in measured.items():
+        rounds, memory = np.array(points).T
+        slope = np.polyfit(rounds, memory, 1)[0]
+        print(f"{name}: {memory[0]:.0f} MiB after round {rounds[0]:.0f}, {slope:+.3f} MiB a round")
+        assert rounds[-1] - rounds[0] >= 20
+        half=len(rounds)//2; print(name, [ (int(r),int(m)) for r,m in points[::max(1,len(points)//16)]], np.polyfit(rounds[half:], memory[half:],1)[0])
+
+
+def job_processes(hospitals: Hospitals, job_id: str) -> dict[str, psutil.Process]:
+    """The processes of a job at the server and at the first site."""
+    (server,) = [process for process, words in hospitals.processes("localhost") if job_id in words]
+    (site,) = [process for process, words in hospitals.processes("site-1") if job_id in words]
+    return {"server": server, "site": site, "tasks": hospitals.task_process("site-1", job_id)}
+
+
+def test_unreadable_images_are_left_out_and_a_site_without_any_is_refused(hospitals: Hospitals) -> None:
+    images = sorted((hospitals.data / "site-2" / "images").iterdir())
+    everything = [path.read_bytes() for path in images]
+    for path in images[:1]:
+        path.write_bytes(b"broken")
+    for path in (hospitals.data / "site-3" / "images").iterdir():
+        everything.append(path.read_bytes())
+        path.write_bytes(b"")
+    try:
+        job_id = hospitals.submit(hospitals.job("fedavg", rounds=2))
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    finally:
+        for path, content in zip([*images, *(hospitals.data / "site-3" / "images").iterdir()], everything, strict=True):
+            path.write_bytes(content)
+    summary, _ = hospitals.result(job_id)
+    assert summary["sites"]["site-2"]["num_excluded"] == 1
+    assert {entry["site"] for entry in summary["refusals"]} == {"site-3"}
+    assert all("its data cannot be used" in entry["reason"] for entry in summary["refusals"])
+    assert images[0].name in hospitals.log("site-2", job_id)
+    assert images[0].name not in json.dumps(summary)
+    Image.open(images[0]).verify()
+
+
+def test_a_site_that_is_gone_is_left_out_and_comes_back(hospitals: Hospitals) -> None:
+    """The whole site dies between jobs: the next job runs without it, the one after that with it."""
+    hospitals.kill("site-3")
+    job_id = hospitals.submit(hospitals.job("fedavg", rounds=2, grace_period=2))
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    summary, _ = hospitals.result(job_id)
+    assert set(summary["sites"]) == {"site-1", "site-2"}
+    hospitals.start("site-3")
+    hospitals.wait_for_sites(*SITES)
+    job_id = hospitals.submit(hospitals.job("fedavg", rounds=2))
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    assert set(hospitals.result(job_id)[0]["sites"]) == set(SITES)
