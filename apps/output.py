@@ -115,6 +115,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         )
     if (estimate := summary.get("estimate")) and estimate["reason"]:
         console.print(f"No groups of sites: {escape(estimate['reason'])}")
+    _print_privacy(summary["sites"], console)
     _print_bounds(summary.get("bounded", []), console)
     for refusal in summary["refusals"]:
         text = f"Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}"
@@ -208,3 +209,14 @@ def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> Non
         said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
         said += [f"share bounded in {shares} rounds"] if shares else []
         console.print(escape(f"{site}: {'; '.join(said)}"), highlight=False)
+
+
+def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """Say what the updates of sites that make them private have spent; None stands for a bound that is none."""
+    for site, report in sites.items():
+        if (delta := report.get("privacy_delta")) is not None:
+            epsilon = report["privacy_epsilon"]
+            spent = "no bound" if epsilon is None else f"ε = {epsilon:.3g}"
+            console.print(
+                escape(f"{site}: updates with differential privacy, spent {spent} at δ = {delta:g}"), highlight=False
+            )

@@ -76,6 +76,17 @@ OUTBOUND_FIELDS = (
         "embedded_data", (TRAIN,), "flag", "whether the site runs on the embedded phantom, which has a test set"
     ),
     OutboundField(
+        "privacy_epsilon",
+        (TRAIN,),
+        "number",
+        "what the site's updates have spent, where it makes them private; it follows from their number and the noise",
+        optional="privacy",
+        limits=(0.0, math.inf),
+    ),
+    OutboundField(
+        "privacy_delta", (TRAIN,), "number", "the delta for which that is", optional="privacy", limits=(0.0, 1.0)
+    ),
+    OutboundField(
         "train_loss",
         (TRAIN,),
         "number",

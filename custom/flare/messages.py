@@ -18,3 +18,6 @@ CURVATURE_SAMPLES = "fedannot_curvature_samples"
 
 # Meta of a training task: the global sample selector, lists under the names of its attributes.
 SELECTOR = "fedannot_selector"
+
+# Property of a site's context: the state dict that came with the task at hand, for filters of its result.
+RECEIVED_MODEL = "fedannot_received_model"

@@ -34,6 +34,7 @@ from .messages import (
     MODEL_DOES_NOT_FIT,
     NO_USABLE_DATA,
     PROCESS_DIED,
+    RECEIVED_MODEL,
     REFUSAL_HEADER,
     TRAINING_FAILED,
 )
@@ -106,6 +107,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Do one task, in a process of its own where the settings say so; see the class for what it answers."""
+        fl_ctx.set_prop(RECEIVED_MODEL, from_shareable(shareable).data, private=True, sticky=False)
         if not self.settings.task_process:
             return self.answer(task_name, shareable, fl_ctx, abort_signal)
         reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
