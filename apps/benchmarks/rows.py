@@ -135,10 +135,16 @@ def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
 
     What methods found out about annotations has columns where any of the rows has something to say. Where methods are
     among the arms whose sites have models of their own, what counts is the Dice of the final models on generic data and
-    on each site's own.
+    on each site's own; such rows have a table of their own.
     """
-    if any(found for row in figures for arm in row["arms"] for found in arm.get("centres") or []):
-        return _table_of_centres(figures)
+    of_centres = [row for row in figures if any(found for arm in row["arms"] for found in arm.get("centres") or [])]
+    others = [row for row in figures if row not in of_centres]
+    tables = [make(rows) for make, rows in ((_table_of_scores, others), (_table_of_centres, of_centres)) if rows]
+    return "\n".join(tables)
+
+
+def _table_of_scores(figures: Sequence[Mapping[str, Any]]) -> str:
+    """The mean score of the last rounds, and what methods found out about annotations."""
     findings = {
         heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row["arms"])
     }

@@ -88,6 +88,18 @@ def test_methods_with_models_of_each_site_have_a_table_of_final_models():
     ]
 
 
+def test_rows_without_models_of_each_site_have_a_table_before_the_others():
+    plain, centres = (comparison({"swarm": [score]}) for score in (0.5, 0.8))
+    plain["runs"][0]["centres"] = None
+    centres["runs"][0]["centres"] = {"generic": 0.5, "own": {"site-1": 0.25}}
+    rows = [row_figures("b", "with", centres), row_figures("a", "without", plain)]
+    assert [line for line in markdown_table(rows).splitlines() if "swarm" in line or not line] == [
+        "| without | swarm | 50.0 | 50.0 |  |",
+        "",
+        "| with | swarm | 50.0 | 50.0 |  | 25.0 | 25.0 |  | 25.0 |",
+    ]
+
+
 def test_doubts_of_labels_have_their_columns():
     compared = comparison({"fedavg": [0.5], "fedgsca": [0.6]})
     site = {"suspects": 50, "wrong": 40, "wrong_suspects": 30, "noise_level": 0.5, "true_noise_level": 0.4}
