@@ -224,7 +224,8 @@ class InfluenceSettings(_Settings):
     Args:
         min_share: smallest share of a site in every layer block.
         max_share: largest share.
-        max_update_ratio: how many times the others' median the norm of a site's update may be; None for any.
+        max_update_ratio: how many times the others' median the norm of a site's update may be; None for any. The norm
+            is over the parameters; normalisation statistics are scaled down with them, but not measured.
     """
 
     min_share: Annotated[float, Field(ge=0, lt=1)] = 0.0

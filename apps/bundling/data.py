@@ -40,9 +40,9 @@ def find_description(
             check_data_fit(part, settings, site=part.name)
         name = read_federation(folder).name if (folder / FEDERATION_FILE).is_file() else None
         return _common(described), name
-    where = f"{data}: found no {DESCRIPTION_FILE} there" if data is not None else f"{run}: nothing in it says"
+    where = f"{run}: nothing in it says" if data is None else f"{data}: found no {DESCRIPTION_FILE} there that says"
     raise DataError(
-        f"{where}, how the images that the model was trained on were prepared; name the federation's folder, or a "
+        f"{where} how the images that the model was trained on were prepared; name the federation's folder, or a "
         f"site's with a {DESCRIPTION_FILE}, with --data FOLDER."
     )
 

@@ -317,6 +317,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         for site, before, after in zip(weights.sites, weights.values, bounded.values, strict=True):
             if not np.allclose(before, after):
                 self._bounds.setdefault(site, {})["share"] = after.tolist()
+                self.info(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
         return bounded
 
     def _update_factors(self) -> dict[str, float] | None:

@@ -54,11 +54,11 @@ def test_data_where_the_run_had_them(tmp_path: Path) -> None:
     (run / "data").rename(tmp_path / "elsewhere")
     assert read_source(run).description == PICTURES
     (tmp_path / "elsewhere").rename(tmp_path / "gone")
-    with pytest.raises(DataError, match=r"run: nothing in it says, how .* were prepared; .* with --data FOLDER\.$"):
+    with pytest.raises(DataError, match=r"run: nothing in it says how .* were prepared; .* with --data FOLDER\.$"):
         read_source(run)
     assert read_source(run, data=tmp_path / "gone").federation == "hospitals"
     assert read_source(run, data=tmp_path / "gone" / "site-2").federation is None
-    with pytest.raises(DataError, match=r"nowhere: found no data\.yaml there, how"):
+    with pytest.raises(DataError, match=r"nowhere: found no data\.yaml there that says how"):
         read_source(run, data=tmp_path / "nowhere")
 
 
