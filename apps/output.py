@@ -211,12 +211,16 @@ def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> Non
         console.print(escape(f"{site}: {'; '.join(said)}"), highlight=False)
 
 
+# Fields of a site's report, and what they speak of.
+_PRIVATE = {"privacy": "updates", "statistics": "quality statistics"}
+
+
 def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> None:
-    """Say what the updates of sites that make them private have spent; None stands for a bound that is none."""
+    """Say what sites that give noise to what they send have spent; None stands for a bound that is none."""
     for site, report in sites.items():
-        if (delta := report.get("privacy_delta")) is not None:
-            epsilon = report["privacy_epsilon"]
-            spent = "no bound" if epsilon is None else f"ε = {epsilon:.3g}"
-            console.print(
-                escape(f"{site}: updates with differential privacy, spent {spent} at δ = {delta:g}"), highlight=False
-            )
+        for kind, what in _PRIVATE.items():
+            if (delta := report.get(f"{kind}_delta")) is not None:
+                epsilon = report[f"{kind}_epsilon"]
+                spent = "no bound" if epsilon is None else f"ε = {epsilon:.3g}"
+                said = f"{site}: {what} with differential privacy, spent {spent} at δ = {delta:g}"
+                console.print(escape(said), highlight=False)

@@ -87,6 +87,22 @@ OUTBOUND_FIELDS = (
         "privacy_delta", (TRAIN,), "number", "the delta for which that is", optional="privacy", limits=(0.0, 1.0)
     ),
     OutboundField(
+        "statistics_epsilon",
+        (TRAIN,),
+        "number",
+        "what the site's quality statistics have spent, where it gives them noise; it follows from their number",
+        optional="private statistics",
+        limits=(0.0, math.inf),
+    ),
+    OutboundField(
+        "statistics_delta",
+        (TRAIN,),
+        "number",
+        "the delta for which that is",
+        optional="private statistics",
+        limits=(0.0, 1.0),
+    ),
+    OutboundField(
         "train_loss",
         (TRAIN,),
         "number",

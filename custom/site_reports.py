@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from .data.site_data import SiteData
@@ -12,9 +13,23 @@ from .inference import Inference
 from .local_training import TrainingOutcome
 from .method_settings import FedAvgSettings
 from .outbound import MINIMUM_CASES
+from .private_statistics import SampleValues
 from .quality.label_selection import Selection
 from .quality.sample_selector import SampleSelector
 from .settings import RunSettings
+
+
+@dataclass(frozen=True)
+class EstimateReport:
+    """What a site says of its annotations.
+
+    Attributes:
+        fields: what leaves the site.
+        samples: what these fields are made of, for noise that hides single patients; stays at the site.
+    """
+
+    fields: dict[str, Any]
+    samples: dict[str, SampleValues] = field(default_factory=dict)
 
 
 def training_report(
@@ -87,35 +102,40 @@ def class_validation_report(network: nn.Module, data: SiteData | None, settings:
     }
 
 
-def completeness_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> dict[str, Any]:
-    """Return how many lesions are annotated and found at a site (FedIA, Eq. 3); leaves the site.
+def completeness_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> EstimateReport:
+    """Return how many lesions are annotated and found at a site (FedIA, Eq. 3); its fields leave the site.
 
     With fewer patients or volumes than the minimum count only the number of samples is reported.
     """
-    from .quality.lesion_counts import count_site_lesions
+    from .quality.lesion_counts import count_lesions_by_case
 
     report: dict[str, Any] = {"num_samples": data.num_samples}
     num_patients = len(set(data.units))
     if num_patients < MINIMUM_CASES:
-        return report
-    counts = count_site_lesions(network, data.cases, settings.network.num_classes, Inference.of(settings))
-    return report | {
-        "num_patients": num_patients,
-        "num_annotated_lesions": counts.annotated,
-        "num_predicted_lesions": counts.predicted,
-        "num_matched_lesions": counts.matched,
+        return EstimateReport(report)
+    counts = count_lesions_by_case(network, data.cases, settings.network.num_classes, Inference.of(settings))
+    by_case = {
+        "num_annotated_lesions": [case.annotated for case in counts],
+        "num_predicted_lesions": [case.predicted for case in counts],
+        "num_matched_lesions": [case.matched for case in counts],
     }
+    units = [case.unit for case in data.cases]
+    return EstimateReport(
+        report | {"num_patients": num_patients} | {name: sum(values) for name, values in by_case.items()},
+        {name: SampleValues.of(values, units, is_mean=False) for name, values in by_case.items()},
+    )
 
 
-def quality_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> dict[str, Any]:
-    """Return the learning difficulty of a site (FedA³I, Eq. 3 and 4); leaves the site.
+def quality_report(network: nn.Module, data: SiteData, settings: FedAvgSettings) -> EstimateReport:
+    """Return the learning difficulty of a site (FedA³I, Eq. 3 and 4); its fields leave the site.
 
     A class with usable samples of fewer patients or volumes than the minimum count is NaN: the site has no estimate for
     it.
     """
-    from .quality.learning_difficulty import site_difficulty
+    from .quality.learning_difficulty import sample_difficulties
 
-    difficulty = site_difficulty(network, data.cases, settings.network.num_classes, Inference.of(settings))
+    samples = sample_difficulties(network, data.cases, settings.network.num_classes, Inference.of(settings))
+    difficulty = samples.mean()
     counts = [int(count) for count in difficulty.num_units]
     report: dict[str, Any] = {
         "num_samples": data.num_samples,
@@ -126,7 +146,14 @@ def quality_report(network: nn.Module, data: SiteData, settings: FedAvgSettings)
     }
     if difficulty.annotated_units >= MINIMUM_CASES:
         report["predicted_share"] = float(difficulty.predicted_share)
-    return report
+    by_sample = {
+        "inner_difficulty": np.where(samples.usable, samples.inner, np.nan),
+        "outer_difficulty": np.where(samples.usable, samples.outer, np.nan),
+        "predicted_share": samples.found,
+    }
+    return EstimateReport(
+        report, {name: SampleValues.of(values, samples.units, is_mean=True) for name, values in by_sample.items()}
+    )
 
 
 def validation_report(network: nn.Module, data: SiteData | None, settings: FedAvgSettings) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..seeding import derive_seed
 from ..settings import RunSettings
 from ..site_reports import completeness_report, quality_report, training_report, validation_report
 from .messages import CONTINUED_ROUND
-from .site_executor import SiteExecutor, run_folder, trained_params
+from .site_executor import SiteExecutor, note_samples, run_folder, trained_params
 
 # Tasks that judge the site's annotations, and what they answer.
 _ESTIMATES = {ESTIMATE_QUALITY: quality_report, ESTIMATE_COMPLETENESS: completeness_report}
@@ -48,7 +48,9 @@ class SegmentationExecutor(SiteExecutor):
             return self._train(network, round_number, meta, fl_ctx, stop)
         if task in _ESTIMATES:
             data = self.site_data(TRAINING, fl_ctx)
-            return DXO(DataKind.METRICS, data=_ESTIMATES[task](network, data, self.settings))
+            report = _ESTIMATES[task](network, data, self.settings)
+            note_samples(report.samples, fl_ctx)
+            return DXO(DataKind.METRICS, data=report.fields)
         if task == CORRECT_ANNOTATIONS:
             self._correct(network, round_number, fl_ctx)
             return DXO(DataKind.METRICS, data={"has_corrected": True})

@@ -21,3 +21,7 @@ SELECTOR = "fedannot_selector"
 
 # Property of a site's context: the state dict that came with the task at hand, for filters of its result.
 RECEIVED_MODEL = "fedannot_received_model"
+
+# Another one: what the statistics of the result at hand are made of, a fedannot.custom.private_statistics.SampleValues
+# for each such field.
+SAMPLE_VALUES = "fedannot_sample_values"

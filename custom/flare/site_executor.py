@@ -27,6 +27,7 @@ from ..data_fit import check_data_fit
 from ..devices import ready_to_compute
 from ..local_training import TrainingStopped
 from ..method_settings import read_job_settings
+from ..private_statistics import SampleValues
 from ..settings import RunSettings, SettingsError
 from .messages import (
     CONTINUED_JOB,
@@ -36,6 +37,7 @@ from .messages import (
     PROCESS_DIED,
     RECEIVED_MODEL,
     REFUSAL_HEADER,
+    SAMPLE_VALUES,
     TRAINING_FAILED,
 )
 from .task_process import Place, TaskProcess, TaskProcessError, TaskStopped
@@ -110,12 +112,14 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         fl_ctx.set_prop(RECEIVED_MODEL, from_shareable(shareable).data, private=True, sticky=False)
         if not self.settings.task_process:
             return self.answer(task_name, shareable, fl_ctx, abort_signal)
+        note_samples({}, fl_ctx)
         reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
         reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
         return reply
 
     def answer(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Do one task in this process."""
+        note_samples({}, fl_ctx)
         try:
             reply = self._execute(task_name, shareable, fl_ctx, abort_signal)
             reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
@@ -140,7 +144,9 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             self._process = TaskProcess(type(self), settings, Place.of(fl_ctx))
             self.log_info(fl_ctx, f"Tasks are done in process {self._process.pid}.")
         try:
-            return self._process.do(task, shareable, self.settings.task_timeout, lambda: bool(stop.triggered))
+            reply, samples = self._process.do(task, shareable, self.settings.task_timeout, lambda: bool(stop.triggered))
+            note_samples(samples, fl_ctx)
+            return reply
         except TaskStopped:
             self._process = None
             return make_reply(ReturnCode.TASK_ABORTED)
@@ -252,6 +258,11 @@ def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> lis
 def run_folder(fl_ctx: FLContext) -> Path:
     """Return the folder of the run at this site."""
     return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
+
+
+def note_samples(samples: Mapping[str, SampleValues], fl_ctx: FLContext) -> None:
+    """Leave for filters of the result what its statistics are made of, in place of an earlier result's."""
+    fl_ctx.set_prop(SAMPLE_VALUES, dict(samples), private=True, sticky=False)
 
 
 def trained_params(network: nn.Module) -> dict[str, torch.Tensor]:

@@ -26,7 +26,8 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.workspace import Workspace
 from nvflare.app_common.app_constant import AppConstants
 
-from .messages import REFUSAL_HEADER
+from ..private_statistics import SampleValues
+from .messages import REFUSAL_HEADER, SAMPLE_VALUES
 
 # How often a waiting parent looks whether the run is being stopped, in seconds.
 _LOOK_EVERY = 0.2
@@ -105,8 +106,10 @@ class TaskProcess:
         """The process's number."""
         return self._process.pid
 
-    def do(self, task: str, shareable: Shareable, timeout: float, should_stop: Callable[[], bool]) -> Shareable:
-        """Hand a task over and return the answer.
+    def do(
+        self, task: str, shareable: Shareable, timeout: float, should_stop: Callable[[], bool]
+    ) -> tuple[Shareable, dict[str, SampleValues]]:
+        """Hand a task over and return the answer, and what its statistics are made of.
 
         Args:
             task: the task's name.
@@ -120,7 +123,8 @@ class TaskProcess:
         """
         try:
             self._connection.send_bytes(_packed(_message(task, shareable)))
-            return _to_shareable(self._answer(time.monotonic() + timeout, timeout, should_stop))
+            answer = self._answer(time.monotonic() + timeout, timeout, should_stop)
+            return _to_shareable(answer), _to_samples(answer)
         except (EOFError, OSError) as error:
             self._process.join(_END_TIMEOUT)
             died = f"its process died ({describe_exit(self._process.exitcode)})."
@@ -177,7 +181,7 @@ def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any]
         except EOFError:
             return
         reply = worker.answer(message["task"], _to_shareable(message), context, Signal())
-        connection.send_bytes(_packed(_message("", reply)))
+        connection.send_bytes(_packed(_message("", reply, context.get_prop(SAMPLE_VALUES))))
 
 
 def _end_with_parent() -> None:
@@ -199,9 +203,13 @@ class _ToParent(logging.Handler):
         self._connection.send_bytes(_packed({"log": record.name, "level": record.levelno, "text": text}))
 
 
-def _message(task: str, shareable: Shareable) -> dict[str, Any]:
+def _message(task: str, shareable: Shareable, samples: Mapping[str, SampleValues] | None = None) -> dict[str, Any]:
     """Take out of a task or an answer what its end needs, as tensors and plain values."""
     message = {
+        "samples": {
+            name: (torch.from_numpy(of_field.values), torch.from_numpy(of_field.units), of_field.is_mean)
+            for name, of_field in (samples or {}).items()
+        },
         "task": task,
         "round": shareable.get_header(AppConstants.CURRENT_ROUND),
         "code": shareable.get_return_code(),
@@ -222,6 +230,13 @@ def _to_shareable(message: Mapping[str, Any]) -> Shareable:
         if value is not None:
             shareable.set_header(header, value)
     return shareable
+
+
+def _to_samples(message: Mapping[str, Any]) -> dict[str, SampleValues]:
+    return {
+        name: SampleValues(values.numpy(), units.numpy(), is_mean)
+        for name, (values, units, is_mean) in message["samples"].items()
+    }
 
 
 def _packed(message: Mapping[str, Any]) -> bytes:

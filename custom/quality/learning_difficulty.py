@@ -59,6 +59,40 @@ class LearningDifficulty:
     predicted_share: float
 
 
+@dataclass(frozen=True)
+class SampleDifficulties:
+    """Learning difficulty of each of a site's N annotated samples; stays at the site.
+
+    Attributes:
+        inner: ``(N, C)`` mean cross entropy in the inner band, NaN where the class is absent or fills the sample.
+        outer: the same in the outer band.
+        units: ``(N,)`` patient or volume that each sample is of.
+        found: ``(N,)`` whether the model predicts any foreground.
+    """
+
+    inner: NDArray[np.float64]
+    outer: NDArray[np.float64]
+    units: NDArray[np.str_]
+    found: NDArray[np.bool_]
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """``(N, C)``, whether a sample counts for a class."""
+        return ~np.isnan(self.inner) & ~np.isnan(self.outer)
+
+    def mean(self) -> LearningDifficulty:
+        """Return the means over the usable samples."""
+        usable = self.usable
+        return LearningDifficulty(
+            inner=_usable_mean(self.inner, usable),
+            outer=_usable_mean(self.outer, usable),
+            num_samples=usable.sum(axis=0, dtype=np.int64),
+            num_units=np.array([len(set(self.units[of_class])) for of_class in usable.T], dtype=np.int64),
+            annotated_units=len(set(self.units)),
+            predicted_share=float(np.mean(self.found)) if len(self.found) else float("nan"),
+        )
+
+
 def bands_of(
     labels: torch.Tensor, num_classes: int, spacings: Sequence[Sequence[float] | None] | None = None
 ) -> AnnotationBands:
@@ -126,7 +160,14 @@ def band_difficulty(logits: torch.Tensor, bands: AnnotationBands) -> tuple[torch
 def site_difficulty(
     network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
 ) -> LearningDifficulty:
-    """Estimate a site's learning difficulty (Eq. 3 and 4 of FedA³I), batch by batch.
+    """Estimate a site's learning difficulty (Eq. 3 and 4 of FedA³I): the mean of :func:`sample_difficulties`."""
+    return sample_difficulties(network, cases, num_classes, inference).mean()
+
+
+def sample_difficulties(
+    network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
+) -> SampleDifficulties:
+    """Return the learning difficulty of each annotated sample of a site, computed batch by batch.
 
     Bands are measured in millimetres where the cases have a spacing, in the plane for slices, else in pixels. The
     network runs in evaluation mode without gradients; afterwards every module is in the mode it was in.
@@ -160,23 +201,11 @@ def site_difficulty(
                 values.extend(part[bands.annotated].cpu().numpy())
             units += _units(batch, bands.annotated)
             found += any_foreground[bands.annotated].tolist()
-    return _mean_difficulty(
-        np.reshape(inner, (-1, num_classes)), np.reshape(outer, (-1, num_classes)), np.array(units, dtype=str), found
-    )
-
-
-def _mean_difficulty(
-    inner: NDArray[np.float64], outer: NDArray[np.float64], units: NDArray[np.str_], found: Sequence[bool]
-) -> LearningDifficulty:
-    """Means over the annotated samples: values ``(N, C)``, the unit of each, and whether the model finds anything."""
-    usable = ~np.isnan(inner) & ~np.isnan(outer)
-    return LearningDifficulty(
-        inner=_usable_mean(inner, usable),
-        outer=_usable_mean(outer, usable),
-        num_samples=usable.sum(axis=0, dtype=np.int64),
-        num_units=np.array([len(set(units[of_class])) for of_class in usable.T], dtype=np.int64),
-        annotated_units=len(set(units)),
-        predicted_share=float(np.mean(found)) if found else float("nan"),
+    return SampleDifficulties(
+        np.reshape(inner, (-1, num_classes)),
+        np.reshape(outer, (-1, num_classes)),
+        np.array(units, dtype=str),
+        np.array(found, dtype=np.bool_),
     )
 
 

@@ -15,9 +15,9 @@ from ..inference import Inference
 
 @dataclass(frozen=True)
 class LesionCounts:
-    """Connected lesions, summed over cases and foreground classes.
+    """Connected lesions of a case, or summed over cases; over all foreground classes.
 
-    This is all of the estimate that leaves the site; the numbers of single cases do not.
+    Their sums are all of the estimate that leaves the site; the numbers of single cases do not.
 
     Attributes:
         annotated: lesions in the given annotations, Σ c^n.
@@ -39,7 +39,14 @@ class LesionCounts:
 def count_site_lesions(
     network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
 ) -> LesionCounts:
-    """Count over all cases of a site, with predictions made in evaluation mode and slices put together to volumes.
+    """Count over all cases of a site: the sum of :func:`count_lesions_by_case`."""
+    return sum(count_lesions_by_case(network, cases, num_classes, inference), start=LesionCounts())
+
+
+def count_lesions_by_case(
+    network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
+) -> list[LesionCounts]:
+    """Count in each case of a site, with predictions made in evaluation mode and slices put together to volumes.
 
     Args:
         network: the model to judge with.
@@ -47,10 +54,10 @@ def count_site_lesions(
         num_classes: number of foreground classes C.
         inference: how the model is run.
     """
-    total = LesionCounts()
-    for case, predicted in zip(cases, inference.predictions(network, cases), strict=True):
-        total += count_lesions(_as_case(case.label), _as_case(predicted), num_classes)
-    return total
+    return [
+        count_lesions(_as_case(case.label), _as_case(predicted), num_classes)
+        for case, predicted in zip(cases, inference.predictions(network, cases), strict=True)
+    ]
 
 
 def count_lesions(annotated: NDArray[np.uint8], predicted: NDArray[np.uint8], num_classes: int = 1) -> LesionCounts:

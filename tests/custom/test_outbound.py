@@ -27,6 +27,7 @@ TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5}
+TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6}
 COMPLETENESS_RESULT = {
     "num_samples": 8,
     "num_patients": 4,
@@ -205,8 +206,9 @@ def test_every_mean_names_a_registered_counter_of_the_same_task():
     assert len(by_name) == len(OUTBOUND_FIELDS)
     for field in OUTBOUND_FIELDS:
         is_sum_over_patients = field.name.endswith("_lesions") or field.tasks == (VALIDATE_CLASSES,)
-        # What privacy has been spent follows from the number of updates and the noise, not from the data.
-        is_mean = field.kind in ("number", "numbers") and field.optional != "privacy"
+        # What privacy has been spent follows from the number of results and the noise, not from the data.
+        is_account = field.optional in ("privacy", "private statistics")
+        is_mean = field.kind in ("number", "numbers") and not is_account
         assert (field.counted_by is not None) == (is_mean or is_sum_over_patients)
         if field.counted_by is not None:
             counter = by_name[field.counted_by]

@@ -117,7 +117,7 @@ def test_numbers_of_lesions_are_sums_over_the_site():
     images = [case.label[:, None].float() for case in data.cases]
     images[3][..., 2:4, 2:4] = 1.0
     data = replace(data, cases=tuple(replace(c, image=image) for c, image in zip(data.cases, images, strict=True)))
-    report = completeness_report(Threshold(2), data, settings(2))
+    report = completeness_report(Threshold(2), data, settings(2)).fields
     assert report == {
         "num_samples": 4,
         "num_patients": 4,
@@ -129,7 +129,7 @@ def test_numbers_of_lesions_are_sums_over_the_site():
 
 
 def test_numbers_of_lesions_of_few_patients_stay_at_the_site():
-    report = completeness_report(Threshold(2), as_slices(make_data(SIX), 3), settings(2))
+    report = completeness_report(Threshold(2), as_slices(make_data(SIX), 3), settings(2)).fields
     assert report == {"num_samples": 6}
     check_outbound(ESTIMATE_COMPLETENESS, report)
 
@@ -137,7 +137,7 @@ def test_numbers_of_lesions_of_few_patients_stay_at_the_site():
 def test_quality_report_is_the_site_difficulty():
     data = make_data([(1, 2), (1, 2), (1, 2), (1,), ()])
     network = Threshold(2)
-    report = quality_report(network, data, settings(2))
+    report = quality_report(network, data, settings(2)).fields
     difficulty = site_difficulty(network, data.cases, 2, Inference(8))
     assert report["num_samples"] == 5
     assert report["num_annotated"] == 4
@@ -150,7 +150,7 @@ def test_quality_report_is_the_site_difficulty():
 
 
 def test_difficulty_of_a_class_with_few_samples_stays_at_the_site():
-    report = quality_report(Threshold(2), make_data([(1, 2), (1, 2), (1,), (1,)]), settings(2))
+    report = quality_report(Threshold(2), make_data([(1, 2), (1, 2), (1,), (1,)]), settings(2)).fields
     assert report["num_estimated"] == [4, 2]
     for part in ("inner_difficulty", "outer_difficulty"):
         assert math.isfinite(report[part][0])
@@ -160,7 +160,7 @@ def test_difficulty_of_a_class_with_few_samples_stays_at_the_site():
 
 @pytest.mark.parametrize("cases", [1, 2])
 def test_quality_of_a_small_site_stays_at_the_site(cases):
-    report = quality_report(Threshold(1), make_data([(1,)] * cases), settings(1))
+    report = quality_report(Threshold(1), make_data([(1,)] * cases), settings(1)).fields
     assert "predicted_share" not in report
     assert all(map(math.isnan, report["inner_difficulty"] + report["outer_difficulty"]))
     check_outbound(ESTIMATE_QUALITY, report)
@@ -168,14 +168,14 @@ def test_quality_of_a_small_site_stays_at_the_site(cases):
 
 @pytest.mark.parametrize(("annotated", "leaves"), [(2, False), (3, True)])
 def test_share_over_few_annotated_cases_stays_at_the_site(annotated, leaves):
-    report = quality_report(Threshold(1), make_data([(1,)] * annotated + [()] * 5), settings(1))
+    report = quality_report(Threshold(1), make_data([(1,)] * annotated + [()] * 5), settings(1)).fields
     assert (report["num_samples"], report["num_annotated"]) == (annotated + 5, annotated)
     assert ("predicted_share" in report) is leaves
     check_outbound(ESTIMATE_QUALITY, report)
 
 
 def test_cases_are_annotated_by_any_class():
-    report = quality_report(Threshold(2), make_data([(1,), (2,), (1, 2), ()]), settings(2))
+    report = quality_report(Threshold(2), make_data([(1,), (2,), (1, 2), ()]), settings(2)).fields
     assert report["num_annotated"] == 3
     assert report["num_estimated"] == [2, 2]
     assert report["predicted_share"] == 1.0
@@ -183,7 +183,7 @@ def test_cases_are_annotated_by_any_class():
 
 
 def test_site_without_annotated_foreground_has_no_estimate():
-    report = quality_report(Threshold(1), make_data([()] * 4), settings(1))
+    report = quality_report(Threshold(1), make_data([()] * 4), settings(1)).fields
     assert report["num_annotated"] == 0
     assert "predicted_share" not in report
     assert report["num_estimated"] == [0]
@@ -239,7 +239,7 @@ def test_slices_of_few_volumes_are_not_many_people():
         "num_excluded": 0,
         "embedded_data": False,
     }
-    report = quality_report(Threshold(2), data, settings(2))
+    report = quality_report(Threshold(2), data, settings(2)).fields
     assert (report["num_samples"], report["num_annotated"], report["num_estimated"]) == (6, 2, [2, 2])
     assert "predicted_share" not in report
     assert all(map(math.isnan, report["inner_difficulty"] + report["outer_difficulty"]))
@@ -250,8 +250,8 @@ def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
     data, pictures = as_slices(make_data(SIX), 2), make_data(SIX)
     trained = training_report(data, OUTCOME, settings(2), embedded=False)
     assert (trained["train_loss"], trained["num_patients"]) == (0.5, 3)
-    report = quality_report(Threshold(2), data, settings(2))
-    same = quality_report(Threshold(2), pictures, settings(2))
+    report = quality_report(Threshold(2), data, settings(2)).fields
+    same = quality_report(Threshold(2), pictures, settings(2)).fields
     assert report == same | {"num_annotated": 3, "num_estimated": [3, 3]}
     check_outbound(ESTIMATE_QUALITY, report)
     report = validation_report(Threshold(2), data, settings(2))
@@ -264,7 +264,7 @@ def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
 def test_pictures_of_few_patients_are_not_many_people():
     data = make_data(SIX, units=["a", "b", "a", "b", "a", "a"])
     assert "train_loss" not in training_report(data, OUTCOME, settings(2), embedded=False)
-    assert all(map(math.isnan, quality_report(Threshold(2), data, settings(2))["inner_difficulty"]))
+    assert all(map(math.isnan, quality_report(Threshold(2), data, settings(2)).fields["inner_difficulty"]))
     assert validation_report(Threshold(2), data, settings(2)) == {"num_samples": 6}
 
 

@@ -16,15 +16,13 @@ from fedannot.custom.privacy import spent_epsilon
 MakeJob = Callable[..., Path]
 
 
-def make_private(job: Path, arguments: str) -> None:
-    """Give the sites of a job the filter, before the one that looks at what leaves."""
+def make_private(job: Path, arguments: str, name: str = "PrivacyFilter") -> None:
+    """Give the sites of a job a filter, before the one that looks at what leaves."""
     config = job / "app" / "config" / "config_fed_client.conf"
     text = config.read_text(encoding="utf-8")
     given = "filters = [{ path"
     assert text.count(given) == 1
-    added = (
-        f"filters = [{{ path = fedannot.custom.flare.privacy_filter.PrivacyFilter, args {{ {arguments} }} }}, {{ path"
-    )
+    added = f"filters = [{{ path = fedannot.custom.flare.privacy_filter.{name}, args {{ {arguments} }} }}, {{ path"
     config.write_text(text.replace(given, added))
 
 
@@ -42,7 +40,10 @@ def test_what_is_spent_is_in_the_summary(small_job: MakeJob, tmp_path: Path, tas
     print_summary(summary, console)
     assert f"site-1: updates with differential privacy, spent ε = {expected:.3g} at δ = 1e-06" in console.export_text()
     ledger = json.loads((tmp_path / "out" / "run" / "site-1" / "fedannot_privacy.json").read_text(encoding="utf-8"))
-    assert ledger == {"updates": 2, "mu_squared": 0.5}
+    assert ledger == {
+        "updates": {"results": 2, "mu_squared": 0.5},
+        "statistics": {"results": 0, "mu_squared": 0.0},
+    }
 
 
 def test_a_site_sends_nothing_more_when_its_budget_is_spent(small_job: MakeJob, tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_a_site_sends_nothing_more_when_its_budget_is_spent(small_job: MakeJob, 
     summary = simulate(job, tmp_path / "out")
     refused = {(entry["round"], entry["site"]) for entry in summary["refusals"]}
     assert refused == {(number, site) for number in (3, 4) for site in ("site-1", "site-2")}
-    assert "One more update would spend epsilon" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+    assert "One more result would spend epsilon" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
 
 
 def test_no_update_is_longer_than_the_clip_and_the_noise(small_job: MakeJob, tmp_path: Path) -> None:
@@ -66,3 +67,89 @@ def test_no_update_is_longer_than_the_clip_and_the_noise(small_job: MakeJob, tmp
     names = [name for name in ends[0] if name.endswith(("weight", "bias"))]
     way = math.sqrt(sum(float((ends[0][name] - ends[1][name]).double().square().sum()) for name in names))
     assert 0 < way <= 0.0101
+
+
+_COUNTED = ("annotated", "predicted")
+
+
+# Bounds that cut nothing, so that noise is all that a filter changes.
+WIDE = "largest_difficulty = 20, largest_lesions = 1000, seed = 1"
+
+
+def make_statistics_private(job: Path, arguments: str) -> None:
+    make_private(job, arguments, "StatisticsPrivacyFilter")
+
+
+def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_path: Path) -> None:
+    """With next to no noise the estimate is the one without the filter; with much it is another."""
+    settings = {"rounds": 3, "group_test_level": 1.0}
+    plain = simulate(small_job("fedaaai", **settings), tmp_path / "plain")
+    found = {}
+    for noise in (1e-9, 5.0):
+        job = small_job("fedaaai", **settings)
+        make_statistics_private(job, f"noise_multiplier = {noise}, {WIDE}")
+        found[noise] = simulate(job, tmp_path / str(noise), data=tmp_path / "plain" / "data")
+        assert found[noise]["refusals"] == []
+        for report in found[noise]["sites"].values():
+            assert report["train_loss"] is None
+            assert "num_patients" not in report
+    for site, judged in plain["estimate"]["sites"].items():
+        quiet, loud = (found[noise]["estimate"]["sites"][site] for noise in (1e-9, 5.0))
+        assert quiet["inner"] == pytest.approx(judged["inner"], abs=1e-6)
+        assert quiet["outer"] == pytest.approx(judged["outer"], abs=1e-6)
+        assert loud["inner"] != pytest.approx(judged["inner"], abs=1e-3)
+    expected = spent_epsilon(1 / 25.0, 1e-5)
+    assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in found[5.0]["sites"].values())
+    console = Console(record=True, width=200)
+    print_summary(found[5.0], console)
+    said = f"site-1: quality statistics with differential privacy, spent ε = {expected:.3g} at δ = 1e-05"
+    assert said in console.export_text()
+
+
+def test_a_process_for_tasks_changes_nothing(small_job: MakeJob, tmp_path: Path) -> None:
+    """What the statistics are made of comes from it, too."""
+    estimates = []
+    for task_process in (False, True):
+        job = small_job("fedaaai", rounds=2, embedded__sites=2, task_process=task_process)
+        make_statistics_private(job, f"noise_multiplier = 0.5, {WIDE}")
+        estimates.append(simulate(job, tmp_path / str(task_process))["estimate"]["sites"])
+    assert estimates[0] == estimates[1]
+    assert len(estimates[0]) == 2
+
+
+def test_lesion_counts_get_noise_and_the_dice_loss_stays(small_job: MakeJob, tmp_path: Path) -> None:
+    job = small_job("fedia", rounds=3)
+    make_statistics_private(job, "noise_multiplier = 0.5, largest_lesions = 1000, seed = 2")
+    summary = simulate(job, tmp_path / "out")
+    assert summary["refusals"] == []
+    assert all("dice_loss" not in report for report in summary["sites"].values())
+    counts = [judged[f"num_{of}_lesions"] for judged in summary["completeness"].values() for of in _COUNTED]
+    # The bound of 1000 lesions in a case makes it large beside the true numbers, some ten.
+    assert max(counts) > 100
+    assert min(counts) >= 0
+
+
+def test_no_estimate_leaves_when_the_budget_is_spent(small_job: MakeJob, tmp_path: Path) -> None:
+    """The budget is for one; the warm-up model is judged unfit, and the estimate is asked for again."""
+    budget = (spent_epsilon(1 / 4.0, 1e-5) + spent_epsilon(2 / 4.0, 1e-5)) / 2
+    job = small_job("fedaaai", rounds=5, min_predicted_share=1.0, max_extra_warmup_rounds=2)
+    make_statistics_private(job, f"noise_multiplier = 2.0, max_epsilon = {budget}")
+    summary = simulate(job, tmp_path / "out")
+    assert summary["rounds_finished"] == 5
+    assert summary["refusals"]
+    assert "for statistics; the bound is" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+
+
+def test_an_update_and_statistics_have_accounts_of_their_own(small_job: MakeJob, tmp_path: Path) -> None:
+    job = small_job("fedaaai", rounds=3)
+    make_private(job, "clip_norm = 0.1, noise_multiplier = 2.0, seed = 1")
+    config = job / "app" / "config" / "config_fed_client.conf"
+    text = config.read_text(encoding="utf-8")
+    statistics = (
+        "{ path = fedannot.custom.flare.privacy_filter.StatisticsPrivacyFilter, args { noise_multiplier = 4 } }"
+    )
+    config.write_text(text.replace("filters = [{ path", f"filters = [{statistics}, {{ path"))
+    simulate(job, tmp_path / "out")
+    ledger = json.loads((tmp_path / "out" / "run" / "site-1" / "fedannot_privacy.json").read_text(encoding="utf-8"))
+    assert ledger["updates"] == {"results": 3, "mu_squared": 0.75}
+    assert ledger["statistics"] == {"results": 1, "mu_squared": 0.0625}

@@ -1,6 +1,8 @@
 """What is written into a kit: policies added to NVFlare's own, and the description of the data."""
 
+import importlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +50,22 @@ def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> Non
     again = [file.read_text(encoding="utf-8") for file in written]
     prepare_kit(folder, CONFIGS)
     assert [file.read_text(encoding="utf-8") for file in written] == again, "a second time changes nothing"
+
+
+def test_the_filters_in_comments_can_be_used(make_kit: MakeKit, tmp_path: Path) -> None:
+    """With the comment marks taken away, as an operator would: name and arguments are those of filters."""
+    text = (CONFIGS / "site.yaml").read_text(encoding="utf-8")
+    marked = re.compile(r"^( *)# (- path: .*|  args: .*)$", re.MULTILINE)
+    (tmp_path / "site.yaml").write_text(marked.sub(r"\1\2", text), encoding="utf-8")
+    folder = make_kit()
+    prepare_kit(folder, tmp_path)
+    privacy = json.loads((folder / "local" / "privacy.json").read_text(encoding="utf-8"))
+    entries = privacy["scopes"][0]["task_result_filters"]
+    made = []
+    for entry in entries:
+        module, _, name = entry["path"].rpartition(".")
+        made.append(getattr(importlib.import_module(module), name)(**entry["args"]))
+    assert [type(each).__name__ for each in made] == ["OutboundFilter", "PrivacyFilter", "StatisticsPrivacyFilter"]
 
 
 def test_the_server_keeps_jobs_beside_its_kit(make_kit: MakeKit) -> None:

@@ -73,7 +73,7 @@ def never():
 
 
 def test_the_answer_comes_from_another_process_with_the_sites_own_context(process, workspace, caplog):
-    reply = process.do("train", task(), 60, never)
+    reply, _ = process.do("train", task(), 60, never)
     result = from_shareable(reply)
     assert torch.equal(result.data["w"], torch.tensor([0.2, -4.0]))
     assert torch.equal(result.data["n"], torch.tensor(6))
@@ -85,10 +85,10 @@ def test_the_answer_comes_from_another_process_with_the_sites_own_context(proces
 
 
 def test_a_refusal_keeps_its_reason_and_the_process_goes_on(process):
-    reply = process.do("refuse", task(), 60, never)
+    reply, _ = process.do("refuse", task(), 60, never)
     assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
     assert reply.get_header(REFUSAL_HEADER) == "no data"
-    assert from_shareable(process.do("train", task(), 60, never)).meta["pid"] == process.pid
+    assert from_shareable(process.do("train", task(), 60, never)[0]).meta["pid"] == process.pid
 
 
 def test_a_death_is_told_with_its_signal(process):

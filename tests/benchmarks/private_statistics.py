@@ -1,0 +1,104 @@
+"""What noise on the quality statistics costs: FedA³I's groups of sites from many draws after one warm-up.
+
+    python tests/benchmarks/private_statistics.py --images 12,60
+
+Every seed trains the warm-up of `jobs/fedaaai` once, on its phantom with that many images at each of eight sites. The
+estimate is then made anew with every draw of the noise, and compared with the noise that was drawn for the phantom.
+"""
+
+import argparse
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from fedannot.apps.comparison import groups_as_drawn
+from fedannot.apps.in_process import JOB_ID
+from fedannot.apps.job import Job
+from fedannot.apps.simulate import RUN_FOLDER, simulate
+from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.flare.privacy_filter import StatisticsPrivacyFilter
+from fedannot.custom.method_settings import FedA3ISettings
+from fedannot.custom.privacy import spent_epsilon
+from fedannot.custom.private_statistics import private_report
+from fedannot.custom.quality.feda3i_estimate import QualityEstimate, estimate_quality
+from fedannot.custom.run_state import RunState, kept_state_file
+from fedannot.custom.site_reports import EstimateReport, quality_report
+
+JOB = Path(__file__).parents[2] / "jobs" / "fedaaai"
+NOISE = (0.25, 0.5, 1.0, 2.0, 4.0)
+DELTA = 1e-5
+
+
+def reports_after_warmup(folder: Path, seed: int, images: int) -> tuple[dict[str, EstimateReport], FedA3ISettings]:
+    """Train the warm-up and return what the sites would report."""
+    settings = Job.open(JOB).settings()
+    assert isinstance(settings, FedA3ISettings)
+    last = settings.warmup_rounds
+    overrides = {"seed": seed, "embedded.images_per_site": images, "rounds": last + 1, "keep_rounds": [last]}
+    simulate(JOB, folder, overrides=overrides)
+    network = settings.network.build()
+    network.load_state_dict(RunState.load(folder / RUN_FOLDER / "server" / JOB_ID / kept_state_file(last)).params)
+    data = folder / "data"
+    return {
+        site: quality_report(network, load_site_data(data / site, folder / "prepared" / site, site=site), settings)
+        for site in read_federation(data).sites
+    }, settings
+
+
+def has_true_groups(estimate: QualityEstimate, data: Path) -> bool:
+    """Whether the estimate has groups, and they are those that were drawn."""
+    judged = estimate.to_dict()["sites"]
+    return estimate.has_groups and bool(groups_as_drawn({site: of["group"] for site, of in judged.items()}, data))
+
+
+def shares_found(seed: int, images: int, largest: Mapping[str, float], draws: int) -> dict[float, float]:
+    """Return for every noise in how many draws the groups are those that were drawn; 0 stands for no noise."""
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "run"
+        reports, settings = reports_after_warmup(folder, seed, images)
+        rng = np.random.default_rng(seed)
+
+        def is_found(noise: float) -> bool:
+            answers = {
+                site: private_report(of.fields, of.samples, largest, noise_multiplier=noise, rng=rng)
+                if noise
+                else of.fields
+                for site, of in reports.items()
+            }
+            return has_true_groups(
+                estimate_quality(answers, seed=seed, level=settings.group_test_level), folder / "data"
+            )
+
+        shares = {noise: statistics.mean(is_found(noise) for _ in range(draws)) for noise in NOISE}
+        return {0.0: float(is_found(0.0))} | shares
+
+
+def main() -> None:
+    """Print for every number of images and noise how often the groups are found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", default="12,60")
+    parser.add_argument("--seeds", default="100,101,102")
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--largest", type=float, default=5.0, help="bound of a sample's learning difficulty")
+    arguments = parser.parse_args()
+    largest = StatisticsPrivacyFilter(1.0, largest_difficulty=arguments.largest).largest
+    seeds = list(map(int, arguments.seeds.split(",")))
+    for images in map(int, arguments.images.split(",")):
+        found = [shares_found(seed, images, largest, arguments.draws) for seed in seeds]
+        for noise in found[0]:
+            epsilon = f"{spent_epsilon(noise**-2, DELTA):.2f}" if noise else "none"
+            shares = [100 * of_seed[noise] for of_seed in found]
+            each = ", ".join(f"{share:.0f}" for share in shares)
+            print(
+                f"{images} images, sigma {noise:g}, epsilon {epsilon}: groups found in "
+                f"{statistics.mean(shares):.0f} % of the draws (seeds: {each})",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
