@@ -16,6 +16,7 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
+from nvflare.fuel.utils import fobs
 
 from ..influence import bounded_weights, update_factors
 from ..method_settings import read_job_settings
@@ -39,6 +40,7 @@ from ..weighting import LayerWeights, quantity_weights
 from .aggregator import MAX_TOTAL_SAMPLES
 from .grace_period import GracePeriod
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
+from .unfetched import ForbearingTensorDecomposer, Unfetched
 
 # Where models wait for their weights, in the server's run folder.
 _WAITING_FOLDER = "waiting_models"
@@ -91,6 +93,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     ) -> None:
         # A site's error must never end the run, whatever the number of sites: this class decides what to do.
         super().__init__(persistor_id=persistor_id, ignore_result_error=True, task_check_period=task_check_period)
+        # Before NVFlare's own, which ends the job when a result cannot be fetched: the first one counts.
+        fobs.register(ForbearingTensorDecomposer)
         self.settings = read_job_settings(settings)
         if self.settings.method != self.method or not isinstance(self.settings, self.settings_type):
             raise SettingsError(
@@ -338,6 +342,9 @@ class FedAvgController(ModelController):  # type: ignore[misc]
 
     def _receive_model(self, result: FLModel) -> bool:
         site = result.meta["client_name"]
+        if any(isinstance(value, Unfetched) for value in (result.params or {}).values()):
+            self._refuse(site, "its model could not be fetched; see the server's log")
+            return False
         reason = report_refusal(TRAIN, result.meta, self.settings.network.num_classes)
         if reason is None:
             reason = self._aggregator.refuse_or_accept(result)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
 
@@ -35,9 +35,24 @@ class FaultyExecutor(SegmentationExecutor):
         if fault in (None, "incomplete estimate", "raises after round 1") or task_name != "train":
             return reply
         dxo = from_shareable(reply)
+        if fault == "duplicate":
+            send_at_once(reply, shareable, fl_ctx)
+            return reply
         if fault == "exaggerates":
             return exaggerate(dxo, from_shareable(shareable).data, reply)
         return spoil(dxo, fault, int(reply.get_header(AppConstants.CURRENT_ROUND)))
+
+
+def send_at_once(reply: Shareable, task: Shareable, fl_ctx: FLContext) -> None:
+    """Send the result in NVFlare's own way, which will send it once more."""
+    twin = from_shareable(reply).to_shareable()
+    for name in (ReservedHeaderKey.TASK_NAME, ReservedHeaderKey.TASK_ID):
+        twin.set_header(name, fl_ctx.get_prop(name))
+    twin.set_header(ReservedHeaderKey.MSG_ROOT_ID, "twin")
+    twin.set_header(AppConstants.CURRENT_ROUND, task.get_header(AppConstants.CURRENT_ROUND))
+    twin.set_cookie_jar(task.get_cookie_jar())
+    if not fl_ctx.get_engine().send_task_result(twin, fl_ctx, timeout=30.0):
+        raise RuntimeError("The result could not be sent.")
 
 
 def exaggerate(dxo: DXO, received: Mapping[str, torch.Tensor], reply: Shareable) -> Shareable:
@@ -54,7 +69,10 @@ def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:
     if fault == "nan":
         params[name] = torch.full_like(params[name], torch.nan)
     elif fault == "wrong shape":
-        params[name] = params[name][..., :2]
+        params[name] = params[name][..., :2].contiguous()
+    elif fault == "not fetchable":
+        # NVFlare cannot write such a tensor when the server asks for it.
+        params[name] = params[name].transpose(0, -1)
     elif fault == "missing keys":
         del params[name]
     elif fault == "stale round":

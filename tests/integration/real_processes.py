@@ -121,11 +121,11 @@ def commands_environment(home: Path) -> dict[str, str]:
     return os.environ | {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout: float = 120) -> None:
+def wait_for(condition: Callable[[], bool], what: str, timeout: float = 120, every: float = 0.2) -> None:
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, f"waited {timeout} s for {what}"
-        time.sleep(0.2)
+        time.sleep(every)
 
 
 @dataclass(frozen=True)

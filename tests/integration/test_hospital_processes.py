@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -285,8 +286,9 @@ def test_a_newcomer_gets_in_and_takes_part_in_the_next_job(hospitals: Hospitals)
         hospitals.kill(NEWCOMER)
 
 
-def test_results_that_cannot_be_used_are_refused_by_name(hospitals: Hospitals) -> None:
-    """Broken executors, which the sites' lists have to allow for this."""
+@contextmanager
+def faulty_executors_allowed(hospitals: Hospitals) -> Iterator[None]:
+    """The sites' lists with the broken executors."""
     before = {}
     for site in SITES:
         resources = hospitals.kits / site / "local" / "resources.json"
@@ -294,27 +296,62 @@ def test_results_that_cannot_be_used_are_refused_by_name(hospitals: Hospitals) -
         values = json.loads(before[resources])
         values["class_allow_list"].append("faulty_executors.FaultyExecutor")
         resources.write_text(json.dumps(values))
-    expected = {"site-1": "has values that are not finite", "site-2": "missing entries"}
     try:
-        job = hospitals.job("fedavg", rounds=2, min_sites=1)
-        config = job / "app" / "config" / "config_fed_client.conf"
-        text = config.read_text(encoding="utf-8")
-        text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "faulty_executors.FaultyExecutor")
-        faults = 'faults { "site-1" = "nan", "site-2" = "missing keys" }'
-        text = text.replace("args { settings = ${?settings} }", f"args {{ settings = ${{?settings}}, {faults} }}", 1)
-        config.write_text(text)
-        with (job / "app" / "config" / "settings.conf").open("a", encoding="utf-8") as settings:
-            settings.write("settings.task_process = false\n")
-        job_id = hospitals.submit(job)
-        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+        yield
     finally:
         for resources, content in before.items():
             resources.write_text(content, encoding="utf-8")
+
+
+def faulty_job(hospitals: Hospitals, faults: dict[str, str]) -> Path:
+    """A job whose sites spoil their answers in these ways; they know NVFlare's engine, so no process of tasks."""
+    job = hospitals.job("fedavg", rounds=2, min_sites=1)
+    config = job / "app" / "config" / "config_fed_client.conf"
+    text = config.read_text(encoding="utf-8")
+    text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "faulty_executors.FaultyExecutor")
+    listed = ", ".join(f'"{site}" = "{fault}"' for site, fault in faults.items())
+    arguments = f"args {{ settings = ${{?settings}}, faults {{ {listed} }} }}"
+    config.write_text(text.replace("args { settings = ${?settings} }", arguments, 1))
+    with (job / "app" / "config" / "settings.conf").open("a", encoding="utf-8") as settings:
+        settings.write("settings.task_process = false\n")
+    return job
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"site-1": ("nan", "has values that are not finite"), "site-2": ("missing keys", "missing entries")},
+        {"site-1": ("wrong shape", "shape"), "site-2": ("stale round", "of round")},
+        {"site-1": ("not fetchable", "could not be fetched"), "site-2": ("too many samples", "number of samples is")},
+    ],
+    ids=["values and keys", "shapes and rounds", "fetching and numbers"],
+)
+def test_results_that_cannot_be_used_are_refused_by_name(
+    hospitals: Hospitals, faults: dict[str, tuple[str, str]]
+) -> None:
+    """Broken executors, which the sites' lists have to allow for this."""
+    with faulty_executors_allowed(hospitals):
+        job_id = hospitals.submit(faulty_job(hospitals, {site: fault for site, (fault, _) in faults.items()}))
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, _ = hospitals.result(job_id)
     assert set(summary["sites"]) == {"site-3"}
     found = {(entry["round"], entry["site"]): entry["reason"] for entry in summary["refusals"]}
-    assert set(found) == {(number, site) for number in (1, 2) for site in expected}
-    assert all(expected[site] in reason for (_, site), reason in found.items())
+    assert set(found) == {(number, site) for number in (1, 2) for site in faults}
+    assert all(faults[site][1] in reason for (_, site), reason in found.items())
+
+
+def test_a_result_that_is_sent_twice_counts_once(hospitals: Hospitals) -> None:
+    models = []
+    with faulty_executors_allowed(hospitals):
+        for faults in ({}, {"site-1": "duplicate"}):
+            job_id = hospitals.submit(faulty_job(hospitals, faults))
+            assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+            summary, model = hospitals.result(job_id)
+            assert set(summary["sites"]) == set(SITES)
+            models.append(model)
+    log = (hospitals.jobs / "results" / job_id / "workspace" / "log.txt").read_text(encoding="utf-8")
+    assert "submission dropped" in log
+    assert_same(*models)
 
 
 @pytest.mark.parametrize("fault", ["killed", "hangs"])
@@ -337,15 +374,30 @@ def test_a_task_process_that_fails_costs_its_rounds_alone(hospitals: Hospitals, 
     assert not victim.is_running()
 
 
-@pytest.mark.parametrize("after", [1, 3], ids=["in the warm-up", "after the estimate"])
+# The last round that must be finished, the log's line that is waited for, and whether there is an estimate then.
+STAGES = {
+    "in the warm-up": (1, "", False),
+    "in the estimate": (2, "Sending task estimate_quality", False),
+    "after the estimate": (3, "", True),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
 def test_after_the_server_was_killed_the_run_goes_on_to_the_same_end(
-    hospitals: Hospitals, simulated: dict[str, torch.Tensor], after: int
+    hospitals: Hospitals, simulated: dict[str, torch.Tensor], stage: str
 ) -> None:
+    finished, line, has_estimate = STAGES[stage]
     job_id = hospitals.submit(hospitals.job())
-    wait_for(lambda: hospitals.rounds_done(job_id) >= after, f"round {after}")
+    wait_for(
+        lambda: hospitals.rounds_done(job_id) >= finished and line in hospitals.log("localhost", job_id),
+        stage,
+        every=0.02,
+    )
     hospitals.kill("localhost")
     state = hospitals.kits / "localhost" / job_id / STATE_FILE
-    assert RunState.load(state).round_number < ROUNDS
+    kept = RunState.load(state)
+    assert finished <= kept.round_number < ROUNDS
+    assert (kept.method_state["estimate"] is not None) == has_estimate
     hospitals.start("localhost")
     hospitals.wait_for_sites(*SITES)
     again = hospitals.submit(hospitals.job(resume_from=str(state)))
