@@ -115,6 +115,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         )
     if (estimate := summary.get("estimate")) and estimate["reason"]:
         console.print(f"No groups of sites: {escape(estimate['reason'])}")
+    if absent := summary.get("absent"):
+        console.print(f"[yellow]Not there when the job started: {escape(', '.join(absent))}[/yellow]")
     _print_privacy(summary["sites"], console)
     _print_bounds(summary.get("bounded", []), console)
     for refusal in summary["refusals"]:

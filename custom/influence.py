@@ -1,14 +1,55 @@
 """Bounds on what one site can do to the global model, against a broken site or one that lies."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from .settings import InfluenceSettings
 from .weighting import Floats, LayerWeights
 
 # Two sites cannot tell which of them is the odd one.
 _FEWEST_SITES = 3
+
+
+class InfluenceBounds:
+    """The bounds of one round, and whom they touched.
+
+    Args:
+        settings: the bounds.
+        log: called with a sentence for every site whose influence is bounded.
+
+    Attributes:
+        touched: what was bounded by site: ``share`` (its weights in all blocks) and ``update_factor``.
+    """
+
+    def __init__(self, settings: InfluenceSettings, log: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._log = log
+        self.touched: dict[str, dict[str, Any]] = {}
+
+    def weights(self, weights: LayerWeights) -> LayerWeights:
+        """Return weights within the bounds of shares."""
+        if not self._settings.bounds_shares:
+            return weights
+        bounded = bounded_weights(weights, self._settings.min_share, self._settings.max_share)
+        for site, before, after in zip(weights.sites, weights.values, bounded.values, strict=True):
+            if not np.allclose(before, after):
+                self.touched.setdefault(site, {})["share"] = after.tolist()
+                self._log(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
+        return bounded
+
+    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float] | None:
+        """Return by how much updates of these norms are scaled down, None where they have no bound."""
+        if (ratio := self._settings.max_update_ratio) is None:
+            return None
+        factors = update_factors(norms, ratio)
+        for site, factor in factors.items():
+            if factor < 1.0:
+                self.touched.setdefault(site, {})["update_factor"] = factor
+                self._log(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
+        return factors
 
 
 def bounded_weights(weights: LayerWeights, smallest: float, largest: float) -> LayerWeights:

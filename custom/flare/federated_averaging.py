@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from nvflare.apis.analytix import AnalyticsDataType
 from nvflare.apis.fl_context import FLContext
@@ -18,7 +17,7 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
 from nvflare.fuel.utils import fobs
 
-from ..influence import bounded_weights, update_factors
+from ..influence import InfluenceBounds
 from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import OUTBOUND_FIELDS, TRAIN, report_refusal
@@ -39,6 +38,7 @@ from ..summary import write_summary
 from ..weighting import LayerWeights, quantity_weights
 from .aggregator import MAX_TOTAL_SAMPLES
 from .grace_period import GracePeriod
+from .job_meta import sites_of_job
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
 from .unfetched import ForbearingTensorDecomposer, Unfetched
 
@@ -107,7 +107,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         self._refused: dict[str, str] = {}
         self._reports: dict[str, dict[str, Any]] = {}
         self._drifts: dict[str, float] = {}
-        self._bounds: dict[str, dict[str, Any]] = {}
+        self._absent: list[str] = []
         self._continued: dict[str, Any] = {}
 
     # --- what a method overrides
@@ -184,7 +184,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
-            self._refused, self._reports, self._drifts, self._bounds = {}, {}, {}, {}
+            self._refused, self._reports, self._drifts = {}, {}, {}
+            self._bounds = InfluenceBounds(self.settings.influence, self.warning)
             self.before_round(round_number)
             if self.abort_signal.triggered:
                 return
@@ -260,6 +261,13 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         if self.settings.resume_from:
             self._resume(settings)
         write_records(self.run_folder / METRICS_FILE, self.state.history)
+        job_id = self.fl_ctx.get_job_id()
+        self._absent = sorted(
+            sites_of_job(Path(self.engine.get_workspace().get_job_meta_path(job_id)))
+            - {client.name for client in self.engine.get_clients()}
+        )
+        if self._absent:
+            self.warning(f"Not there when the job started, and not in it: {', '.join(self._absent)}.")
 
     def _resume(self, settings: dict[str, Any]) -> None:
         earlier = RunState.load(Path(self.settings.resume_from))
@@ -298,7 +306,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             return False
         if waits:
             weights = self._weights_of_results(known, by_reports)
-            self._aggregator.weigh(self._bounded(weights), self._update_factors())
+            norms = {site: math.sqrt(squared) for site, squared in self._drifts.items()}
+            self._aggregator.weigh(self._bounds.weights(weights), self._bounds.update_factors(norms))
         self.state.params = self._aggregator.aggregate_model().params
         self.after_training(self._reports)
         return True
@@ -311,30 +320,6 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             return known.only(self._reports)
         samples = {site: report["num_samples"] for site, report in self._reports.items()}
         return LayerWeights.same_in_all_blocks(quantity_weights(samples), self._blocks)
-
-    def _bounded(self, weights: LayerWeights) -> LayerWeights:
-        """The weights within the settings' bounds; noted where that changes any."""
-        bounds = self.settings.influence
-        if not bounds.bounds_shares:
-            return weights
-        bounded = bounded_weights(weights, bounds.min_share, bounds.max_share)
-        for site, before, after in zip(weights.sites, weights.values, bounded.values, strict=True):
-            if not np.allclose(before, after):
-                self._bounds.setdefault(site, {})["share"] = after.tolist()
-                self.info(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
-        return bounded
-
-    def _update_factors(self) -> dict[str, float] | None:
-        """By how much updates are scaled down; noted where they are."""
-        if (ratio := self.settings.influence.max_update_ratio) is None:
-            return None
-        norms = {site: math.sqrt(squared) for site, squared in self._drifts.items()}
-        factors = update_factors(norms, ratio)
-        for site, factor in factors.items():
-            if factor < 1.0:
-                self._bounds.setdefault(site, {})["update_factor"] = factor
-                self.warning(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
-        return factors
 
     @property
     def _measures_updates(self) -> bool:
@@ -422,8 +407,8 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         record |= self._score(round_number)
         record["sites"] = dict(sorted(self._reports.items()))
         record["refused"] = dict(sorted(self._refused.items()))
-        if self._bounds:
-            record["bounded"] = dict(sorted(self._bounds.items()))
+        if self._bounds.touched:
+            record["bounded"] = dict(sorted(self._bounds.touched.items()))
         if self._drifts and self.settings.task == "classification":
             # FedGSCA's measure of stability (Eq. 18); added in sorted order.
             record["stability"] = sum(self._drifts[site] for site in sorted(self._drifts)) / len(self._drifts)
@@ -441,7 +426,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             shutil.copyfile(self.run_folder / STATE_FILE, self.run_folder / kept_state_file(round_number))
         self.save_model(FLModel(params=self.state.params, params_type=ParamsType.FULL, meta={}))
         append_record(self.run_folder / METRICS_FILE, record)
-        write_summary(self.run_folder / SUMMARY_FILE, self.state, self.describe())
+        write_summary(self.run_folder / SUMMARY_FILE, self.state, {"absent": self._absent} | self.describe())
         self._log_scalars(record)
         if self.settings.task_process:
             # NVFlare's tasks and messages refer to each other in circles, with the models in them.

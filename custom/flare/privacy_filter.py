@@ -95,8 +95,8 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         noise_multiplier: standard deviation of the noise, by how much one patient can change the statistics.
         delta: δ for which ε is stated.
         max_epsilon: ε beyond which no statistics are sent any more; None for no bound.
-        largest_difficulty: bound of a sample's learning difficulty in a band.
-        largest_lesions: bound of the number of lesions in a case.
+        largest_difficulty: bound of a sample's learning difficulty in a band; larger ones count as so large.
+        largest_lesions: bound of the number of lesions in a case, likewise.
         seed: of the noise, for research; whoever knows it can take the noise away. None takes one from the system.
 
     Raises:
@@ -108,7 +108,7 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         noise_multiplier: float,
         delta: float = 1e-5,
         max_epsilon: float | None = None,
-        largest_difficulty: float = 5.0,
+        largest_difficulty: float = 2.0,
         largest_lesions: int = 20,
         seed: int | None = None,
     ) -> None:

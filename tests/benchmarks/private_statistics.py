@@ -1,6 +1,6 @@
 """What noise on the quality statistics costs: FedA³I's groups of sites from many draws after one warm-up.
 
-    python tests/benchmarks/private_statistics.py --images 12,60
+    python tests/benchmarks/private_statistics.py
 
 Every seed trains the warm-up of `jobs/fedaaai` once, on its phantom with that many images at each of eight sites. The
 estimate is then made anew with every draw of the noise, and compared with the noise that was drawn for the phantom.
@@ -80,12 +80,14 @@ def shares_found(seed: int, images: int, largest: Mapping[str, float], draws: in
 def main() -> None:
     """Print for every number of images and noise how often the groups are found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", default="12,60")
-    parser.add_argument("--seeds", default="100,101,102")
+    parser.add_argument("--images", default="12,60,240")
+    parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--draws", type=int, default=50)
-    parser.add_argument("--largest", type=float, default=5.0, help="bound of a sample's learning difficulty")
+    parser.add_argument("--largest", type=float, help="bound of a sample's learning difficulty; the filter's without")
     arguments = parser.parse_args()
-    largest = StatisticsPrivacyFilter(1.0, largest_difficulty=arguments.largest).largest
+    largest = StatisticsPrivacyFilter(1.0).largest
+    if arguments.largest is not None:
+        largest = StatisticsPrivacyFilter(1.0, largest_difficulty=arguments.largest).largest
     seeds = list(map(int, arguments.seeds.split(",")))
     for images in map(int, arguments.images.split(",")):
         found = [shares_found(seed, images, largest, arguments.draws) for seed in seeds]

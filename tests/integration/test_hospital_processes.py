@@ -181,6 +181,7 @@ def test_the_model_is_the_simulators(hospitals: Hospitals, simulated: dict[str, 
     summary, model = hospitals.result(job_id)
     assert summary["rounds_finished"] == ROUNDS
     assert summary["refusals"] == []
+    assert summary["absent"] == []
     assert set(summary["estimate"]["sites"]) == set(SITES)
     assert_same(model, simulated)
 
@@ -488,8 +489,67 @@ def test_a_site_that_is_gone_is_left_out_and_comes_back(hospitals: Hospitals) ->
     assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, _ = hospitals.result(job_id)
     assert set(summary["sites"]) == {"site-1", "site-2"}
+    assert summary["absent"] == ["site-3"]
     hospitals.start("site-3")
     hospitals.wait_for_sites(*SITES)
     job_id = hospitals.submit(hospitals.job("fedavg", rounds=2))
     assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     assert set(hospitals.result(job_id)[0]["sites"]) == set(SITES)
+
+
+@contextmanager
+def small_disk(folder: Path, mebibytes: int) -> Iterator[None]:
+    """A folder on a file system of its own, with what was in it."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    kept = shutil.copytree(folder, folder.with_name(f"{folder.name}-kept"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder], check=True)
+    try:
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+        shutil.rmtree(kept)
+
+
+def fill(folder: Path) -> Path:
+    """Fill the disk and return the file that does."""
+    file = folder / "filler"
+    with file.open("wb", buffering=0) as stream:
+        while shutil.disk_usage(folder).free:
+            stream.write(bytes(shutil.disk_usage(folder).free))
+    return file
+
+
+@pytest.mark.parametrize("when", ["before the job", "in the job"])
+def test_a_site_whose_disk_is_full_costs_its_own_share(hospitals: Hospitals, when: str) -> None:
+    """The others go on; with space again, and started again, it takes part in the next job."""
+    kit = hospitals.kits / "site-2"
+    hospitals.kill("site-2")
+    with small_disk(kit, 8):
+        hospitals.start("site-2")
+        hospitals.wait_for_sites(*SITES)
+        in_job = when == "in the job"
+        filler = None if in_job else fill(kit)
+        job_id = hospitals.submit(hospitals.job("fedavg", rounds=8, grace_period=3))
+        if in_job:
+            wait_for(lambda: hospitals.rounds_done(job_id) >= 1, "the first round")
+            filler = fill(kit)
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+        summary, _ = hospitals.result(job_id)
+        assert summary["rounds_finished"] == 8
+        assert {"site-1", "site-3"} <= set(summary["sites"])
+        assert {entry["site"] for entry in summary["refusals"]} <= {"site-2"}
+        assert ("site-2" in summary["sites"]) == in_job
+        assert summary["absent"] == ([] if in_job else ["site-2"])
+        assert filler is not None
+        filler.unlink()
+        hospitals.kill("site-2")
+        hospitals.start("site-2")
+        hospitals.wait_for_sites(*SITES)
+        job_id = hospitals.submit(hospitals.job("fedavg", rounds=2))
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+        assert set(hospitals.result(job_id)[0]["sites"]) == set(SITES)
+        hospitals.kill("site-2")
+    hospitals.start("site-2")
+    hospitals.wait_for_sites(*SITES)
