@@ -79,7 +79,8 @@ def check(kit: KitArgument) -> None:
     with reported_errors():
         from rich.console import Console
 
-        from .deployment.kit_check import State, check_kit, is_ready
+        from .deployment.check_points import State
+        from .deployment.kit_check import check_kit, is_ready
 
         points = check_kit(kit)
         colours = {State.READY: "green", State.WARNING: "yellow", State.PROBLEM: "red"}

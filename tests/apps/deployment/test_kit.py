@@ -10,7 +10,7 @@ import pytest
 from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 
 from fedannot.apps.deployment.kit import Kit, KitError, merged, prepare_kit
-from fedannot.apps.deployment.kit_check import check_allow_list
+from fedannot.apps.deployment.policy_checks import check_allow_list
 from fedannot.apps.job import Job, components_in, parse_hocon
 from fedannot.custom.data.description import read_description_file
 from fedannot.transforms.errors import DataError

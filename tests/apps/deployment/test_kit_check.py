@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.cli import app
-from fedannot.apps.deployment import kit_check
+from fedannot.apps.deployment import identity_checks, machine_checks, policy_checks
+from fedannot.apps.deployment.check_points import Point, State
 from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
-from fedannot.apps.deployment.kit_check import Point, State, check_kit
+from fedannot.apps.deployment.kit_check import check_kit
 from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.data.location import DATA_VARIABLE
 
@@ -40,7 +41,7 @@ def only(check: Check, folder: Path) -> Point:
     ],
 )
 def test_a_certificates_period(make_kit: MakeKit, period: dict[str, timedelta], state: State, found: str) -> None:
-    point = only(kit_check.check_certificate, make_kit(**period))
+    point = only(identity_checks.check_certificate, make_kit(**period))
     assert point.state == state
     assert found in point.found
 
@@ -49,7 +50,7 @@ def test_a_certificate_of_another_authority(make_kit: MakeKit, other_authority: 
     folder = make_kit()
     other_authority.write(tmp_path / "other", "client", "hospital-1")
     (folder / "startup" / "rootCA.pem").write_bytes((tmp_path / "other" / "rootCA.pem").read_bytes())
-    point = only(kit_check.check_certificate, folder)
+    point = only(identity_checks.check_certificate, folder)
     assert (point.state, point.mend) == (State.PROBLEM, "Ask the operator for a new kit.")
     assert "is not signed by" in point.found
 
@@ -57,24 +58,24 @@ def test_a_certificate_of_another_authority(make_kit: MakeKit, other_authority: 
 def test_a_key_of_another_certificate(make_kit: MakeKit) -> None:
     folder, other = make_kit(), make_kit("hospital-2")
     (folder / "startup" / "client.key").write_bytes((other / "startup" / "client.key").read_bytes())
-    assert "is not the key of" in only(kit_check.check_certificate, folder).found
+    assert "is not the key of" in only(identity_checks.check_certificate, folder).found
     (folder / "startup" / "client.key").write_text("-----")
-    assert "cannot be read" in only(kit_check.check_certificate, folder).found
+    assert "cannot be read" in only(identity_checks.check_certificate, folder).found
 
 
 def test_the_right_server_and_its_clock(make_kit: MakeKit, tls_server: SimpleNamespace) -> None:
     kit = Kit.open(make_kit(target=f"localhost:{tls_server.port}"))
-    server, clock = kit_check.check_server_address(kit)
+    server, clock = identity_checks.check_server_address(kit)
     assert (server.state, clock.state) == (State.READY, State.READY)
     assert "answers, TLSv1" in server.found
     tls_server.date = datetime.now(UTC) - timedelta(hours=2)
-    _, clock = kit_check.check_server_address(kit)
+    _, clock = identity_checks.check_server_address(kit)
     assert clock.state == State.PROBLEM
     assert 7190 < float(clock.found.split()[0]) < 7220
 
 
 def test_a_server_of_another_name(make_kit: MakeKit, tls_server: SimpleNamespace) -> None:
-    point = only(kit_check.check_server_address, make_kit(target=f"127.0.0.1:{tls_server.port}"))
+    point = only(identity_checks.check_server_address, make_kit(target=f"127.0.0.1:{tls_server.port}"))
     assert point.state == State.PROBLEM
     assert "shows a wrong certificate: IP address mismatch" in point.found
 
@@ -86,21 +87,21 @@ def test_a_server_of_another_federation(
     other_authority.write(tmp_path / "other", "client", "hospital-1")
     for name in ("client.crt", "client.key", "rootCA.pem"):
         (folder / "startup" / name).write_bytes((tmp_path / "other" / name).read_bytes())
-    point = only(kit_check.check_server_address, folder)
+    point = only(identity_checks.check_server_address, folder)
     assert point.state == State.PROBLEM
     assert "shows a wrong certificate" in point.found
 
 
 def test_a_server_that_is_not_there(make_kit: MakeKit) -> None:
-    assert only(kit_check.check_server_address, make_kit(target="localhost:1")).state == State.WARNING
-    unknown = only(kit_check.check_server_address, make_kit("b", target="nobody.invalid:8002"))
+    assert only(identity_checks.check_server_address, make_kit(target="localhost:1")).state == State.WARNING
+    unknown = only(identity_checks.check_server_address, make_kit("b", target="nobody.invalid:8002"))
     assert unknown.state == State.PROBLEM
     assert "nobody.invalid is not known" in unknown.found
 
 
 def test_a_servers_own_name(make_kit: MakeKit) -> None:
-    assert only(kit_check.check_server_address, make_kit("localhost", role="server")).state == State.READY
-    other = only(kit_check.check_server_address, make_kit("fl.hospital.org", role="server", target="localhost:1"))
+    assert only(identity_checks.check_server_address, make_kit("localhost", role="server")).state == State.READY
+    other = only(identity_checks.check_server_address, make_kit("fl.hospital.org", role="server", target="localhost:1"))
     assert (other.state, other.found) == (
         State.PROBLEM,
         "localhost is not in the certificate, which has ['fl.hospital.org']",
@@ -109,7 +110,7 @@ def test_a_servers_own_name(make_kit: MakeKit) -> None:
 
 def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     folder = make_kit()
-    checks = (kit_check.check_allow_list, kit_check.check_policies)
+    checks = (policy_checks.check_allow_list, policy_checks.check_policies)
     found = {point.what: point for check in checks for point in check(Kit.open(folder))}
     assert {what: point.state for what, point in found.items()} == {
         "allow-list": State.PROBLEM,
@@ -126,31 +127,31 @@ def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
 def test_a_list_that_allows_everything_is_no_list(make_kit: MakeKit) -> None:
     folder = make_kit()
     (folder / "local" / "resources.json").write_text(json.dumps({"class_allow_list": ["*"]}))
-    assert only(kit_check.check_allow_list, folder).state == State.WARNING
+    assert only(policy_checks.check_allow_list, folder).state == State.WARNING
 
 
 def test_where_the_server_keeps_jobs(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kit_check.tempfile, "gettempdir", lambda: "/tmp")
+    monkeypatch.setattr(machine_checks.tempfile, "gettempdir", lambda: "/tmp")
     folder = make_kit("localhost", role="server")
-    _, store = kit_check.check_disk(Kit.open(folder))
+    _, store = machine_checks.check_disk(Kit.open(folder))
     assert (store.state, store.found) == (State.WARNING, "/tmp/jobs, which a restart may empty")
     prepare_kit(folder, CONFIGS)
-    _, store = kit_check.check_disk(Kit.open(folder))
+    _, store = machine_checks.check_disk(Kit.open(folder))
     assert (store.state, store.found) == (State.READY, str(folder / "storage" / "jobs"))
 
 
 @pytest.mark.parametrize(("free", "state"), [(2**29, State.PROBLEM), (5 * 2**30, State.WARNING), (2**40, State.READY)])
 def test_room_on_the_disk(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch, free: int, state: State) -> None:
-    monkeypatch.setattr(kit_check.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    assert only(kit_check.check_disk, make_kit()).state == state
+    monkeypatch.setattr(machine_checks.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    assert only(machine_checks.check_disk, make_kit()).state == state
 
 
 def test_versions(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_kit()
-    assert only(kit_check.check_versions, folder).state == State.READY
+    assert only(machine_checks.check_versions, folder).state == State.READY
     needed = ["nvflare<2", "no-such-package>=1", "pytest>=8; extra == 'dev'"]
-    monkeypatch.setattr(kit_check.importlib.metadata, "requires", lambda _: needed)
-    point = only(kit_check.check_versions, folder)
+    monkeypatch.setattr(machine_checks.importlib.metadata, "requires", lambda _: needed)
+    point = only(machine_checks.check_versions, folder)
     assert point.state == State.PROBLEM
     assert point.found == "nvflare 2.9.0, expected <2; no-such-package is not installed"
 
@@ -160,12 +161,12 @@ def test_the_python_that_the_start_script_takes(
 ) -> None:
     folder, other = make_kit(), tmp_path / "bin" / "python3"
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin")
-    assert only(kit_check.check_python, folder).state == State.READY
+    assert only(machine_checks.check_python, folder).state == State.READY
     other.parent.mkdir()
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)
     monkeypatch.setenv("PATH", str(other.parent))
-    point = only(kit_check.check_python, folder)
+    point = only(machine_checks.check_python, folder)
     assert point.state == State.PROBLEM
     assert str(other) in point.found
 
@@ -173,14 +174,14 @@ def test_the_python_that_the_start_script_takes(
 def test_data_of_a_site(make_kit: MakeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     folder = make_kit()
-    assert "local/data.yaml" in only(kit_check.check_data, folder).found
+    assert "local/data.yaml" in only(machine_checks.check_data, folder).found
     write_phantom_federation(tmp_path / "data", num_sites=1, seed=0, images_per_site=3)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data" / "site-1"))
-    point = only(kit_check.check_data, folder)
+    point = only(machine_checks.check_data, folder)
     assert (point.state, point.found) == (State.READY, "usable: 3 of 3 training")
     for image in (tmp_path / "data" / "site-1" / "images").iterdir():
         image.write_bytes(b"")
-    assert only(kit_check.check_data, folder).state == State.PROBLEM
+    assert only(machine_checks.check_data, folder).state == State.PROBLEM
 
 
 def test_what_is_no_kit(tmp_path: Path) -> None:

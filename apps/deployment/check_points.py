@@ -1,0 +1,29 @@
+"""How a point of the check before joining came out."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """How a point of the check came out."""
+
+    READY = "ready"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was found at one point of the check.
+
+    Attributes:
+        what: the point, ``certificate``.
+        state: how it came out; a problem keeps the participant from joining.
+        found: what was found.
+        mend: how to mend it; empty where nothing is wrong.
+    """
+
+    what: str
+    state: State
+    found: str
+    mend: str = ""

@@ -1,0 +1,127 @@
+"""Who the participant is, and whom it will talk to: certificate, server, clock."""
+
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509.oid import NameOID
+
+from .check_points import Point, State
+from .kit import Kit
+
+_TIMEOUT = 10.0
+_EXPIRES_SOON = timedelta(days=30)
+_LARGEST_CLOCK_DIFFERENCE = timedelta(minutes=5)
+
+
+def check_certificate(kit: Kit) -> Iterator[Point]:
+    """Is the certificate the authority's, valid now, and does the private key belong to it?"""
+    what, again = "certificate", "Ask the operator for a new kit."
+    try:
+        files = [kit.certificate(name) for name in ("certificate", "key", "authority")]
+        certificate, authority = (x509.load_pem_x509_certificate(file.read_bytes()) for file in (files[0], files[2]))
+        key = load_pem_private_key(files[1].read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        yield Point(what, State.PROBLEM, f"cannot be read: {error}", again)
+        return
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    name = str(names[0].value) if names else "nobody"
+    if key.public_key() != certificate.public_key():
+        yield Point(what, State.PROBLEM, f"{files[1]} is not the key of {files[0]}", again)
+        return
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        yield Point(what, State.PROBLEM, f"{files[0]} is not signed by {files[2]}", again)
+        return
+    now, start, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    period = f"{name}, valid {start:%Y-%m-%d} to {end:%Y-%m-%d}"
+    if now < start:
+        found = f"{period}, but this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
+        yield Point(what, State.PROBLEM, found, "Set the clock right.")
+    elif now > end:
+        yield Point(what, State.PROBLEM, f"{period}: expired", again)
+    elif now > end - _EXPIRES_SOON:
+        yield Point(what, State.WARNING, f"{period}: expires soon", again)
+    else:
+        yield Point(what, State.READY, period)
+
+
+def check_server_address(kit: Kit) -> Iterator[Point]:
+    """Does the server's name lead to a machine that answers, proves that name, and has the same time?"""
+    what = "server"
+    host, port = kit.server_address
+    if kit.role == "server":
+        yield from _check_own_name(kit, host)
+        return
+    try:
+        addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    except OSError as error:
+        mend = "Is the name right? Ask the operator; a name for this machine alone goes into its hosts file."
+        yield Point(what, State.PROBLEM, f"{host} is not known: {error}", mend)
+        return
+    where = f"{host}:{port} ({', '.join(sorted(addresses))})"
+    try:
+        context = ssl.create_default_context(cafile=str(kit.certificate("authority")))
+        context.load_cert_chain(kit.certificate("certificate"), kit.certificate("key"))
+        with (
+            socket.create_connection((host, port), _TIMEOUT) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secure,
+        ):
+            yield Point(what, State.READY, f"{where} answers, {secure.version()}")
+    except ssl.SSLCertVerificationError as error:
+        mend = "That is another server, or the kit is of another federation. Do not start; ask the operator."
+        yield Point(what, State.PROBLEM, f"{where} shows a wrong certificate: {error.verify_message}", mend)
+        return
+    except ssl.SSLError as error:
+        mend = "Something between here and there breaks TLS, or the port is another program's. Ask the operator."
+        yield Point(what, State.PROBLEM, f"{where} does not speak TLS with this kit: {error.reason or error}", mend)
+        return
+    except OSError as error:
+        mend = "Started later? Else a firewall: this machine must be allowed to connect to that port."
+        yield Point(what, State.WARNING, f"{where} does not answer: {error}", mend)
+        return
+    yield from _check_clock(host, port, context)
+
+
+def _check_own_name(kit: Kit, host: str) -> Iterator[Point]:
+    """At the server: is it the name that its certificate proves?"""
+    try:
+        certificate = x509.load_pem_x509_certificate(kit.certificate("certificate").read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        known = [str(name.value) for name in names.value]
+    except (OSError, ValueError, x509.ExtensionNotFound) as error:
+        yield Point("server", State.PROBLEM, f"the certificate names no host: {error}", "Provision the project anew.")
+        return
+    if host not in known:
+        mend = "Provision with the host name under which sites reach this machine as the server's name."
+        yield Point("server", State.PROBLEM, f"{host} is not in the certificate, which has {known}", mend)
+    else:
+        yield Point("server", State.READY, f"sites reach it as {host}:{kit.server_address[1]}")
+
+
+def _check_clock(host: str, port: int, context: ssl.SSLContext) -> Iterator[Point]:
+    """Compare with the time in the server's answer to a plain request; whatever else it answers."""
+    try:
+        with urllib.request.urlopen(f"https://{host}:{port}/", timeout=_TIMEOUT, context=context) as answer:
+            told = answer.headers.get("Date")
+    except urllib.error.HTTPError as error:
+        told = error.headers.get("Date")
+    except OSError:
+        told = None
+    if told is None:
+        yield Point("clock", State.READY, "within the certificate's period; the server does not tell its time")
+        return
+    difference = abs(datetime.now(UTC) - parsedate_to_datetime(told))
+    found = f"{difference.total_seconds():.0f} s from the server's"
+    if difference > _LARGEST_CLOCK_DIFFERENCE:
+        yield Point("clock", State.PROBLEM, found, "Set the clock right, by NTP for instance.")
+    else:
+        yield Point("clock", State.READY, found)

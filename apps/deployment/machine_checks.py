@@ -1,0 +1,120 @@
+"""What the participant's machine has: data, packages, a processor to train on, room."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from ...custom.data.description import DESCRIPTION_FILE
+from ...custom.data.location import DATA_VARIABLE
+from ..checking.checking import check_site
+from .check_points import Point, State
+from .kit import Kit
+
+_GIB = 2**30
+# Prepared tensors, the models of a few rounds, logs.
+_LEAST_SPACE, _ENOUGH_SPACE = 1 * _GIB, 10 * _GIB
+
+
+def check_data(kit: Kit) -> Iterator[Point]:
+    """Can the site train on its data?"""
+    if kit.role == "server":
+        return
+    folder = kit.local
+    if named := os.environ.get(DATA_VARIABLE):
+        inside = Path(named) / kit.folder.name
+        folder = inside if (inside / DESCRIPTION_FILE).is_file() else Path(named)
+    if not (folder / DESCRIPTION_FILE).is_file():
+        mend = f"Fill in one of site_configs/data, then: fedannot deploy prepare {kit.folder} --data FILE"
+        yield Point("data", State.PROBLEM, f"no {folder / DESCRIPTION_FILE}", mend)
+        return
+    report = check_site(folder, kit.folder.name)
+    counts = ", ".join(f"{usable} of {listed} {name}" for name, (listed, usable) in report.lists.items())
+    for finding in report.findings:
+        if finding.blocks_training:
+            yield Point("data", State.PROBLEM, finding.found, finding.mend)
+    if report.can_train:
+        others = len(report.findings)
+        state = State.WARNING if others else State.READY
+        mend = f"fedannot data check {folder} names files and says how to mend them." if others else ""
+        yield Point("data", state, f"usable: {counts}" + (f"; {others} findings" if others else ""), mend)
+
+
+def check_versions(_: Kit) -> Iterator[Point]:
+    """Are the installed packages those that fedannot is tested with?"""
+    wrong = []
+    for text in importlib.metadata.requires("fedannot") or []:
+        needed = Requirement(text)
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = importlib.metadata.version(needed.name)
+        except importlib.metadata.PackageNotFoundError:
+            wrong.append(f"{needed.name} is not installed")
+            continue
+        if not needed.specifier.contains(found, prereleases=True):
+            wrong.append(f"{needed.name} {found}, expected {needed.specifier}")
+    names = ("fedannot", "nvflare", "monai", "torch")
+    installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    if wrong:
+        mend = "pip install -c constraints.txt -e . in fedannot's folder, in this environment"
+        yield Point("versions", State.PROBLEM, "; ".join(wrong), mend)
+    else:
+        yield Point("versions", State.READY, f"Python {platform.python_version()}, {installed}")
+
+
+def check_python(_: Kit) -> Iterator[Point]:
+    """Will the kit's start script, which takes whatever is called python3, find this environment?"""
+    found = shutil.which("python3")
+    environment = Path(sys.prefix)
+    if found is not None and Path(found).parent == environment / "bin":
+        yield Point("python3", State.READY, found)
+    else:
+        mend = f"Before startup/start.sh: source {environment}/bin/activate"
+        yield Point("python3", State.PROBLEM, f"startup/start.sh would take {found}, without fedannot", mend)
+
+
+def check_gpu(kit: Kit) -> Iterator[Point]:
+    """Is there a GPU to train on?"""
+    if kit.role == "server":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        mend = "If there is one: is PyTorch's CUDA build installed, and does nvidia-smi show it?"
+        yield Point("GPU", State.WARNING, "none; training takes the processor", mend)
+        return
+    for index in range(torch.cuda.device_count()):
+        free, total = torch.cuda.mem_get_info(index)
+        name = torch.cuda.get_device_name(index)
+        yield Point("GPU", State.READY, f"{name}, {free / _GIB:.0f} of {total / _GIB:.0f} GiB free")
+
+
+def check_disk(kit: Kit) -> Iterator[Point]:
+    """Is there room, and does what is to last lie where it lasts?"""
+    free = shutil.disk_usage(kit.folder).free
+    found = f"{free / _GIB:.0f} GiB free at {kit.folder}"
+    if not os.access(kit.folder, os.W_OK):
+        yield Point("disk", State.PROBLEM, f"{kit.folder} cannot be written to", "Start as the user who owns the kit.")
+    elif free < _LEAST_SPACE:
+        yield Point("disk", State.PROBLEM, found, "Prepared images, models and logs go there: make room.")
+    elif free < _ENOUGH_SPACE:
+        yield Point("disk", State.WARNING, found, "Prepared images, models and logs go there.")
+    else:
+        yield Point("disk", State.READY, found)
+    if kit.role == "server":
+        components = {entry.get("id"): entry for entry in kit.effective("resources.json").get("components", [])}
+        store = str(components.get("job_manager", {}).get("args", {}).get("uri_root", ""))
+        # A trial in a temporary folder knows what it does.
+        temporary = Path(tempfile.gettempdir()) in Path(store).parents and kit.folder not in Path(store).parents
+        if temporary:
+            mend = f"fedannot deploy prepare {kit.folder}"
+            yield Point("job store", State.WARNING, f"{store}, which a restart may empty", mend)
+        else:
+            yield Point("job store", State.READY, store)
