@@ -407,6 +407,34 @@ def test_after_the_server_was_killed_the_run_goes_on_to_the_same_end(
     assert_same(model, simulated)
 
 
+def test_fedia_goes_on_with_its_estimates_and_corrections(hospitals: Hospitals, tmp_path: Path) -> None:
+    """Killed when sites are asked for corrections; the sites keep theirs in the folder of the job that ended."""
+    settings = {
+        "rounds": ROUNDS,
+        "warmup_rounds": 2,
+        "max_extra_warmup_rounds": 0,
+        "correction_margin": 0.0,
+        "network.features": SETTINGS["network.features"],
+        "training.local_epochs": 1,
+    }
+    simulate(JOBS / "fedia", tmp_path / "out", data=hospitals.data, overrides=settings)
+    expected = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
+    job_id = hospitals.submit(hospitals.job("fedia", **settings))
+    wait_for(lambda: hospitals.rounds_done(job_id) >= 4, "round 4")
+    hospitals.kill("localhost")
+    state = hospitals.kits / "localhost" / job_id / STATE_FILE
+    kept = RunState.load(state)
+    assert kept.method_state["completeness"] is not None
+    assert kept.round_number < ROUNDS
+    hospitals.start("localhost")
+    hospitals.wait_for_sites(*SITES)
+    again = hospitals.submit(hospitals.job("fedia", **settings, resume_from=str(state)))
+    assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
+    summary, model = hospitals.result(again)
+    assert any(judged["corrected_before_round"] for judged in summary["completeness"].values())
+    assert_same(model, expected)
+
+
 def test_a_killed_site_ends_the_job_and_the_next_one_goes_on(
     hospitals: Hospitals, simulated: dict[str, torch.Tensor]
 ) -> None:
