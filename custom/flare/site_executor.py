@@ -38,6 +38,7 @@ from .messages import (
     RECEIVED_MODEL,
     REFUSAL_HEADER,
     SAMPLE_VALUES,
+    TASK_NOT_KNOWN,
     TRAINING_FAILED,
 )
 from .task_process import Place, TaskProcess, TaskProcessError, TaskStopped
@@ -161,7 +162,11 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         received = from_shareable(shareable)
         network = self.received_network(received.data)
         result = self.do_task(task, network, round_number, received.meta, fl_ctx, abort_signal)
-        return make_reply(ReturnCode.TASK_UNKNOWN) if result is None else result.to_shareable()
+        if result is None:
+            # Not NVFlare's code for it, with which one site would end the job for all.
+            self.log_error(fl_ctx, f"Task {task!r} is not known to {type(self).__name__}.", fire_event=False)
+            return _refusal(TASK_NOT_KNOWN)
+        return result.to_shareable()
 
     # --- what tasks need
 

@@ -1,0 +1,43 @@
+"""What a site answers to tasks that it cannot do: a short reason, and never a code with which NVFlare ends the job."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from nvflare.apis.dxo import DXO, DataKind
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+from nvflare.app_common.app_constant import AppConstants
+
+from fedannot.custom.flare.executor import SegmentationExecutor
+from fedannot.custom.flare.messages import MODEL_DOES_NOT_FIT, REFUSAL_HEADER, TASK_NOT_KNOWN
+from fedannot.custom.flare.task_process import Place
+
+SETTINGS = {
+    "method": "fedavg",
+    "rounds": 1,
+    "network": {"in_channels": 1, "num_classes": 1, "spatial_dims": 2, "features": [4, 4, 8, 8, 8, 4]},
+    "training": {"learning_rate": 0.01, "batch_size": 2, "local_epochs": 1},
+}
+
+
+def answer_of(executor: SegmentationExecutor, task: str, params: dict[str, torch.Tensor], folder: Path) -> Shareable:
+    for needed in ("startup", "local"):
+        (folder / needed).mkdir()
+    shareable = DXO(DataKind.WEIGHTS, data=params).to_shareable()
+    shareable.set_header(AppConstants.CURRENT_ROUND, 1)
+    return executor.execute(task, shareable, Place("site-1", "job", str(folder)).context(), Signal())
+
+
+@pytest.mark.parametrize(
+    ("task", "fits", "expected"), [("dance", True, TASK_NOT_KNOWN), ("train", False, MODEL_DOES_NOT_FIT)]
+)
+def test_what_it_cannot_do_is_a_refusal_with_a_reason(tmp_path: Path, task: str, fits: bool, expected: str) -> None:
+    executor = SegmentationExecutor(SETTINGS)
+    params = dict(executor.settings.network.build().state_dict())
+    if not fits:
+        params.popitem()
+    reply = answer_of(executor, task, params, tmp_path)
+    assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+    assert reply.get_header(REFUSAL_HEADER) == expected
