@@ -33,6 +33,7 @@ from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.deployment.kit import prepare_kit
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.privacy import spent_epsilon
 from fedannot.custom.run_state import STATE_FILE, RunState
 
 pytestmark = pytest.mark.processes
@@ -523,6 +524,35 @@ def test_a_site_that_is_gone_is_left_out_and_comes_back(hospitals: Hospitals) ->
     job_id = hospitals.submit(hospitals.job("fedavg", rounds=2))
     assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     assert set(hospitals.result(job_id)[0]["sites"]) == set(SITES)
+
+
+def test_a_sites_own_policy_makes_what_it_sends_private(hospitals: Hospitals) -> None:
+    """The filters that site.yaml has in comments, at one site; the job knows nothing of them."""
+    kit = hospitals.kits / "site-2"
+    policy = kit / "local" / "privacy.json"
+    before = policy.read_text(encoding="utf-8")
+    values = json.loads(before)
+    filters = "fedannot.custom.flare.privacy_filter"
+    values["scopes"][0]["task_result_filters"] += [
+        {"path": f"{filters}.PrivacyFilter", "args": {"clip_norm": 0.5, "noise_multiplier": 0.05}},
+        {"path": f"{filters}.StatisticsPrivacyFilter", "args": {"noise_multiplier": 2.0}},
+    ]
+    try:
+        policy.write_text(json.dumps(values))
+        job_id = hospitals.submit(hospitals.job())
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    finally:
+        policy.write_text(before, encoding="utf-8")
+    summary, _ = hospitals.result(job_id)
+    assert summary["refusals"] == []
+    assert set(summary["estimate"]["sites"]) == set(SITES)
+    report = summary["sites"]["site-2"]
+    assert report["privacy_epsilon"] == pytest.approx(spent_epsilon(ROUNDS / 0.05**2, 1e-5))
+    assert report["statistics_epsilon"] == pytest.approx(spent_epsilon(1 / 2.0**2, 1e-5))
+    assert report["train_loss"] is None
+    assert "privacy_epsilon" not in summary["sites"]["site-1"]
+    ledger = json.loads((kit / "fedannot_privacy.json").read_text(encoding="utf-8"))
+    assert (ledger["updates"]["results"], ledger["statistics"]["results"]) == (ROUNDS, 1)
 
 
 @contextmanager
