@@ -4,18 +4,14 @@ import gc
 import math
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from nvflare.apis.analytix import AnalyticsDataType
-from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable
 from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
-from nvflare.app_common.workflows.model_controller import ModelController
-from nvflare.fuel.utils import fobs
 
 from ..influence import InfluenceBounds
 from ..method_settings import read_job_settings
@@ -37,10 +33,10 @@ from ..start_weights import read_start_weights
 from ..summary import write_summary
 from ..weighting import LayerWeights, quantity_weights
 from .aggregator import MAX_TOTAL_SAMPLES
-from .grace_period import GracePeriod
+from .asking_controller import AskingController
 from .job_meta import sites_of_job
-from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
-from .unfetched import ForbearingTensorDecomposer, Unfetched
+from .messages import CONTINUED_JOB, CONTINUED_ROUND
+from .unfetched import Unfetched
 
 # Where models wait for their weights, in the server's run folder.
 _WAITING_FOLDER = "waiting_models"
@@ -57,7 +53,7 @@ class RunFailedError(RuntimeError):
     """The run cannot go on; the text says why."""
 
 
-class FedAvgController(ModelController):  # type: ignore[misc]
+class FedAvgController(AskingController):
     """Federated averaging, and the frame of the other methods.
 
     Contract with the sites: the task ``train`` carries the global model and the round; the result is the trained state
@@ -91,11 +87,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         aggregator_id: str = "aggregator",
         task_check_period: float = 0.1,
     ) -> None:
-        # A site's error must never end the run, whatever the number of sites: this class decides what to do.
-        super().__init__(persistor_id=persistor_id, ignore_result_error=True, task_check_period=task_check_period)
-        # Before NVFlare's own, which ends the job when a result cannot be fetched: the first one counts.
-        fobs.register(ForbearingTensorDecomposer)
-        self.settings = read_job_settings(settings)
+        super().__init__(read_job_settings(settings), persistor_id, task_check_period)
         if self.settings.method != self.method or not isinstance(self.settings, self.settings_type):
             raise SettingsError(
                 f"settings.conf: {type(self).__name__} runs the method {self.method!r}, but the settings are those of "
@@ -104,7 +96,6 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         self._scoring = Scoring.of(self.settings.task)
         self._aggregator_id = aggregator_id
         self.num_samples: dict[str, int] = {}
-        self._refused: dict[str, str] = {}
         self._reports: dict[str, dict[str, Any]] = {}
         self._drifts: dict[str, float] = {}
         self._absent: list[str] = []
@@ -184,7 +175,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
-            self._refused, self._reports, self._drifts = {}, {}, {}
+            self.refused, self._reports, self._drifts = {}, {}, {}
             self._bounds = InfluenceBounds(self.settings.influence, self.warning)
             self.before_round(round_number)
             if self.abort_signal.triggered:
@@ -195,7 +186,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             failed_rounds = 0 if succeeded else failed_rounds + 1
             self._finish_round(round_number, started)
             if failed_rounds >= self.settings.max_failed_rounds:
-                refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(self._refused.items()))
+                refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(self.refused.items()))
                 raise RunFailedError(
                     f"Fewer than {self.settings.min_sites} usable results in {failed_rounds} rounds in a row. "
                     f"Refused in the last: {refusals or 'none'}."
@@ -213,34 +204,15 @@ class FedAvgController(ModelController):  # type: ignore[misc]
         """The folder of the run at the server."""
         return Path(self.get_run_dir())
 
-    def ask_sites(
-        self, task: str, round_number: int, sites: Collection[str] | None = None
-    ) -> dict[str, dict[str, Any]]:
-        """Send the global model with a task that is answered with metrics, and return the metrics by site.
-
-        Only the named sites are asked, all of them without names; a site that is not there is passed over. Sites that
-        fail, answer twice, for another round or with other than the registered fields are refused by name.
-        """
-        answers: dict[str, dict[str, Any]] = {}
-
-        def receive(answer: FLModel) -> bool:
-            site = answer.meta["client_name"]
-            if answer.current_round != round_number:
-                reason: str | None = (
-                    f"its answer to {task!r} is of round {answer.current_round}, expected {round_number}"
-                )
-            elif site in answers:
-                reason = f"it is a second answer to {task!r}"
-            else:
-                reason = report_refusal(task, answer.metrics or {}, self.settings.network.num_classes)
-            if reason is not None:
-                self._refuse(site, reason)
-                return False
-            answers[site] = answer.metrics
-            return True
-
-        self._send(task, round_number, receive, sites)
-        return dict(sorted(answers.items()))
+    def model_to_send(self, round_number: int) -> FLModel:
+        """Return the global model, with what the method says to the sites and the run that is continued."""
+        return FLModel(
+            params=self.state.params,
+            params_type=ParamsType.FULL,
+            current_round=round_number,
+            total_rounds=self.settings.rounds,
+            meta=self._continued | self.task_meta(),
+        )
 
     def _prepare(self) -> None:
         initial = self.load_model()
@@ -296,7 +268,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             known,
             wait_in=self.run_folder / _WAITING_FOLDER if waits else None,
         )
-        self._send(TRAIN, round_number, self._receive_model)
+        self.give_task(TRAIN, round_number, self._receive_model)
         if len(self._reports) < self.settings.min_sites:
             self.error(
                 f"Round {round_number}: {len(self._reports)} usable results, at least {self.settings.min_sites} are "
@@ -328,7 +300,7 @@ class FedAvgController(ModelController):  # type: ignore[misc]
     def _receive_model(self, result: FLModel) -> bool:
         site = result.meta["client_name"]
         if any(isinstance(value, Unfetched) for value in (result.params or {}).values()):
-            self._refuse(site, "its model could not be fetched; see the server's log")
+            self.refuse(site, "its model could not be fetched; see the server's log")
             return False
         reason = report_refusal(TRAIN, result.meta, self.settings.network.num_classes)
         if reason is None:
@@ -339,74 +311,18 @@ class FedAvgController(ModelController):  # type: ignore[misc]
             if 1 <= result.meta["num_samples"] <= MAX_TOTAL_SAMPLES:
                 self.num_samples[site] = result.meta["num_samples"]
         if reason is not None:
-            self._refuse(site, reason)
+            self.refuse(site, reason)
             return False
         self._reports[site] = {"train_loss": None} | {
             name: _plain(result.meta[name]) for name in _REPORTED_FIELDS if name in result.meta
         }
         return True
 
-    def _send(self, task: str, round_number: int, receive: Any, sites: Collection[str] | None = None) -> None:
-        """Send the global model to sites, by default all, and return when each answered, failed or ran out of time."""
-        answered: set[str] = set()
-        targets = sorted(client.name for client in self.engine.get_clients())
-        if sites is not None:
-            targets = [name for name in targets if name in sites]
-        if not targets:
-            return
-        grace = GracePeriod(min(self.settings.min_sites, len(targets)), self.settings.grace_period)
-
-        def receive_and_note(result: FLModel) -> bool:
-            answered.add(result.meta["client_name"])
-            is_usable = bool(receive(result))
-            if is_usable:
-                grace.count_usable_answer()
-            return is_usable
-
-        model = FLModel(
-            params=self.state.params,
-            params_type=ParamsType.FULL,
-            current_round=round_number,
-            total_rounds=self.settings.rounds,
-            meta=self._continued | self.task_meta(),
-        )
-        self.broadcast_model(
-            model,
-            task_name=task,
-            targets=targets,
-            min_responses=len(targets),
-            timeout=self.settings.task_timeout,
-            blocking=False,
-            callback=receive_and_note,
-        )
-        bound = f"within {self.settings.task_timeout} s"
-        while self.get_num_standing_tasks() and not self.abort_signal.triggered:
-            if grace.is_over:
-                bound = f"within {grace.seconds:.0f} s after enough others had answered"
-                self.cancel_all_tasks()
-            time.sleep(self._task_check_period)
-        for site in targets:
-            if site not in answered and site not in self._refused and not self.abort_signal.triggered:
-                self._refuse(site, f"no answer to {task!r} {bound}")
-
-    def _accept_train_result(
-        self, client_name: str, result: Shareable, fl_ctx: FLContext, is_unknown_task: bool = False
-    ) -> bool:
-        """Note by name the sites whose executor or filter failed; the base class then drops the result."""
-        accepted = bool(super()._accept_train_result(client_name, result, fl_ctx, is_unknown_task))
-        if not accepted and not is_unknown_task:
-            self._refuse(client_name, str(result.get_header(REFUSAL_HEADER, result.get_return_code())))
-        return accepted
-
-    def _refuse(self, site: str, reason: str) -> None:
-        self._refused.setdefault(site, reason)
-        self.warning(f"Refused {site}: {reason}.")
-
     def _finish_round(self, round_number: int, started: float) -> None:
         record: dict[str, Any] = {"round": round_number, "stage": self.stage(round_number)}
         record |= self._score(round_number)
         record["sites"] = dict(sorted(self._reports.items()))
-        record["refused"] = dict(sorted(self._refused.items()))
+        record["refused"] = dict(sorted(self.refused.items()))
         if self._bounds.touched:
             record["bounded"] = dict(sorted(self._bounds.touched.items()))
         if self._drifts and self.settings.task == "classification":

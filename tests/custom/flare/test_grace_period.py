@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedannot.custom.flare import federated_averaging, grace_period
+from fedannot.custom.flare import asking_controller, grace_period
 from fedannot.custom.flare.federated_averaging import FedAvgController
 from fedannot.custom.flare.grace_period import GracePeriod
 from fedannot.custom.run_state import RunState
@@ -28,7 +28,7 @@ class Clock:
 def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(grace_period, "time", made)
-    monkeypatch.setattr(federated_averaging, "time", made)
+    monkeypatch.setattr(asking_controller, "time", made)
     return made
 
 
@@ -65,7 +65,7 @@ def ask(clock, answers, **settings):
     made.abort_signal, made._task_check_period = SimpleNamespace(triggered=False), 0.5
     made.engine = SimpleNamespace(get_clients=lambda: [SimpleNamespace(name=f"site-{number}") for number in (1, 2, 3)])
     made.state = RunState("fedavg", {}, 0, {"w": torch.zeros(1)})
-    made._continued, made._refused, made.warning = {}, {}, lambda *_: None
+    made.warning = lambda *_: None
     left = dict(answers)
     task = {}
 
@@ -81,8 +81,8 @@ def ask(clock, answers, **settings):
 
     made.broadcast_model, made.get_num_standing_tasks = broadcast, standing
     made.cancel_all_tasks = lambda: task.update(cancelled=True)
-    made._send("train", 1, lambda result: result.usable)
-    return made._refused, clock.now
+    made.give_task("train", 1, lambda result: result.usable)
+    return made.refused, clock.now
 
 
 def test_the_controller_closes_a_round_after_k_usable_answers_and_the_grace_period(clock):
