@@ -556,18 +556,18 @@ def test_a_sites_own_policy_makes_what_it_sends_private(hospitals: Hospitals) ->
 
 
 @contextmanager
-def small_disk(folder: Path, mebibytes: int) -> Iterator[None]:
-    """A folder on a file system of its own, with what was in it."""
+def small_disk(kit: Path, mebibytes: int, kept: Path) -> Iterator[None]:
+    """A kit on a file system of its own, as before its first job; what its folder had is there again afterwards."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
-    kept = shutil.copytree(folder, folder.with_name(f"{folder.name}-kept"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder], check=True)
+    for name in ("startup", "local"):
+        shutil.copytree(kit / name, kept / name)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", kit], check=True)
     try:
-        shutil.copytree(kept, folder, dirs_exist_ok=True)
+        shutil.copytree(kept, kit, dirs_exist_ok=True)
         yield
     finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-        shutil.rmtree(kept)
+        subprocess.run(["umount", "--lazy", kit], check=True)
 
 
 def fill(folder: Path) -> Path:
@@ -580,11 +580,11 @@ def fill(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("when", ["before the job", "in the job"])
-def test_a_site_whose_disk_is_full_costs_its_own_share(hospitals: Hospitals, when: str) -> None:
+def test_a_site_whose_disk_is_full_costs_its_own_share(hospitals: Hospitals, tmp_path: Path, when: str) -> None:
     """The others go on; with space again, and started again, it takes part in the next job."""
     kit = hospitals.kits / "site-2"
     hospitals.kill("site-2")
-    with small_disk(kit, 8):
+    with small_disk(kit, 8, tmp_path):
         hospitals.start("site-2")
         hospitals.wait_for_sites(*SITES)
         in_job = when == "in the job"
