@@ -15,6 +15,9 @@ from rich.table import Table
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ..custom.scoring import Scoring
 
+# Fields of a site's report that say what was spent, and on what.
+_PRIVATE = {"privacy": "updates", "statistics": "quality statistics"}
+
 # How scores are called in tables.
 _SCORE_HEADINGS = {"dice": "Dice %", "hd95": "HD95", "f1": "F1 %", "recall": "recall %", "precision": "precision %"}
 
@@ -211,10 +214,6 @@ def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> Non
         said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
         said += [f"share bounded in {shares} rounds"] if shares else []
         console.print(escape(f"{site}: {'; '.join(said)}"), highlight=False)
-
-
-# Fields of a site's report, and what they speak of.
-_PRIVATE = {"privacy": "updates", "statistics": "quality statistics"}
 
 
 def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> None:

@@ -65,7 +65,7 @@ class PrivacyBudget:
         if not in_range or (self.max_epsilon is not None and self.max_epsilon <= 0):
             raise ValueError(
                 "Expected noise_multiplier and max_epsilon above 0 and delta between 0 and 1, but got "
-                f"{self.noise_multiplier=}, {self.max_epsilon=}, {self.delta=}.".replace("self.", "")
+                f"noise_multiplier={self.noise_multiplier}, max_epsilon={self.max_epsilon}, delta={self.delta}."
             )
 
     def spent(self, fl_ctx: FLContext) -> tuple[int, float]:
