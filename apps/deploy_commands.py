@@ -43,7 +43,7 @@ def job(
         names = [name.strip() for name in sites.split(",") if name.strip()]
         overrides = dict(parse_override(text) for text in set_ or [])
         made = deployable_job(job, out, sites=names, description=like, settings=settings, overrides=overrides)
-        chosen = made.settings()
+        chosen = made.settings
         who = f"{len(names)} sites" if names else "all sites"
         grace = (
             "" if chosen.grace_period is None else f", {chosen.grace_period:g} s after which the others are left out"
@@ -63,14 +63,38 @@ def prepare(
         Path | None, typer.Option(metavar="DATA_YAML", help="A filled-in file of site_configs/data.")
     ] = None,
     configs: Annotated[Path, typer.Option(help="Folder with site.yaml and server.yaml.")] = Path("site_configs"),
+    jobs: Annotated[Path, typer.Option(help="Folder with the jobs of fedannot, to be approved.")] = Path("jobs"),
 ) -> None:
-    """Write the participant's policies into its kit: which classes jobs may use, who may do what, what may leave."""
+    """Write the participant's policies into its kit: which jobs it approves, who may do what, what may leave."""
     with reported_errors():
         from .deployment.kit import prepare_kit
 
-        for file in prepare_kit(kit, configs, data):
+        for file in prepare_kit(kit, configs, data, jobs):
             typer.echo(f"Written: {file}")
         typer.echo(f"Now: fedannot deploy check {kit}")
+
+
+@deploy_app.command(
+    epilog="Example: fedannot deploy approve deployed/mine --kit provisioned/fedannot/prod_00/hospital-1"
+)
+def approve(
+    job: Annotated[Path, typer.Argument(help="The job's folder, as it will be submitted or as for the simulator.")],
+    kit: Annotated[Path, typer.Option(metavar="KIT", help="The startup kit of the server or of a site.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Let one more job run here, beside those of fedannot; shows first which classes the job names."""
+    with reported_errors():
+        from .deployment.deployable_job import read_configuration
+        from .deployment.kit import approve_job
+
+        name, configuration = read_configuration(job)
+        typer.echo(f"{name} (digest {configuration.digest[:12]}) names these classes, and runs them with their rights:")
+        for path in configuration.classes:
+            typer.echo(f"  {path}")
+        if not yes:
+            typer.confirm(f"Approve it for {kit}?", abort=True)
+        approve_job(kit, job)
+        typer.echo(f"Approved in {kit / 'local'}. Every other participant has to approve it, too.")
 
 
 @deploy_app.command(epilog="Example: fedannot deploy check provisioned/fedannot/prod_00/hospital-1")

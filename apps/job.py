@@ -215,7 +215,7 @@ def parse_hocon(file: Path) -> dict[str, Any]:
     return copy.deepcopy(_parse_hocon(file, (seen, tuple(sorted(os.environ.items())))))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=128)
 def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
     """Parse anew only what has changed: the file, one that it may include, or the environment that it may name.
 

@@ -9,7 +9,8 @@ from torch.nn.functional import cross_entropy
 
 from .batches import Batches
 from .local_training import TrainingStopped
-from .networks import FEATURES, build_network
+from .networks import build_network
+from .settings import FEATURES
 
 
 class Curvature(nn.Module):

@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn.functional import one_hot, softplus
 
 from .light_monai import unused_packages_absent
-from .networks import ENCODER_FEATURES, FEATURES, LATENT, build_network, layer_blocks
+from .networks import build_network, layer_blocks
+from .settings import ENCODER_FEATURES, FEATURES, LATENT
 
 AdaptationForm = Literal["latent", "published", "feature", "image", "fixed"]
 

@@ -286,9 +286,9 @@ def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") 
         SettingsError: if the task or the method is unknown, a key is unknown or a value not allowed.
     """
     task = values.get("task", "segmentation")
-    if task not in METHOD_SETTINGS:
+    if not isinstance(task, str) or task not in METHOD_SETTINGS:
         raise SettingsError(f"{source}: key 'task' is {task!r}; allowed: {', '.join(METHOD_SETTINGS)}.")
     methods, method = METHOD_SETTINGS[task], values.get("method")
-    if method not in methods:
+    if not isinstance(method, str) or method not in methods:
         raise SettingsError(f"{source}: key 'method' is {method!r}; allowed for {task}: {', '.join(sorted(methods))}.")
     return read_settings(methods[method], values, source)

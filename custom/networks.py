@@ -7,13 +7,8 @@ import torch
 from torch import nn
 
 from .light_monai import unused_packages_absent
+from .settings import FEATURES, WIDTHS
 from .start_weights import check_fits, read_state_dict
-
-FEATURES = (16, 32, 64, 128, 256, 16)
-WIDTHS = (64, 128, 256, 512)
-# Of decoupled predictions: entries of a latent code, and channels of the encoders.
-LATENT = 8
-ENCODER_FEATURES = (32, 64, 128, 192)
 
 # Kind of the residual blocks, and their number in each of the four stages, by the network's depth.
 _STAGES = {
@@ -112,11 +107,16 @@ def build_classifier(
             num_classes=num_classes,
         )
     if checkpoint:
-        _load_checkpoint(network, Path(checkpoint))
+        load_checkpoint(network, Path(checkpoint))
     return network
 
 
-def _load_checkpoint(network: nn.Module, file: Path) -> None:
+def load_checkpoint(network: nn.Module, file: Path) -> None:
+    """Give a classifier the weights of a checkpoint; a last layer for another number of classes is not taken.
+
+    Raises:
+        DataError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
+    """
     wanted, found = network.state_dict(), read_state_dict(file)
     last = [name for name in wanted if name.startswith(f"{_LAST_LAYER}.")]
     if any(name not in found or found[name].shape != wanted[name].shape for name in last):

@@ -1,17 +1,19 @@
 """What the settings of all methods are made of: typed, with ranges, and checked at both ends."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
-from torch import nn
 
 from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import describe_validation_error
 from ..transforms.federation_noise import FederationNoise
 from ..transforms.site_protocol import SiteProtocol
-from .networks import ENCODER_FEATURES, FEATURES, LATENT, WIDTHS, build_classifier, build_network
+
+# Settings are also checked by processes that train nothing and shall not load PyTorch.
+if TYPE_CHECKING:
+    from torch import nn
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -19,6 +21,13 @@ AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
 
 # The network halves an image four times.
 _MIN_EXTENT = 16
+
+# Widths of the segmentation network's levels, and of the classifier's stages.
+FEATURES = (16, 32, 64, 128, 256, 16)
+WIDTHS = (64, 128, 256, 512)
+# Of decoupled predictions: entries of a latent code, and channels of the encoders.
+LATENT = 8
+ENCODER_FEATURES = (32, 64, 128, 192)
 
 
 class SettingsError(ValueError):
@@ -38,19 +47,21 @@ class NetworkSettings(_Settings):
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
 
-    def build(self) -> nn.Module:
-        """Build the network; its weights come from elsewhere."""
-        return build_network(**self.model_dump())
+    def build(self, seed: int = 0) -> "nn.Module":
+        """Build the network with start weights from a seed."""
+        from .networks import build_network
+
+        return build_network(**self.model_dump(), seed=seed)
 
 
 class CurvatureNetworkSettings(NetworkSettings):
     """A network that carries the curvature of the sites' losses; see :mod:`fedannot.custom.curvature`."""
 
-    def build(self) -> nn.Module:
-        """Build the network; its weights come from elsewhere."""
+    def build(self, seed: int = 0) -> "nn.Module":
+        """Build the network with start weights from a seed."""
         from .curvature import build_network_with_curvature
 
-        return build_network_with_curvature(**self.model_dump())
+        return build_network_with_curvature(**self.model_dump(), seed=seed)
 
 
 class DecoupledNetworkSettings(NetworkSettings):
@@ -61,11 +72,11 @@ class DecoupledNetworkSettings(NetworkSettings):
     latent: Positive = LATENT
     encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
 
-    def build(self) -> nn.Module:
-        """Build the networks; their weights come from elsewhere."""
+    def build(self, seed: int = 0) -> "nn.Module":
+        """Build the networks with start weights from a seed."""
         from .decoupled_network import build_decoupled_network
 
-        return build_decoupled_network(**self.model_dump())
+        return build_decoupled_network(**self.model_dump(), seed=seed)
 
 
 class ClassifierSettings(_Settings):
@@ -83,9 +94,11 @@ class ClassifierSettings(_Settings):
     stem: Literal["large", "small"] = "large"
     checkpoint: str = ""
 
-    def build(self) -> nn.Module:
-        """Build the network; its weights come from elsewhere."""
-        return build_classifier(**self.model_dump(exclude={"checkpoint"}))
+    def build(self, seed: int = 0) -> "nn.Module":
+        """Build the network with start weights from a seed; a checkpoint is read by the server alone."""
+        from .networks import build_classifier
+
+        return build_classifier(**self.model_dump(exclude={"checkpoint"}), seed=seed)
 
 
 class _ScheduledTraining(_Settings):

@@ -1,19 +1,42 @@
 """From a job folder for the simulator to one that is submitted to a federation of hospitals."""
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...custom.approval.approved import installed_version
+from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
+from ...custom.approval.limits import check_texts
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
 from ...custom.data_fit import network_settings
-from ..job import ALL_MEMBERS, Job, JobError, is_swarm
+from ...custom.settings import RunSettings
+from ..job import ALL_MEMBERS, Job, JobError, parse_hocon
 from ..settings_files import SettingsFile
 
 # Seconds that a round waits for the last sites when a majority has answered, unless the job or the caller says else.
 GRACE_PERIOD = 600
+
+_APP = "app"
+
+
+@dataclass(frozen=True)
+class DeployableJob:
+    """A job that can be submitted: two configurations in plain JSON, and what it says about itself.
+
+    Attributes:
+        folder: its folder.
+        name: its name.
+        settings: its settings.
+        configuration: what it asks for.
+    """
+
+    folder: Path
+    name: str
+    settings: RunSettings
+    configuration: JobConfiguration
 
 
 def deployable_job(
@@ -24,12 +47,13 @@ def deployable_job(
     description: Path | None = None,
     settings: str | None = None,
     overrides: Mapping[str, Any] | None = None,
-) -> Job:
+) -> DeployableJob:
     """Write a job that can be submitted to a federation, and return it.
 
-    It carries no code, so that no right to send any is needed; the sites must list its classes. Sites train on their
-    own data and never on the embedded phantom, in processes whose death does not end the job, and rounds close when a
-    majority has answered and the others have had their time. All of that can be overridden.
+    It carries no code and is plain JSON: two configurations, which participants approve, and one document of settings,
+    which each checks against its own limits. Sites train on their own data and never on the embedded phantom, in
+    processes whose death does not end the job, and rounds close when a majority has answered and the others have had
+    their time. The last two can be overridden.
 
     Args:
         job_folder: the job, as for the simulator.
@@ -41,6 +65,7 @@ def deployable_job(
 
     Raises:
         JobError: if the job cannot be used, or a site is named twice.
+        JobRefusedError: if a setting names a path or data.
         SettingsError: if a setting cannot be used.
         DataError: if the description cannot be used, or there are files in `out`.
     """
@@ -55,22 +80,54 @@ def deployable_job(
         changes |= {f"network.{key}": value for key, value in of_data.items()}
     if settings is not None:
         changes |= SettingsFile.read(job, settings).values
-    changes |= overrides or {}
-    min_sites = job.settings_with(changes).min_sites
-    if sites and min_sites > len(sites):
-        raise JobError(f"min_sites is {min_sites}, but the job names {len(sites)} sites.")
+    chosen = job.settings_with(changes | dict(overrides or {}))
+    check_texts(chosen)
+    if sites and chosen.min_sites > len(sites):
+        raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")
+    asked = job_configuration(job)
+    made = DeployableJob(
+        out, job.name, chosen, JobConfiguration(asked.server, asked.client, chosen.model_dump(mode="json"))
+    )
+    meta = {
+        "name": job.name,
+        "min_clients": chosen.min_sites,
+        "deploy_map": {_APP: ["server", *sites] if sites else [ALL_MEMBERS]},
+        "fedannot": installed_version(),
+    }
     with new_folder(out) as unfinished:
-        copied = job.copy_with(changes, unfinished / job.name)
-        shutil.rmtree(copied.app / "custom")
-        meta = {
-            "name": job.name,
-            "min_clients": min_sites,
-            "deploy_map": {copied.app.name: ["server", *sites] if sites else [ALL_MEMBERS]},
-        }
-        if is_swarm(job):
-            meta["scope"] = "swarm"
-        write_text(copied.folder / "meta.json", json.dumps(meta, indent=2) + "\n")
-        for entry in copied.folder.iterdir():
-            entry.rename(unfinished / entry.name)
-        copied.folder.rmdir()
-    return Job.open(out)
+        write_text(unfinished / "meta.json", json.dumps(meta, indent=2) + "\n")
+        config = unfinished / _APP / "config"
+        config.mkdir(parents=True)
+        for name, content in made.configuration.documents().items():
+            write_text(config / name, json.dumps(content, indent=2) + "\n")
+    return made
+
+
+def job_configuration(job: Job) -> JobConfiguration:
+    """Return what a job for the simulator asks for, includes and substitutions resolved.
+
+    Raises:
+        JobError: if the configurations of server and sites have no settings in common.
+    """
+    try:
+        return JobConfiguration.of_resolved(parse_hocon(job.server_config), parse_hocon(job.client_config))
+    except JobRefusedError as error:
+        raise JobError(f"{job.folder}: {error}") from error
+
+
+def read_configuration(folder: Path) -> tuple[str, JobConfiguration]:
+    """Return a job's name and what it asks for, of a job for the simulator or of one that can be submitted.
+
+    Raises:
+        JobError: if the folder is no job, or cannot be read.
+    """
+    config = folder / _APP / "config"
+    if not (config / SERVER_CONFIG).is_file():
+        job = Job.open(folder)
+        return job.name, job_configuration(job)
+    try:
+        name = str(json.loads((folder / "meta.json").read_text(encoding="utf-8"))["name"])
+        texts = [(config / file).read_bytes() for file in (SERVER_CONFIG, CLIENT_CONFIG)]
+        return name, JobConfiguration.of_texts(*texts)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JobError(f"{folder}: expected a job with meta.json and two configurations, but {error}.") from error

@@ -1,6 +1,7 @@
 """NVFlare's startup kit of the server or of a site, and what is written into it before it is used."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +11,24 @@ from typing import Any, Literal
 
 import yaml
 
+from ...custom.approval.approved import (
+    APPROVED_FILE,
+    ApprovedJob,
+    ApprovedJobs,
+    installed_version,
+    read_approved,
+    write_approved,
+)
 from ...custom.data.description import DESCRIPTION_FILE, read_description_file
 from ...custom.data.whole_files import write_text
+from ...custom.flare.kept_files import MODELS_FOLDER
+from ...transforms.errors import DataError
+from .deployable_job import read_configuration
 
 _RESOURCES = "resources.json"
+_ALLOW_LIST = "class_allow_list"
+# What NVFlare takes for a class; of names without a dot it finds the class itself.
+_CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _START_FILES: dict[Literal["server", "site"], str] = {"server": "fed_server.json", "site": "fed_client.json"}
 
 
@@ -90,18 +105,21 @@ class Kit:
         return {}
 
 
-def prepare_kit(folder: Path, configs: Path, data: Path | None = None) -> list[Path]:
+def prepare_kit(folder: Path, configs: Path, data: Path | None = None, jobs: Path = Path("jobs")) -> list[Path]:
     """Write a participant's policies into its kit, and return the files.
 
-    What is there already stays, but for the keys that the policies have.
+    What is there already stays, but for the keys that the policies have. The jobs that come with fedannot are approved;
+    the participant builds the classes that approved jobs name and no others.
 
     Args:
         folder: the kit.
         configs: the folder with ``site.yaml`` and ``server.yaml``.
         data: a filled-in description of the site's data, which becomes ``local/data.yaml``.
+        jobs: the folder with the jobs of fedannot.
 
     Raises:
-        KitError: if the kit or the policies cannot be used.
+        KitError: if the kit or the policies cannot be used, or there are no jobs.
+        JobError: if a job cannot be read.
         DataError: if the description cannot be used.
     """
     kit = Kit.open(folder)
@@ -110,16 +128,63 @@ def prepare_kit(folder: Path, configs: Path, data: Path | None = None) -> list[P
         if kit.role == "server":
             raise KitError(f"{folder} is the server's kit; data are described at the sites.")
         read_description_file(data)
+    others = _approved(kit).others if (kit.local / APPROVED_FILE).is_file() else ()
+    approved = ApprovedJobs(fedannot=installed_version(), installed=_jobs_in(jobs), others=others)
     written = []
     for name, values in policies.items():
         # Resources are added to NVFlare's; the others are the participant's alone.
         content = merged(kit.effective(name), values) if name == _RESOURCES else values
         write_text(kit.local / name, json.dumps(content, indent=2) + "\n")
         written.append(kit.local / name)
+    written.append(_write_approved(kit, approved))
+    if kit.role == "server":
+        (kit.folder / MODELS_FOLDER).mkdir(exist_ok=True)
     if data is not None and data.resolve() != (kit.local / DESCRIPTION_FILE).resolve():
         shutil.copyfile(data, kit.local / DESCRIPTION_FILE)
         written.append(kit.local / DESCRIPTION_FILE)
     return written
+
+
+def approve_job(folder: Path, job: Path) -> ApprovedJob:
+    """Approve a job for a participant, beside those that come with fedannot.
+
+    Args:
+        folder: the participant's kit.
+        job: the job, for the simulator or as it is submitted.
+
+    Raises:
+        KitError: if the kit is none, or has not been prepared.
+        JobError: if the job cannot be read.
+    """
+    kit = Kit.open(folder)
+    approved = ApprovedJob.of(*read_configuration(job))
+    _write_approved(kit, _approved(kit).with_other(approved))
+    return approved
+
+
+def _approved(kit: Kit) -> ApprovedJobs:
+    try:
+        approved = read_approved(kit.local)
+    except DataError as error:
+        raise KitError(str(error)) from error
+    if approved is None:
+        raise KitError(f"{kit.local}: found no {APPROVED_FILE}; first: fedannot deploy prepare {kit.folder}")
+    return approved
+
+
+def _jobs_in(folder: Path) -> tuple[ApprovedJob, ...]:
+    jobs = sorted(meta.parent for meta in folder.glob("*/meta.json"))
+    if not jobs:
+        raise KitError(f"Expected the jobs of fedannot in {folder}, but found none.")
+    return tuple(ApprovedJob.of(*read_configuration(job)) for job in jobs)
+
+
+def _write_approved(kit: Kit, approved: ApprovedJobs) -> Path:
+    """Write what is approved, and the list of classes that follows from it."""
+    resources = kit.effective(_RESOURCES)
+    resources[_ALLOW_LIST] = [name for name in approved.classes if _CLASS_PATH.fullmatch(name)]
+    write_text(kit.local / _RESOURCES, json.dumps(resources, indent=2) + "\n")
+    return write_approved(kit.local, approved)
 
 
 def merged(given: Any, added: Any) -> Any:

@@ -7,15 +7,17 @@ from .check_points import Point, State
 from .identity_checks import check_certificate, check_server_address
 from .kit import Kit
 from .machine_checks import check_data, check_disk, check_gpu, check_python, check_versions
-from .policy_checks import check_allow_list, check_policies
+from .policy_checks import check_allow_list, check_approved_jobs, check_exits, check_rights
 
 _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_versions,
     check_python,
     check_certificate,
     check_server_address,
+    check_approved_jobs,
     check_allow_list,
-    check_policies,
+    check_rights,
+    check_exits,
     check_data,
     check_gpu,
     check_disk,

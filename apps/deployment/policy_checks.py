@@ -1,52 +1,127 @@
-"""What jobs may do with the participant's kit: classes, code, and what leaves."""
+"""What jobs and accounts may do with the participant's kit: approved jobs, classes, rights, logs, and what leaves."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
+from nvflare.fuel.sec.authz import AuthzContext, Person, parse_policy_config
+from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory
 
+from ...custom.approval.approved import ApprovedJobs, installed_version, read_approved
+from ...custom.approval.limits import read_limits
+from ...transforms.errors import DataError
 from .check_points import Point, State
 from .kit import Kit
 
-_OUR_CLASSES = (
-    "fedannot.custom.flare.executor.SegmentationExecutor",
-    "fedannot.custom.networks.build_network",
-    "nvflare.app_opt.pt.file_model_persistor.PTFileModelPersistor",
-)
 _FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
+# What stands between a submitted job and everything of NVFlare that would parse or run it.
+_GATES = {
+    "site": ("app_deployer", "fedannot.custom.flare.approved_jobs.ApprovedDeployer"),
+    "server": ("job_gate", "fedannot.custom.flare.job_gate.JobGate"),
+}
+# What nobody may do from outside, by what NVFlare calls the right.
+_REFUSED_RIGHTS = {
+    "code in jobs": ("byoc", "server-predeployed-flwr"),
+    "files and logs": (
+        *(right for right, category in COMMAND_CATEGORIES.items() if category == CommandCategory.SHELL_COMMANDS),
+        "configure_job_log",
+        "configure_site_log",
+    ),
+}
+
+
+def check_approved_jobs(kit: Kit) -> Iterator[Point]:
+    """Are jobs looked at before anything of them is parsed, and which are approved?"""
+    what, prepare = "approved jobs", f"fedannot deploy prepare {kit.folder}"
+    components = kit.effective("resources.json").get("components", [])
+    if _GATES[kit.role] not in [(entry.get("id"), entry.get("path")) for entry in components]:
+        yield Point(what, State.PROBLEM, "any job runs here, whatever it asks for", prepare)
+        return
+    try:
+        approved = read_approved(kit.local)
+        read_limits(kit.local)
+    except DataError as error:
+        yield Point(what, State.PROBLEM, str(error), prepare)
+        return
+    if approved is None:
+        yield Point(what, State.PROBLEM, "none, so that no job runs here", prepare)
+    elif approved.fedannot != installed_version():
+        found = f"those of fedannot {approved.fedannot}, but {installed_version()} is installed"
+        yield Point(what, State.PROBLEM, found, prepare)
+    else:
+        others = ", ".join(f"{job.name} ({job.digest[:12]})" for job in approved.others)
+        besides = f", and {others}" if others else ""
+        yield Point(what, State.READY, f"the {len(approved.installed)} of fedannot {approved.fedannot}{besides}")
 
 
 def check_allow_list(kit: Kit) -> Iterator[Point]:
-    """May jobs use the classes of fedannot, and no others?"""
+    """May jobs use the classes that approved jobs name, and no others?"""
+    what, prepare = "allow-list", f"fedannot deploy prepare {kit.folder}"
     resources = kit.effective("resources.json")
-    allowed = [str(entry) for entry in resources.get("class_allow_list", DEFAULT_CLASS_ALLOW_LIST)]
-    refused = [path for path in _OUR_CLASSES if not any(_is_listed(path, entry) for entry in allowed)]
-    prepare = f"fedannot deploy prepare {kit.folder}"
-    if "*" in allowed or resources.get("class_list_enforcement_mode") == "warn":
-        yield Point("allow-list", State.WARNING, "jobs may use any installed class", f"{prepare}, after removing '*'.")
-    elif refused:
-        yield Point("allow-list", State.PROBLEM, f"jobs may not use {', '.join(refused)}", prepare)
+    listed = {str(entry) for entry in resources.get("class_allow_list", DEFAULT_CLASS_ALLOW_LIST)}
+    needed = set((_approved(kit) or ApprovedJobs(fedannot="", installed=())).classes)
+    if "*" in listed or resources.get("class_list_enforcement_mode") == "warn":
+        yield Point(what, State.PROBLEM, "jobs may use any installed class", prepare)
+    elif missing := sorted(needed - listed):
+        yield Point(what, State.PROBLEM, f"approved jobs may not use {', '.join(missing[:3])}", prepare)
+    elif more := sorted(listed - needed):
+        found = f"{len(more)} entries that no approved job needs, {more[0]} among them"
+        yield Point(what, State.PROBLEM, found, prepare)
     else:
-        yield Point("allow-list", State.READY, "fedannot's classes and NVFlare's own")
+        yield Point(what, State.READY, f"the {len(listed)} classes that approved jobs name")
 
 
-def _is_listed(path: str, entry: str) -> bool:
-    return path == entry or path.startswith(entry if entry.endswith(".") else f"{entry}.")
-
-
-def check_policies(kit: Kit) -> Iterator[Point]:
-    """May jobs carry code, and is there a filter at the exit that no job can leave out?"""
+def check_rights(kit: Kit) -> Iterator[Point]:
+    """Can an account from outside bring code, read files here, or change what logs hold?"""
     prepare = f"fedannot deploy prepare {kit.folder}"
-    rights = kit.effective("authorization.json").get("permissions", {}).get("lead", {})
-    if rights == "any" or (isinstance(rights, dict) and rights.get("byoc", "none") != "none"):
-        yield Point("code in jobs", State.WARNING, "the researcher's jobs may bring code and run it here", prepare)
+    config = kit.effective("authorization.json")
+    policy, error = parse_policy_config(config, COMMAND_CATEGORIES)
+    for what, rights in _REFUSED_RIGHTS.items():
+        if policy is None:
+            yield Point(what, State.PROBLEM, f"authorization.json: {error}", prepare)
+            continue
+        allowed = sorted({role for role in policy.get_roles() for right in rights if _may(policy, role, right)})
+        if allowed:
+            yield Point(what, State.PROBLEM, f"open to {', '.join(allowed)}", prepare)
+        else:
+            yield Point(what, State.READY, "closed to everybody")
+
+
+def _may(policy: Any, role: str, right: str) -> bool:
+    """Whether somebody of a role has a right, be it only at a site of the same organisation or with an own job."""
+    somebody = Person("somebody", "here", role)
+    permitted, _ = policy.evaluate("here", AuthzContext(right, somebody, somebody))
+    return bool(permitted)
+
+
+def check_exits(kit: Kit) -> Iterator[Point]:
+    """Do logs stay, and is there a filter at every exit that no job can leave out?"""
+    prepare = f"fedannot deploy prepare {kit.folder}"
+    if kit.effective("resources.json").get("allow_log_streaming", True):
+        yield Point("logs", State.PROBLEM, "are sent to the server, with the names of files in them", prepare)
     else:
-        yield Point("code in jobs", State.READY, "refused")
+        yield Point("logs", State.READY, "stay here")
     if kit.role == "server":
         return
     privacy = kit.effective("privacy.json")
-    scopes = {scope.get("name"): scope for scope in privacy.get("scopes", []) if isinstance(scope, dict)}
-    default = scopes.get(privacy.get("default_scope"), {})
-    if _FILTER in [entry.get("path") for entry in default.get("task_result_filters", [])]:
-        yield Point("outbound filter", State.READY, "whatever a job says, only registered fields leave")
+    scopes = [scope for scope in privacy.get("scopes", []) if isinstance(scope, dict)]
+    names = [str(scope.get("name")) for scope in scopes]
+    open_ones = [
+        str(scope.get("name"))
+        for scope in scopes
+        if _FILTER not in [entry.get("path") for entry in scope.get("task_result_filters", [])]
+    ]
+    if open_ones:
+        found = f"none in the scope {', '.join(open_ones)}, which a job could name"
+        yield Point("outbound filter", State.PROBLEM, found, f"Take the scope out of site.yaml, then: {prepare}")
+    elif privacy.get("default_scope") not in names:
+        yield Point("outbound filter", State.PROBLEM, "only jobs that have it use the outbound filter", prepare)
     else:
-        yield Point("outbound filter", State.WARNING, "only jobs that have it use the outbound filter", prepare)
+        yield Point("outbound filter", State.READY, "whatever a job says, only registered fields leave")
+
+
+def _approved(kit: Kit) -> ApprovedJobs | None:
+    try:
+        return read_approved(kit.local)
+    except DataError:
+        return None

@@ -35,6 +35,7 @@ from ..weighting import LayerWeights, quantity_weights
 from .aggregator import MAX_TOTAL_SAMPLES
 from .asking_controller import AskingController
 from .job_meta import sites_of_job
+from .kept_files import model_file, state_file
 from .messages import CONTINUED_JOB, CONTINUED_ROUND
 from .unfetched import Unfetched
 
@@ -221,7 +222,7 @@ class FedAvgController(AskingController):
         settings = self.settings.model_dump(mode="json")
         params = dict(initial.params)
         if self.settings.start_model and not self.settings.resume_from:
-            params = read_start_weights(Path(self.settings.start_model), params)
+            params = read_start_weights(model_file(self.settings.start_model, self.fl_ctx), params)
             self.info(f"Beginning with the weights of {self.settings.start_model}.")
         self.state = RunState(self.method, settings, 0, params)
         network = self.persistor.model
@@ -242,7 +243,7 @@ class FedAvgController(AskingController):
             self.warning(f"Not there when the job started, and not in it: {', '.join(self._absent)}.")
 
     def _resume(self, settings: dict[str, Any]) -> None:
-        earlier = RunState.load(Path(self.settings.resume_from))
+        earlier = RunState.load(state_file(self.settings.resume_from, self.fl_ctx))
         earlier.check_continues(self.method, settings, self.rounds_of_averaging)
         earlier.method, earlier.settings = self.method, settings
         self.state = earlier

@@ -30,6 +30,7 @@ from ..outbound import TRAIN, report_refusal
 from ..run_state import STATE_FILE, ResumeError, RunState
 from ..settings import RunSettings, SettingsError
 from .aggregator import LayerwiseAggregator
+from .kept_files import is_job_id
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
 from .outbound_filter import check_reply
 from .personal_executor import PersonalExecutor
@@ -165,9 +166,14 @@ def kept_state(settings: RunSettings, fl_ctx: FLContext) -> RunState:
     Raises:
         ResumeError: if there is none, or it is damaged.
     """
-    given = Path(settings.resume_from)
-    own = [folder / given.name for folder in earlier_run_folders(given.parent.name, settings.resume_from, fl_ctx)]
+    job, given = continued_job(settings.resume_from), Path(settings.resume_from)
+    own = [folder / STATE_FILE for folder in earlier_run_folders(job, settings.resume_from, fl_ctx)]
     return RunState.load(next((file for file in own if file.is_file()), given))
+
+
+def continued_job(resume_from: str) -> str:
+    """Return the job that a swarm's settings continue, which they name by itself or by the path of a state."""
+    return resume_from if is_job_id(resume_from) else Path(resume_from).parent.name
 
 
 class SwarmAggregator(Aggregator):  # type: ignore[misc]
@@ -299,7 +305,7 @@ class SwarmExecutor(PersonalExecutor):
     ) -> tuple[int, dict[str, torch.Tensor]] | None:
         """Look in the run that is continued, too; in a swarm no task says which it is."""
         if self.settings.resume_from:
-            job = Path(self.settings.resume_from).parent.name
+            job = continued_job(self.settings.resume_from)
             meta = dict(meta) | {CONTINUED_JOB: job, CONTINUED_ROUND: last_round}
         return super().kept_tensors(name, last_round, meta, fl_ctx)
 

@@ -54,7 +54,9 @@ class Federation:
 
     def submit(self, job: Path) -> str:
         """Submit a job's folder and return the job's id."""
-        return str(self.nvflare("job", "submit", "-j", str(job), *self.who)["data"]["job_id"])
+        answer = self.nvflare("job", "submit", "-j", str(job), *self.who)
+        assert answer["status"] == "ok", answer
+        return str(answer["data"]["job_id"])
 
     def wait(self, job_id: str, timeout: int) -> str:
         """Return the job's last status."""
@@ -67,9 +69,9 @@ class Federation:
         return out / job_id / "workspace"
 
     def log(self, site: str, job_id: str) -> str:
-        """What a site has logged of a job."""
-        file = self.kits / site / job_id / "log.txt"
-        return file.read_text(encoding="utf-8") if file.is_file() else ""
+        """What a site has logged of a job, in NVFlare's log and in its own."""
+        files = [self.kits / site / job_id / name for name in ("log.txt", "fedannot_site.log")]
+        return "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
 
     def processes(self, participant: str) -> list[tuple[psutil.Process, str]]:
         """The processes that were started with a participant's kit, with their command lines."""

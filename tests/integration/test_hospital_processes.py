@@ -12,141 +12,36 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 import torch
-import yaml
-from conftest import JOBS, SMALL
+from conftest import JOBS
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from hospitals import CONFIGS, END_TIMEOUT, NEWCOMER, ROUNDS, SETTINGS, SITES, Hospitals, provision, started_hospitals
 from PIL import Image
-from real_processes import Federation, commands_environment, free_ports, nothing_left, wait_for
+from real_processes import wait_for
 
-from fedannot.apps.deployment.deployable_job import deployable_job
-from fedannot.apps.deployment.kit import prepare_kit
+from fedannot.apps.deployment.kit import approve_job, prepare_kit
 from fedannot.apps.simulate import simulate
-from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.privacy import spent_epsilon
 from fedannot.custom.run_state import STATE_FILE, RunState
 
 pytestmark = pytest.mark.processes
 
-CONFIGS = JOBS.parent / "site_configs"
-# Named as the phantom's sites are: everything random derives from the name.
-SITES = ("site-1", "site-2", "site-3")
-# In the project, but not started unless a test does.
-NEWCOMER = "site-4"
-ROUNDS = 6
-SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("embedded")} | {
-    "rounds": ROUNDS,
-    "warmup_rounds": 2,
-    "min_predicted_share": 0.0,
-    "group_test_level": 1.0,
-}
-END_TIMEOUT = 240
 # Others are in within ten seconds of their log's first line.
 _TIME_TO_JOIN = 15
 
 
-@dataclass(frozen=True)
-class Hospitals(Federation):
-    """A started federation, with the data of its sites."""
-
-    ports: list[int] = field(kw_only=True)
-    data: Path = field(kw_only=True)
-    jobs: Path = field(kw_only=True)
-
-    def start(self, participant: str) -> None:
-        """Start the server or a site."""
-        folder = self.kits / participant
-        for left in ("pid.fl", "daemon_pid.fl", "shutdown.fl", "restart.fl"):
-            (folder / left).unlink(missing_ok=True)
-        with (folder / "console.log").open("a", encoding="utf-8") as console:
-            subprocess.Popen(
-                ["bash", "startup/start.sh"],
-                cwd=folder,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def members(self) -> set[str]:
-        """The sites that the server knows."""
-        status = self.nvflare("system", "status", "--startup-kit", str(self.kits / "admin@coordinator.org"))
-        return {client["client_name"] for client in (status.get("data") or {}).get("clients", [])}
-
-    def wait_for_sites(self, *sites: str) -> None:
-        """Wait until these sites are known to the server."""
-        wait_for(lambda: set(sites) <= self.members(), f"{sites} to join")
-
-    def job(self, name: str = "fedaaai", **settings: Any) -> Path:
-        """Make a deployable job."""
-        out = self.jobs / f"job-{len(list(self.jobs.glob('job-*')))}"
-        changes = {key: value for key, value in SETTINGS.items() if name == "fedaaai" or "." in key or key == "rounds"}
-        like = self.kits / "site-1" / "local" / "data.yaml"
-        deployable_job(JOBS / name, out, sites=SITES, description=like, overrides=changes | settings)
-        return out
-
-    def result(self, job_id: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-        """Download a finished job's summary and model."""
-        workspace = self.download(job_id, self.jobs / "results")
-        summary = json.loads((workspace / "summary.json").read_text(encoding="utf-8"))
-        model = torch.load(workspace / "app_server" / "FL_global_model.pt", weights_only=True)["model"]
-        return summary, model
-
-    def rounds_done(self, job_id: str) -> int:
-        """The last finished round of a running job."""
-        file = self.kits / "localhost" / job_id / STATE_FILE
-        return RunState.load(file).round_number if file.is_file() else 0
-
-
-def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Path:
-    """Make the kits of a federation and return their folder."""
-    text = (CONFIGS / "project.yml").read_text(encoding="utf-8").replace("hospital-", "site-")
-    project = yaml.safe_load(text)
-    server = next(participant for participant in project["participants"] if participant["type"] == "server")
-    server["fed_learn_port"], server["admin_port"] = ports
-    project["participants"].append({"name": NEWCOMER, "type": "client", "org": "hospital_4"})
-    folder.mkdir(exist_ok=True)
-    (folder / "project.yml").write_text(yaml.safe_dump(project))
-    nvflare = [str(Path(sys.executable).parent / "nvflare"), "provision", "-p", "project.yml", "-w", "made"]
-    subprocess.run(nvflare, cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
-    return folder / "made" / "fedannot" / "prod_00"
-
-
 @pytest.fixture(scope="module")
 def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
-    folder = tmp_path_factory.mktemp("hospitals")
-    environment = commands_environment(tmp_path_factory.mktemp("home"))
-    # Where the sites find the broken executors.
-    environment["PYTHONPATH"] = str(Path(__file__).parent)
-    ports = free_ports(2)
-    kits = provision(folder, environment, ports)
-    data = folder / "data"
-    write_phantom_federation(data, num_sites=3, seed=0, images_per_site=8, noise="M(25,-25,10,0.34)", exact=True)
-    prepare_kit(kits / "localhost", CONFIGS)
-    for site in SITES:
-        description = yaml.safe_load((data / site / "data.yaml").read_text(encoding="utf-8"))
-        description["datalist"] = str(data / site / "datalist.json")
-        (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
-        prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml")
-    who = ("--startup-kit", str(kits / "lead@coordinator.org"))
-    made = Hospitals(kits, environment, who, data=data, jobs=tmp_path_factory.mktemp("jobs"), ports=ports)
-    with nothing_left(folder):
-        for participant in ("localhost", *SITES):
-            made.start(participant)
-        made.wait_for_sites(*SITES)
-        yield made
-        made.nvflare("system", "shutdown", "all", "--force", "--startup-kit", str(kits / "admin@coordinator.org"))
+    with started_hospitals(tmp_path_factory) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -185,33 +80,6 @@ def test_the_model_is_the_simulators(hospitals: Hospitals, simulated: dict[str, 
     assert summary["absent"] == []
     assert set(summary["estimate"]["sites"]) == set(SITES)
     assert_same(model, simulated)
-
-
-def test_a_job_that_carries_code_is_refused(hospitals: Hospitals) -> None:
-    job = hospitals.job()
-    (job / "app" / "custom").mkdir()
-    (job / "app" / "custom" / "mine.py").write_text("print('hello')\n")
-    job_id = hospitals.submit(job)
-
-    def meta() -> dict[str, Any]:
-        found: dict[str, Any] = hospitals.nvflare("job", "meta", job_id, *hospitals.who)["data"]
-        return found
-
-    wait_for(lambda: str(meta()["status"]).startswith("FINISHED"), "the refusal")
-    assert meta()["status"] == "FINISHED:FAILED_TO_RUN"
-    assert meta()["job_deploy_detail"] == ["server: BYOC not permitted"]
-
-
-def test_a_site_that_does_not_list_the_classes_says_so(hospitals: Hospitals) -> None:
-    resources = hospitals.kits / "site-2" / "local" / "resources.json"
-    before = resources.read_text(encoding="utf-8")
-    try:
-        resources.unlink()
-        job_id = hospitals.submit(hospitals.job())
-        assert hospitals.wait(job_id, END_TIMEOUT) != "FINISHED:COMPLETED"
-        assert "is not in allow_list" in hospitals.log("site-2", job_id)
-    finally:
-        resources.write_text(before, encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +139,7 @@ def test_a_newcomer_gets_in_and_takes_part_in_the_next_job(hospitals: Hospitals)
     """It joins while a job runs, which goes on without it."""
     running = hospitals.submit(hospitals.job("fedavg", rounds=6))
     wait_for(lambda: hospitals.rounds_done(running) >= 1, "the first round")
-    prepare_kit(hospitals.kits / NEWCOMER, CONFIGS, hospitals.kits / "site-1" / "local" / "data.yaml")
+    prepare_kit(hospitals.kits / NEWCOMER, CONFIGS, hospitals.kits / "site-1" / "local" / "data.yaml", JOBS)
     hospitals.start(NEWCOMER)
     try:
         hospitals.wait_for_sites(NEWCOMER)
@@ -288,34 +156,20 @@ def test_a_newcomer_gets_in_and_takes_part_in_the_next_job(hospitals: Hospitals)
         hospitals.kill(NEWCOMER)
 
 
-@contextmanager
-def faulty_executors_allowed(hospitals: Hospitals) -> Iterator[None]:
-    """The sites' lists with the broken executors."""
-    before = {}
-    for site in SITES:
-        resources = hospitals.kits / site / "local" / "resources.json"
-        before[resources] = resources.read_text(encoding="utf-8")
-        values = json.loads(before[resources])
-        values["class_allow_list"].append("faulty_executors.FaultyExecutor")
-        resources.write_text(json.dumps(values))
-    try:
-        yield
-    finally:
-        for resources, content in before.items():
-            resources.write_text(content, encoding="utf-8")
-
-
 def faulty_job(hospitals: Hospitals, faults: dict[str, str]) -> Path:
-    """A job whose sites spoil their answers in these ways; they know NVFlare's engine, so no process of tasks."""
-    job = hospitals.job("fedavg", rounds=2, min_sites=1)
-    config = job / "app" / "config" / "config_fed_client.conf"
-    text = config.read_text(encoding="utf-8")
-    text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "faulty_executors.FaultyExecutor")
-    listed = ", ".join(f'"{site}" = "{fault}"' for site, fault in faults.items())
-    arguments = f"args {{ settings = ${{?settings}}, faults {{ {listed} }} }}"
-    config.write_text(text.replace("args { settings = ${?settings} }", arguments, 1))
-    with (job / "app" / "config" / "settings.conf").open("a", encoding="utf-8") as settings:
-        settings.write("settings.task_process = false\n")
+    """A job whose sites spoil their answers in these ways; they know NVFlare's engine, so no process of tasks.
+
+    Everybody approves it, as they would have to.
+    """
+    job = hospitals.job("fedavg", rounds=2, min_sites=1, task_process=False)
+    config = job / "app" / "config" / "config_fed_client.json"
+    content = json.loads(config.read_text(encoding="utf-8"))
+    executor = content["executors"][0]["executor"]
+    executor["path"] = "faulty_executors.FaultyExecutor"
+    executor["args"]["faults"] = faults
+    config.write_text(json.dumps(content), encoding="utf-8")
+    for participant in ("localhost", *SITES):
+        approve_job(hospitals.kits / participant, job)
     return job
 
 
@@ -332,9 +186,8 @@ def test_results_that_cannot_be_used_are_refused_by_name(
     hospitals: Hospitals, faults: dict[str, tuple[str, str]]
 ) -> None:
     """Broken executors, which the sites' lists have to allow for this."""
-    with faulty_executors_allowed(hospitals):
-        job_id = hospitals.submit(faulty_job(hospitals, {site: fault for site, (fault, _) in faults.items()}))
-        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    job_id = hospitals.submit(faulty_job(hospitals, {site: fault for site, (fault, _) in faults.items()}))
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, _ = hospitals.result(job_id)
     assert set(summary["sites"]) == {"site-3"}
     found = {(entry["round"], entry["site"]): entry["reason"] for entry in summary["refusals"]}
@@ -344,13 +197,12 @@ def test_results_that_cannot_be_used_are_refused_by_name(
 
 def test_a_result_that_is_sent_twice_counts_once(hospitals: Hospitals) -> None:
     models = []
-    with faulty_executors_allowed(hospitals):
-        for faults in ({}, {"site-1": "duplicate"}):
-            job_id = hospitals.submit(faulty_job(hospitals, faults))
-            assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
-            summary, model = hospitals.result(job_id)
-            assert set(summary["sites"]) == set(SITES)
-            models.append(model)
+    for faults in ({}, {"site-1": "duplicate"}):
+        job_id = hospitals.submit(faulty_job(hospitals, faults))
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+        summary, model = hospitals.result(job_id)
+        assert set(summary["sites"]) == set(SITES)
+        models.append(model)
     log = (hospitals.jobs / "results" / job_id / "workspace" / "log.txt").read_text(encoding="utf-8")
     assert "submission dropped" in log
     assert_same(*models)
@@ -402,7 +254,7 @@ def test_after_the_server_was_killed_the_run_goes_on_to_the_same_end(
     assert (kept.method_state["estimate"] is not None) == has_estimate
     hospitals.start("localhost")
     hospitals.wait_for_sites(*SITES)
-    again = hospitals.submit(hospitals.job(resume_from=str(state)))
+    again = hospitals.submit(hospitals.job(resume_from=job_id))
     assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     _, model = hospitals.result(again)
     assert_same(model, simulated)
@@ -429,7 +281,7 @@ def test_fedia_goes_on_with_its_estimates_and_corrections(hospitals: Hospitals, 
     assert kept.round_number < ROUNDS
     hospitals.start("localhost")
     hospitals.wait_for_sites(*SITES)
-    again = hospitals.submit(hospitals.job("fedia", **settings, resume_from=str(state)))
+    again = hospitals.submit(hospitals.job("fedia", **settings, resume_from=job_id))
     assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, model = hospitals.result(again)
     assert any(judged["corrected_before_round"] for judged in summary["completeness"].values())
@@ -450,7 +302,7 @@ def test_a_killed_site_ends_the_job_and_the_next_one_goes_on(
     assert time.monotonic() - died < 60
     kept = hospitals.download(job_id, hospitals.jobs / "results") / STATE_FILE
     assert RunState.load(kept).round_number >= RunState.load(state).round_number
-    again = hospitals.submit(hospitals.job(resume_from=str(kept)))
+    again = hospitals.submit(hospitals.job(resume_from=job_id))
     assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     assert_same(hospitals.result(again)[1], simulated)
 

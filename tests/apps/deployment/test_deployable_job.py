@@ -1,12 +1,15 @@
 """From a job for the simulator to one for a federation."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from fedannot.apps.deployment.deployable_job import GRACE_PERIOD, deployable_job
+from fedannot.apps.deployment.deployable_job import GRACE_PERIOD, deployable_job, read_configuration
 from fedannot.apps.job import Job, JobError
+from fedannot.custom.approval.configuration import JobRefusedError
+from fedannot.custom.approval.limits import Limits, check_settings
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -25,19 +28,43 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
     job = deployable_job(JOBS / name, tmp_path / "out", sites=SITES)
     original = Job.open(JOBS / name)
     expected = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "min_sites": 2}
-    assert job.settings() == original.settings_with(expected)
-    assert not (tmp_path / "out" / "app" / "custom").exists(), "a job with that folder counts as one with code"
+    assert job.settings == original.settings_with(expected)
+    files = sorted(str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*") if file.is_file())
+    assert files == ["app/config/config_fed_client.json", "app/config/config_fed_server.json", "meta.json"]
     found = meta(tmp_path / "out")
     assert found["deploy_map"] == {"app": ["server", *SITES]}
     assert (found["name"], found["min_clients"]) == (name, 2)
-    assert found.get("scope") == ("swarm" if name == "decoupled" else None)
+    assert "scope" not in found
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
+def test_a_deployed_job_asks_for_what_the_job_does_whatever_its_settings(name: str, tmp_path: Path) -> None:
+    """The digest that participants approve is that of the job in the tree; the settings come back as they were."""
+    made = deployable_job(JOBS / name, tmp_path / "out", sites=SITES, overrides={"rounds": 77, "seed": 5})
+    assert read_configuration(tmp_path / "out") == (name, made.configuration)
+    assert made.configuration.digest == read_configuration(JOBS / name)[1].digest
+    assert check_settings(made.configuration.settings, Limits()) == made.settings
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ({"data": "/data"}, "'data' is '/data'; expected nothing"),
+        ({"resume_from": "/kit/fedannot_state.pt"}, "expected the id of an earlier job"),
+        ({"start_model": "../bundle"}, "expected the name of a model in the folder 'models'"),
+        ({"data_required": False}, "sites train on their own data"),
+    ],
+)
+def test_no_path_can_be_set_in_a_deployed_job(override: dict[str, object], said: str, tmp_path: Path) -> None:
+    with pytest.raises(JobRefusedError, match=re.escape(said)):
+        deployable_job(JOBS / "fedavg", tmp_path / "out", sites=SITES, overrides=override)
+    assert not (tmp_path / "out").exists()
 
 
 def test_without_names_it_is_for_all_that_are_there(tmp_path: Path) -> None:
     job = deployable_job(JOBS / "fedavg", tmp_path / "out")
     assert meta(tmp_path / "out")["deploy_map"] == {"app": ["@ALL"]}
-    assert job.sites == ()
-    assert job.settings().min_sites == 1
+    assert job.settings.min_sites == 1
 
 
 def test_settings_come_from_the_data_then_a_set_then_the_caller(tmp_path: Path) -> None:
@@ -53,7 +80,7 @@ def test_settings_come_from_the_data_then_a_set_then_the_caller(tmp_path: Path) 
         settings=str(settings),
         overrides=overrides,
     )
-    found = job.settings()
+    found = job.settings
     assert (found.network.spatial_dims, found.network.in_channels, found.rounds) == (3, 3, 77)
     assert (found.min_sites, found.grace_period) == (3, None)
     assert meta(tmp_path / "out")["min_clients"] == 3

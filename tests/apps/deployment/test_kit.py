@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 
-from fedannot.apps.deployment.kit import Kit, KitError, merged, prepare_kit
+from fedannot.apps.deployment.deployable_job import deployable_job, read_configuration
+from fedannot.apps.deployment.kit import Kit, KitError, approve_job, merged, prepare_kit
 from fedannot.apps.deployment.policy_checks import check_allow_list
 from fedannot.apps.job import Job, components_in, parse_hocon
+from fedannot.custom.approval.approved import check_job, read_approved
+from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.data.description import read_description_file
 from fedannot.transforms.errors import DataError
 
@@ -42,11 +44,21 @@ def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> Non
     folder = make_kit()
     before = json.loads((folder / "local" / "resources.json.default").read_text(encoding="utf-8"))
     written = prepare_kit(folder, CONFIGS)
-    assert [file.name for file in written] == ["resources.json", "authorization.json", "privacy.json"]
+    assert [file.name for file in written] == [
+        "resources.json",
+        "limits.json",
+        "authorization.json",
+        "privacy.json",
+        "log_config.json",
+        "approved_jobs.json",
+    ]
     after = json.loads((folder / "local" / "resources.json").read_text(encoding="utf-8"))
-    assert after["components"] == before["components"]
-    assert after["class_allow_list"][: len(before["class_allow_list"])] == before["class_allow_list"]
-    assert "fedannot.custom.flare." in after["class_allow_list"]
+    assert after["components"][:-1] == before["components"]
+    assert after["components"][-1]["id"] == "app_deployer"
+    assert after["allow_log_streaming"] is False
+    approved = read_approved(folder / "local")
+    assert approved is not None
+    assert after["class_allow_list"] == list(approved.classes), "NVFlare's own list is replaced"
     again = [file.read_text(encoding="utf-8") for file in written]
     prepare_kit(folder, CONFIGS)
     assert [file.read_text(encoding="utf-8") for file in written] == again, "a second time changes nothing"
@@ -80,17 +92,39 @@ def test_the_server_keeps_jobs_beside_its_kit(make_kit: MakeKit) -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "jobs").iterdir()))
-def test_all_classes_that_jobs_name_are_listed(make_kit: MakeKit, name: str) -> None:
+@pytest.mark.parametrize("role", ["server", "site"])
+def test_the_classes_that_jobs_name_are_listed_and_no_others(make_kit: MakeKit, role: str) -> None:
+    folder = make_kit(role, role=role)
+    prepare_kit(folder, CONFIGS)
+    listed = set(Kit.open(folder).effective("resources.json")["class_allow_list"])
+    jobs = [Job.open(path) for path in sorted((ROOT / "jobs").iterdir())]
+    files = [file for job in jobs for file in (job.server_config, job.client_config)]
+    assert listed == {path for file in files for path, _ in components_in(parse_hocon(file))}
+    assert not any(entry.endswith(".") or entry == "*" for entry in listed)
+    assert next(check_allow_list(Kit.open(folder))).state == "ready"
 
-    job = Job.open(ROOT / "jobs" / name)
-    for role, file in (("server", job.server_config), ("site", job.client_config)):
-        folder = make_kit(role, role=role)
+
+def test_another_job_is_approved_and_stays_so(make_kit: MakeKit, tmp_path: Path) -> None:
+    folder = make_kit()
+    job = deployable_job(ROOT / "jobs" / "fedavg", tmp_path / "mine", sites=("a", "b", "c")).folder
+    config = job / "app" / "config" / "config_fed_client.json"
+    content = json.loads(config.read_text(encoding="utf-8"))
+    content["executors"][0]["executor"]["path"] = "mine.Executor"
+    config.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(KitError, match="first: fedannot deploy prepare"):
+        approve_job(folder, job)
+    prepare_kit(folder, CONFIGS)
+    _, configuration = read_configuration(job)
+    with pytest.raises(JobRefusedError, match="is not approved here"):
+        check_job(configuration, folder / "local")
+    for _ in range(2):
+        approve_job(folder, job)
         prepare_kit(folder, CONFIGS)
-        listed = Kit.open(folder).effective("resources.json")["class_allow_list"]
-        for path, _ in components_in(parse_hocon(file)):
-            assert any(ComponentPathAuthorizer._path_matches_prefix(path, entry) for entry in listed), path
-        assert next(check_allow_list(Kit.open(folder))).state == "ready"
+        approved = read_approved(folder / "local")
+        assert approved is not None
+        assert [other.digest for other in approved.others] == [configuration.digest]
+        assert "mine.Executor" in Kit.open(folder).effective("resources.json")["class_allow_list"]
+    check_job(configuration, folder / "local")
 
 
 @pytest.mark.parametrize("file", sorted((CONFIGS / "data").iterdir()), ids=lambda file: file.stem)

@@ -22,6 +22,13 @@ from fedannot.custom.data.location import DATA_VARIABLE
 CONFIGS = Path(__file__).parents[3] / "site_configs"
 DAY = timedelta(days=1)
 
+POLICIES = (
+    policy_checks.check_approved_jobs,
+    policy_checks.check_allow_list,
+    policy_checks.check_rights,
+    policy_checks.check_exits,
+)
+
 MakeKit = Callable[..., Path]
 Check = Callable[[Kit], Iterator[Point]]
 
@@ -110,24 +117,62 @@ def test_a_servers_own_name(make_kit: MakeKit) -> None:
 
 def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     folder = make_kit()
-    checks = (policy_checks.check_allow_list, policy_checks.check_policies)
-    found = {point.what: point for check in checks for point in check(Kit.open(folder))}
-    assert {what: point.state for what, point in found.items()} == {
-        "allow-list": State.PROBLEM,
-        "code in jobs": State.WARNING,
-        "outbound filter": State.WARNING,
-    }
+    found = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
+    assert set(found) == {"approved jobs", "allow-list", "code in jobs", "files and logs", "logs", "outbound filter"}
+    assert {point.state for point in found.values()} == {State.PROBLEM}
     assert all(point.mend == f"fedannot deploy prepare {folder}" for point in found.values())
     prepare_kit(folder, CONFIGS)
-    kit = Kit.open(folder)
-    states = [point.state for check in checks for point in check(kit)]
-    assert states == [State.READY] * 3
+    assert {point.state for check in POLICIES for point in check(Kit.open(folder))} == {State.READY}
 
 
-def test_a_list_that_allows_everything_is_no_list(make_kit: MakeKit) -> None:
+def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
+    """Change a file of a prepared kit by hand."""
+    file = folder / "local" / name
+    values = json.loads(file.read_text(encoding="utf-8"))
+    change(values)
+    file.write_text(json.dumps(values), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "what", "said"),
+    [
+        ("resources.json", lambda r: r["class_allow_list"].append("*"), "allow-list", "any installed class"),
+        ("resources.json", lambda r: r.update(class_list_enforcement_mode="warn"), "allow-list", "any installed class"),
+        # As kits were prepared before jobs were approved.
+        ("resources.json", lambda r: r["class_allow_list"].append("fedannot.custom.flare."), "allow-list", "1 entries"),
+        ("resources.json", lambda r: r["class_allow_list"].pop(), "allow-list", "approved jobs may not use"),
+        ("resources.json", lambda r: r["components"].pop(), "approved jobs", "any job runs here"),
+        ("resources.json", lambda r: r.pop("allow_log_streaming"), "logs", "are sent to the server"),
+        ("approved_jobs.json", lambda a: a.update(fedannot="0.0.1"), "approved jobs", "those of fedannot 0.0.1"),
+        ("approved_jobs.json", lambda a: a.update(jobs=[]), "approved jobs", "jobs"),
+        ("limits.json", lambda a: a.update(rounds=5), "approved jobs", "rounds"),
+        ("authorization.json", lambda a: a["permissions"].update(project_admin="any"), "code in jobs", "project_admin"),
+        ("authorization.json", lambda a: a["permissions"].update(project_admin="any"), "files and logs", "project_adm"),
+        (
+            "authorization.json",
+            lambda a: a["permissions"]["lead"].update(shell_commands="o:site"),
+            "files and logs",
+            "open to lead",
+        ),
+        (
+            "authorization.json",
+            lambda a: a["permissions"]["lead"].pop("configure_job_log"),
+            "files and logs",
+            "open to lead",
+        ),
+        # A second scope, which is not the default one.
+        ("privacy.json", lambda p: p["scopes"].append({"name": "swarm"}), "outbound filter", "in the scope swarm"),
+        ("privacy.json", lambda p: p.pop("default_scope"), "outbound filter", "only jobs that have it"),
+    ],
+)
+def test_a_kit_that_lets_more_through_is_not_ready(
+    make_kit: MakeKit, name: str, change: Callable[[Any], None], what: str, said: str
+) -> None:
     folder = make_kit()
-    (folder / "local" / "resources.json").write_text(json.dumps({"class_allow_list": ["*"]}))
-    assert only(policy_checks.check_allow_list, folder).state == State.WARNING
+    prepare_kit(folder, CONFIGS)
+    changed(folder, name, change)
+    points = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
+    assert (points[what].state, said in points[what].found) == (State.PROBLEM, True), points[what]
 
 
 def test_where_the_server_keeps_jobs(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:

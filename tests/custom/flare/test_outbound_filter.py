@@ -84,7 +84,7 @@ def test_metrics_pass(task, data):
             r"Task 'validate' may not send \['site_note'\]",
         ),
         ("validate", DXO(DataKind.WEIGHTS, data={"w": torch.ones(1)}), r"Task 'validate' may not send \['params'\]"),
-        ("dump", DXO(DataKind.METRICS, data={"num_samples": 3}), r"Task 'dump' may not send \['num_samples'\]"),
+        ("dump", DXO(DataKind.METRICS, data={"num_samples": 3}), r"Task 'dump' may not send \['DXO'\] without"),
     ],
 )
 def test_what_is_not_registered_is_held_back(task, dxo, message):

@@ -1,0 +1,175 @@
+"""What a job asks for, apart from its settings: the configurations of server and sites, and their digest."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+SERVER_CONFIG = "config_fed_server.json"
+CLIENT_CONFIG = "config_fed_client.json"
+
+# In a deployed job: the one document of settings, and what stands for it where a component takes it. NVFlare puts the
+# document in the place of the reference.
+SETTINGS = "settings"
+REFERENCE = "{settings}"
+
+_LARGEST_DEPTH = 40
+
+
+class JobRefusedError(ValueError):
+    """A participant does not take part in a job; the text says what was found in the job, and nothing of the site."""
+
+
+@dataclass(frozen=True)
+class JobConfiguration:
+    """What a job asks for.
+
+    Attributes:
+        server: the server's configuration, with references in place of settings.
+        client: the sites' configuration, likewise.
+        settings: the document of settings.
+    """
+
+    server: Mapping[str, Any]
+    client: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of_resolved(cls, server: Mapping[str, Any], client: Mapping[str, Any]) -> "JobConfiguration":
+        """Return what configurations ask for whose settings are written out, as a job's files give them when parsed.
+
+        Raises:
+            JobRefusedError: if they have no settings, or differ in them.
+        """
+        settings = [config.get(SETTINGS) for config in (server, client)]
+        if not isinstance(settings[0], Mapping) or settings[0] != settings[1]:
+            raise JobRefusedError("Expected the same block 'settings' in the configurations of server and sites.")
+        skeletons = [
+            {key: _with_references(value, settings[0]) for key, value in config.items() if key != SETTINGS}
+            for config in (server, client)
+        ]
+        return cls(skeletons[0], skeletons[1], settings[0])
+
+    @classmethod
+    def of_texts(cls, server: bytes, client: bytes) -> "JobConfiguration":
+        """Read what a deployed job asks for.
+
+        Raises:
+            JobRefusedError: if a text is not plain JSON with keys and values, or the settings differ.
+        """
+        configs = {}
+        for name, text in ((SERVER_CONFIG, server), (CLIENT_CONFIG, client)):
+            config = read_strict_json(name, text)
+            if not isinstance(config, dict) or not isinstance(config.get(SETTINGS), dict):
+                raise JobRefusedError(f"{name}: expected keys and values with a block 'settings'.")
+            configs[name] = config
+        server_settings, client_settings = (configs[name].pop(SETTINGS) for name in (SERVER_CONFIG, CLIENT_CONFIG))
+        if server_settings != client_settings:
+            raise JobRefusedError("The settings of server and sites differ; expected the same document in both.")
+        return cls(configs[SERVER_CONFIG], configs[CLIENT_CONFIG], server_settings)
+
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Return the content of a deployed job's configurations by the names of their files."""
+        # NVFlare wants the version first.
+        return {
+            name: {**config, SETTINGS: dict(self.settings)}
+            for name, config in ((SERVER_CONFIG, self.server), (CLIENT_CONFIG, self.client))
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the configurations without settings, in hexadecimal digits."""
+        content = {"server": self.server, "client": self.client}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Names of all classes and functions that the configurations name, sorted."""
+        return tuple(sorted({*_named_in(self.server), *_named_in(self.client)}))
+
+
+def read_strict_json(name: str, text: bytes) -> Any:
+    """Read JSON in which every key stands once and every number is finite.
+
+    Args:
+        name: the file's name, for an error.
+        text: its content.
+
+    Raises:
+        JobRefusedError: if it is anything else, or nested too deep.
+    """
+    try:
+        content = json.loads(
+            text.decode("utf-8"),
+            object_pairs_hook=_once,
+            parse_constant=_refused_constant,
+            parse_float=_finite,
+        )
+        if _depth(content) > _LARGEST_DEPTH:
+            raise ValueError("it is nested too deep")
+    except (ValueError, RecursionError) as error:
+        what = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise JobRefusedError(f"{name}: expected plain JSON, but {what}.") from error
+    return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        names = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in names if names.count(key) > 1)!r} stands twice")
+    return content
+
+
+def _refused_constant(text: str) -> Any:
+    raise ValueError(f"it holds {text}")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text} is too large")
+    return value
+
+
+def _depth(content: Any) -> int:
+    depth, level = 0, [content]
+    while level:
+        depth += 1
+        level = [
+            child
+            for element in level
+            if isinstance(element, (dict, list))
+            for child in (element.values() if isinstance(element, dict) else element)
+        ]
+    return depth
+
+
+def _with_references(element: Any, settings: Mapping[str, Any]) -> Any:
+    """Put the reference where a component's argument is the whole of the settings."""
+    if isinstance(element, Mapping):
+        return {
+            key: REFERENCE if key == SETTINGS and value == settings else _with_references(value, settings)
+            for key, value in element.items()
+        }
+    if isinstance(element, list):
+        return [_with_references(entry, settings) for entry in element]
+    return element
+
+
+def _named_in(element: Any) -> Iterator[str]:
+    """Find every class path, at any depth."""
+    if isinstance(element, Mapping):
+        yield from (value for key, value in element.items() if key in _PATH_KEYS and isinstance(value, str))
+        for value in element.values():
+            yield from _named_in(value)
+    elif isinstance(element, list):
+        for entry in element:
+            yield from _named_in(entry)
+
+
+# Under which keys NVFlare looks for a component's class.
+_PATH_KEYS = ("path", "class_path", "name")

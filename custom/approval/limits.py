@@ -1,0 +1,144 @@
+"""A participant's limits for the settings of jobs: no path of its own, no number beyond what it allows."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from ..data.json_record import JsonRecord, read_record
+from ..method_settings import read_job_settings
+from ..settings import RunSettings, SettingsError
+from .configuration import JobRefusedError
+
+# In a kit's folder `local`.
+LIMITS_FILE = "limits.json"
+
+# The largest value of a number, by the setting's dotted key; of a list every entry is meant.
+DEFAULT_LIMITS: dict[str, float] = {
+    "rounds": 2000,
+    "warmup_rounds": 2000,
+    "max_extra_warmup_rounds": 100,
+    "head_epochs": 100,
+    "validate_every": 2000,
+    "keep_rounds": 2000,
+    "threads": 64,
+    "min_sites": 10_000,
+    "max_failed_rounds": 100,
+    "task_timeout": 7 * 86400,
+    "grace_period": 7 * 86400,
+    "seed": 2**63 - 1,
+    "training.local_epochs": 100,
+    "training.batch_size": 1024,
+    "training.patch": 512,
+    "training.patches_per_volume": 64,
+    "network.features": 1024,
+    "network.widths": 2048,
+    "network.num_classes": 256,
+    "network.latent": 256,
+    "network.encoder_features": 512,
+    "embedded.sites": 1000,
+    "embedded.images_per_site": 1000,
+    "embedded.test_images": 1000,
+    "embedded.seed": 2**63 - 1,
+}
+# Weights, rates, shares, margins: what decides results, not what a site has to do.
+_LARGEST_OTHER = 1e6
+
+# Settings that hold a text which no list of allowed values bounds, and what it may be in a deployed job.
+_EMPTY = re.compile("")
+_JOB_ID = re.compile(r"([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?")
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?")
+_BLOCK = re.compile(r"[A-Za-z0-9_.]{1,200}")
+_NOISE = re.compile(r"[A-Za-z0-9()., _+-]{1,500}")
+TEXTS: dict[str, tuple[re.Pattern[str], str]] = {
+    "data": (_EMPTY, "nothing: every site trains on the data that its own kit names"),
+    "resume_from": (_JOB_ID, "the id of an earlier job, whose state the server has"),
+    "start_model": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
+    "network.checkpoint": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
+    "blocks": (_BLOCK, "prefixes of parameters"),
+    "embedded.noise": (_NOISE, "a model of noise"),
+    "embedded.protocols": (_NOISE, "protocols"),
+    "embedded.label_noise": (_NOISE, "a model of wrong labels"),
+}
+_LONGEST_LIST = 200
+
+
+class Limits(JsonRecord):
+    """What a participant allows at most.
+
+    Attributes:
+        largest: largest values by the settings' dotted keys; what is not named has :data:`DEFAULT_LIMITS`.
+    """
+
+    largest: dict[str, float] = Field(default_factory=dict)
+
+    def of(self, key: str) -> float:
+        """Return the largest value of a setting."""
+        return self.largest.get(key, DEFAULT_LIMITS.get(key, _LARGEST_OTHER))
+
+
+def read_limits(config_folder: Path) -> Limits:
+    """Read the limits in a kit's folder `local`; the defaults without such a file.
+
+    Raises:
+        DataError: if the file cannot be used.
+    """
+    return read_record(config_folder / LIMITS_FILE, Limits) or Limits()
+
+
+def check_settings(values: Mapping[str, Any], limits: Limits) -> RunSettings:
+    """Check the settings of a deployed job.
+
+    Args:
+        values: the document of settings.
+        limits: the participant's.
+
+    Raises:
+        JobRefusedError: if they cannot be used, name a path or data, or a number is beyond its limit.
+    """
+    try:
+        settings = read_job_settings(values, source="the job's settings")
+    except (SettingsError, RecursionError) as error:
+        raise JobRefusedError(str(error)) from error
+    check_texts(settings)
+    for key, value in _leaves(settings.model_dump()):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > limits.of(key):
+            raise JobRefusedError(f"The setting {key!r} is {value!r:.40}; at most {limits.of(key):g} is allowed here.")
+    return settings
+
+
+def check_texts(settings: RunSettings) -> None:
+    """Check that settings name no path, no data, and nothing that NVFlare would put something else in the place of.
+
+    Raises:
+        JobRefusedError: if they do, or would have a site train on the embedded phantom.
+    """
+    if not settings.data_required:
+        raise JobRefusedError("The setting 'data_required' is false; in a deployed job sites train on their own data.")
+    content = settings.model_dump()
+    for key, value in _leaves(content):
+        if not isinstance(value, str):
+            continue
+        pattern, expected = TEXTS.get(key, (_NAME, "a name"))
+        if not pattern.fullmatch(value):
+            raise JobRefusedError(f"The setting {key!r} is {value[:200]!a}; expected {expected}.")
+
+
+def _leaves(values: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every single value with the dotted key of its setting.
+
+    Raises:
+        JobRefusedError: if a list is too long.
+    """
+    if isinstance(values, Mapping):
+        for name, value in values.items():
+            yield from _leaves(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(values, (list, tuple)):
+        if len(values) > _LONGEST_LIST:
+            raise JobRefusedError(f"The setting {key!r} has {len(values)} entries; at most {_LONGEST_LIST} may be.")
+        for value in values:
+            yield from _leaves(value, key)
+    else:
+        yield key, values

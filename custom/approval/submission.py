@@ -1,0 +1,133 @@
+"""Reading a job as it was submitted: an archive, of which nothing is unpacked before it is known to be harmless."""
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError, read_strict_json
+
+# A job of fifty sites with all its settings takes some kilobytes.
+_LARGEST_FILE = 256 * 1024
+_MOST_ENTRIES = 32
+# The researcher's signatures and certificate, which NVFlare adds to folders.
+_SIGNATURES = (".__nvfl_sig.json", ".__nvfl_submitter.crt")
+_CONFIG_FOLDER = "config"
+_META = "meta.json"
+# What a researcher says about a job; NVFlare adds its own keys later.
+_META_KEYS = frozenset({"name", "min_clients", "mandatory_clients", "deploy_map", "fedannot"})
+# What would change where or under which policy a job runs at a site.
+_FORBIDDEN_META = ("scope", "launcher_spec", "resource_spec", "byoc")
+_APP_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAKE_AGAIN = "Make the job with `fedannot deploy job`."
+
+
+def read_app(archive: bytes) -> JobConfiguration:
+    """Read a job's app as it is sent to a participant.
+
+    Raises:
+        JobRefusedError: if it holds anything but two configurations, and NVFlare's signatures.
+    """
+    return _read_app(_files(io.BytesIO(archive)), "")
+
+
+def read_job(archive: bytes | Path, folder: str) -> JobConfiguration:
+    """Read a job as a researcher submits it.
+
+    Args:
+        archive: the archive, or its file.
+        folder: the job's folder in it.
+
+    Raises:
+        JobRefusedError: if it holds anything but what the job says about itself and one app, or says too much.
+    """
+    files = _files(io.BytesIO(archive) if isinstance(archive, bytes) else archive)
+    prefix = f"{folder}/"
+    if outside := [name for name in files if not name.startswith(prefix)]:
+        raise JobRefusedError(f"The job holds {_shown(outside)} outside its folder.")
+    inside = {name.removeprefix(prefix): content for name, content in files.items()}
+    if _META not in inside:
+        raise JobRefusedError(f"The job has no {_META}. {_MAKE_AGAIN}")
+    app = _checked_meta(read_strict_json(_META, inside.pop(_META)))
+    for name in _SIGNATURES:
+        inside.pop(name, None)
+    if others := [name for name in inside if not name.startswith(f"{app}/")]:
+        raise JobRefusedError(f"The job holds {_shown(others)}; expected {_META} and the app {app!r} alone.")
+    return _read_app({name.removeprefix(f"{app}/"): content for name, content in inside.items()}, f"{app}/")
+
+
+def check_meta(meta: Mapping[str, Any]) -> None:
+    """Check what a server says about a job that it deploys.
+
+    Raises:
+        JobRefusedError: if the job names a scope, a launcher or resources, or carries code.
+    """
+    if found := [key for key in _FORBIDDEN_META if meta.get(key)]:
+        raise JobRefusedError(f"The job sets {', '.join(found)}, which is the site's to decide.")
+
+
+def _checked_meta(meta: Any) -> str:
+    """Return the name of the only app."""
+    if not isinstance(meta, dict):
+        raise JobRefusedError(f"{_META}: expected keys and values.")
+    if unknown := sorted(set(meta) - _META_KEYS):
+        raise JobRefusedError(f"{_META}: found {_shown(unknown)}; expected {sorted(_META_KEYS)}.")
+    apps = list(meta["deploy_map"]) if isinstance(meta.get("deploy_map"), dict) else []
+    if len(apps) != 1 or not _APP_NAME.fullmatch(apps[0]):
+        raise JobRefusedError(f"{_META}: expected one app for server and sites in deploy_map.")
+    return str(apps[0])
+
+
+def _read_app(files: Mapping[str, bytes], where: str) -> JobConfiguration:
+    expected = [f"{_CONFIG_FOLDER}/{name}" for name in (SERVER_CONFIG, CLIENT_CONFIG)]
+    allowed = {*expected, *_SIGNATURES, *(f"{_CONFIG_FOLDER}/{name}" for name in _SIGNATURES)}
+    if unexpected := sorted(set(files) - allowed):
+        raise JobRefusedError(
+            f"The job holds {_shown([where + name for name in unexpected])}; expected {' and '.join(expected)} alone, "
+            f"as plain JSON. {_MAKE_AGAIN}"
+        )
+    if missing := [name for name in expected if name not in files]:
+        raise JobRefusedError(f"The job lacks {_shown(missing)}. {_MAKE_AGAIN}")
+    return JobConfiguration.of_texts(files[expected[0]], files[expected[1]])
+
+
+def _files(source: io.BytesIO | Path) -> dict[str, bytes]:
+    """Return the content of an archive's files by their names; folders are passed over."""
+    files: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(source) as archive:
+            entries = archive.infolist()
+            if len(entries) > _MOST_ENTRIES:
+                raise JobRefusedError(f"The job holds {len(entries)} files; expected at most {_MOST_ENTRIES}.")
+            for entry in entries:
+                name = entry.filename
+                if name in files:
+                    raise JobRefusedError(f"The job holds {_shown([name])} twice.")
+                if name.endswith("/") and not entry.file_size:
+                    name = name.rstrip("/")
+                    if ".." in name.split("/") or name.startswith("/"):
+                        raise JobRefusedError(f"The job holds the folder {_shown([name])}.")
+                    continue
+                files[name] = _content(archive, entry)
+    except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+        if isinstance(error, JobRefusedError):
+            raise
+        raise JobRefusedError(f"The job's archive cannot be read ({type(error).__name__}).") from error
+    return files
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    # What an archive says about sizes need not be true.
+    with archive.open(entry) as file:
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise JobRefusedError(f"{_shown([entry.filename])} has more than {_LARGEST_FILE // 1024} KiB.")
+    return content
+
+
+def _shown(names: list[str]) -> str:
+    """At most three names, in a form that a log or a terminal shows as it is."""
+    shown = ", ".join(ascii(name[:80]) for name in names[:3])
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,64 @@
+"""Refusing jobs that a participant has not approved, in its parent process, before anything of a job is parsed.
+
+NVFlare looks at the classes that a job names only when it builds them, in the process of the job, and parses the job's
+configuration before that, in the parent process too. What stands here comes first, in place of NVFlare's deployer; for
+what is submitted to the server see :mod:`.job_gate`.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.workspace import Workspace
+from nvflare.private.fed.utils.app_deployer import AppDeployer
+
+# Loaded when the parent process starts: a deployment has a few seconds.
+from ..approval import limits as _limits  # noqa: F401
+from ..approval.approved import check_job
+from ..approval.configuration import JobRefusedError
+from ..approval.submission import check_meta, read_app
+from .kept_files import is_job_id
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def refusal(what: str, error: Exception) -> str:
+    """Log why something is refused, and return what others are told of it.
+
+    Args:
+        what: what is refused.
+        error: the reason; if it is none that was foreseen, its text stays here.
+    """
+    if isinstance(error, JobRefusedError):
+        _LOGGER.warning("Refused %s: %s", what, error)
+        return f"Refused: {error}"
+    _LOGGER.error("Refused %s, which could not be looked at.", what, exc_info=error)
+    return "Refused: it could not be looked at; see the participant's log."
+
+
+class ApprovedDeployer(AppDeployer):  # type: ignore[misc]
+    """Deploys a job's app only if the participant has approved it; see :mod:`fedannot.custom.approval`.
+
+    It is the component ``app_deployer`` of a site's kit. A refusal goes to the server, which shows it to the
+    researcher; it says what was found in the job and nothing of the site's files. Nothing is written for such a job.
+    """
+
+    def deploy(
+        self,
+        workspace: Workspace,
+        job_id: str,
+        job_meta: dict[str, Any],
+        app_name: str,
+        app_data: bytes,
+        fl_ctx: FLContext,
+    ) -> str:
+        """Deploy an app; return why not, empty if it was deployed."""
+        try:
+            if not is_job_id(job_id):
+                raise JobRefusedError("The job's id is not one of NVFlare's.")
+            check_meta(job_meta)
+            check_job(read_app(app_data), Path(workspace.get_site_config_dir()))
+        except Exception as error:
+            return refusal(f"job {job_id!a}", error)
+        return str(super().deploy(workspace, job_id, job_meta, app_name, app_data, fl_ctx) or "")

@@ -1,0 +1,57 @@
+"""The server's refusal of jobs that it has not approved, before NVFlare parses or stores them."""
+
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_context import FLContext
+from nvflare.private.fed.server import job_cmds, job_runner
+from nvflare.private.fed.server.job_meta_validator import JobMetaValidator
+
+from ..approval.approved import check_job
+from ..approval.submission import read_job
+from .approved_jobs import ApprovedDeployer, refusal
+
+
+class JobGate(FLComponent):  # type: ignore[misc]
+    """The server's part: it refuses submitted jobs before NVFlare parses them, and stored ones before it deploys them.
+
+    NVFlare has no place for a validator of one's own at the server, hence its classes are exchanged, in this process
+    alone. The process does not start if they are not where they are expected.
+
+    Args:
+        config_folder: the kit's folder ``local``.
+
+    Raises:
+        RuntimeError: if this NVFlare has no such classes.
+    """
+
+    def __init__(self, config_folder: str) -> None:
+        super().__init__()
+        for module, name in ((job_cmds, "JobMetaValidator"), (job_runner, "AppDeployer")):
+            if not hasattr(module, name):
+                raise RuntimeError(f"Expected {module.__name__}.{name} in this version of NVFlare, but found none.")
+        job_cmds.JobMetaValidator = lambda: _ApprovedValidator(Path(config_folder))
+        job_runner.AppDeployer = ApprovedDeployer
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Say in the server's log that jobs are looked at."""
+        if event_type == EventType.SYSTEM_START:
+            self.log_info(fl_ctx, "Jobs run only if their configuration is approved here.")
+
+
+class _ApprovedValidator(JobMetaValidator):  # type: ignore[misc]
+    def __init__(self, config_folder: Path) -> None:
+        self._config_folder = config_folder
+
+    def validate(self, job_name: str, job_data: bytes | str) -> tuple[bool, str, dict[str, Any]]:
+        """Return whether a submitted job is one, why not, and what it says about itself."""
+        try:
+            check_job(
+                read_job(Path(job_data) if isinstance(job_data, str) else job_data, job_name), self._config_folder
+            )
+        except Exception as error:
+            return False, refusal("a submitted job", error), {}
+        valid, reason, meta = super().validate(job_name, job_data)
+        return bool(valid), str(reason), dict(meta)

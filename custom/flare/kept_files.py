@@ -1,0 +1,76 @@
+"""Where models and states lie that a job's settings name: as paths in a simulator, as plain names in a kit."""
+
+import re
+import zipfile
+from pathlib import Path
+
+from nvflare.apis.fl_context import FLContext
+
+from ..run_state import STATE_FILE, ResumeError
+
+# In a kit: models that the operator offers to jobs, each under its name.
+MODELS_FOLDER = "models"
+# In the folder where NVFlare's job store has a job: the archive of its workspace.
+_ARCHIVE = "workspace"
+
+# What NVFlare names jobs.
+_JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+def is_job_id(text: str) -> bool:
+    """Return whether a text has the form of NVFlare's job ids, and so leads to no other folder."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def is_plain_name(text: str) -> bool:
+    """Return whether a text is a name without any folder in it."""
+    return _PLAIN_NAME.fullmatch(text) is not None
+
+
+def model_file(named: str, fl_ctx: FLContext) -> Path:
+    """Return the file or bundle with start weights that the settings name.
+
+    In a kit it is the name of one that lies in the kit's folder ``models``; elsewhere a path.
+
+    Args:
+        named: the setting's value.
+        fl_ctx: NVFlare's context at the server.
+    """
+    offered = _workspace_root(fl_ctx) / MODELS_FOLDER
+    return offered / named if offered.is_dir() and is_plain_name(named) else Path(named)
+
+
+def state_file(named: str, fl_ctx: FLContext) -> Path:
+    """Return the state of the run that the settings continue.
+
+    In a kit it is named by its job, and lies in the job's folder or, when the job has ended, in the job store, whence
+    it is copied into the folder of this run; elsewhere it is a path.
+
+    Args:
+        named: the setting's value.
+        fl_ctx: NVFlare's context at the server.
+
+    Raises:
+        ResumeError: if there is no state of the named job.
+    """
+    if not is_job_id(named):
+        return Path(named)
+    root = _workspace_root(fl_ctx)
+    own = root / named / STATE_FILE
+    if own.is_file():
+        return own
+    for archive in sorted(root.glob(f"storage/jobs/{named}/{_ARCHIVE}")):
+        copy = Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id())) / f"resumed_{STATE_FILE}"
+        try:
+            with zipfile.ZipFile(archive) as files, files.open(STATE_FILE) as source, copy.open("wb") as target:
+                while block := source.read(1 << 20):
+                    target.write(block)
+        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            raise ResumeError(f"The job store has no state of job {named} ({type(error).__name__}).") from error
+        return copy
+    raise ResumeError(f"Expected the state of job {named} in its folder or in the job store, but found none.")
+
+
+def _workspace_root(fl_ctx: FLContext) -> Path:
+    return Path(fl_ctx.get_engine().get_workspace().get_root_dir())

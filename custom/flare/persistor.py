@@ -1,0 +1,50 @@
+"""The component that holds the network at the server, or at a swarm's sites, and writes the global model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_context import FLContext
+from nvflare.app_opt.pt.file_model_persistor import PTFileModelPersistor
+
+from ...transforms.errors import DataError
+from ..method_settings import read_job_settings
+from ..settings import ClassifierSettings
+from .kept_files import model_file
+
+
+class NetworkPersistor(PTFileModelPersistor):  # type: ignore[misc]
+    """Writes the global model of the network that a job's settings describe.
+
+    NVFlare's own persistor builds whatever class its arguments name, before it asks whether that is a network. This one
+    takes plain settings: the network is built by a function of fedannot, from values, when the run starts.
+
+    Args:
+        settings: the job's settings.
+
+    Raises:
+        SettingsError: if the settings cannot be used.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(allow_numpy_conversion=False)
+        self._settings = read_job_settings(settings)
+
+    def handle_event(self, event: str, fl_ctx: FLContext) -> None:
+        """Build the network when the run starts; a checkpoint that cannot be used ends the run."""
+        if event == EventType.START_RUN:
+            try:
+                self.model = self._network(fl_ctx)
+            except DataError as error:
+                self.system_panic(str(error), fl_ctx)
+                return
+        super().handle_event(event, fl_ctx)
+
+    def _network(self, fl_ctx: FLContext) -> Any:
+        described, seed = self._settings.network, self._settings.seed
+        network = described.build(seed)
+        if isinstance(described, ClassifierSettings) and described.checkpoint:
+            from ..networks import load_checkpoint
+
+            load_checkpoint(network, model_file(described.checkpoint, fl_ctx))
+        return network

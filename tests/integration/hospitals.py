@@ -1,0 +1,130 @@
+"""A provisioned federation over TLS on this machine: a server and three hospitals, as `deploy prepare` leaves them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from conftest import JOBS, SMALL
+from real_processes import Federation, commands_environment, free_ports, nothing_left, wait_for
+
+from fedannot.apps.deployment.deployable_job import deployable_job
+from fedannot.apps.deployment.kit import prepare_kit
+from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.run_state import STATE_FILE, RunState
+
+CONFIGS = JOBS.parent / "site_configs"
+# Named as the phantom's sites are: everything random derives from the name.
+SITES = ("site-1", "site-2", "site-3")
+# In the project, but not started unless a test does.
+NEWCOMER = "site-4"
+ROUNDS = 6
+SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("embedded")} | {
+    "rounds": ROUNDS,
+    "warmup_rounds": 2,
+    "min_predicted_share": 0.0,
+    "group_test_level": 1.0,
+}
+END_TIMEOUT = 240
+
+
+@dataclass(frozen=True)
+class Hospitals(Federation):
+    """A started federation, with the data of its sites."""
+
+    ports: list[int] = field(kw_only=True)
+    data: Path = field(kw_only=True)
+    jobs: Path = field(kw_only=True)
+
+    def start(self, participant: str) -> None:
+        """Start the server or a site."""
+        folder = self.kits / participant
+        for left in ("pid.fl", "daemon_pid.fl", "shutdown.fl", "restart.fl"):
+            (folder / left).unlink(missing_ok=True)
+        with (folder / "console.log").open("a", encoding="utf-8") as console:
+            subprocess.Popen(
+                ["bash", "startup/start.sh"],
+                cwd=folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def members(self) -> set[str]:
+        """The sites that the server knows."""
+        status = self.nvflare("system", "status", "--startup-kit", str(self.kits / "admin@coordinator.org"))
+        return {client["client_name"] for client in (status.get("data") or {}).get("clients", [])}
+
+    def wait_for_sites(self, *sites: str) -> None:
+        """Wait until these sites are known to the server."""
+        wait_for(lambda: set(sites) <= self.members(), f"{sites} to join")
+
+    def job(self, name: str = "fedaaai", **settings: Any) -> Path:
+        """Make a deployable job."""
+        out = self.jobs / f"job-{len(list(self.jobs.glob('job-*')))}"
+        changes = {key: value for key, value in SETTINGS.items() if name == "fedaaai" or "." in key or key == "rounds"}
+        like = self.kits / "site-1" / "local" / "data.yaml"
+        deployable_job(JOBS / name, out, sites=SITES, description=like, overrides=changes | settings)
+        return out
+
+    def result(self, job_id: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """Download a finished job's summary and model."""
+        workspace = self.download(job_id, self.jobs / "results")
+        summary = json.loads((workspace / "summary.json").read_text(encoding="utf-8"))
+        model = torch.load(workspace / "app_server" / "FL_global_model.pt", weights_only=True)["model"]
+        return summary, model
+
+    def rounds_done(self, job_id: str) -> int:
+        """The last finished round of a running job."""
+        file = self.kits / "localhost" / job_id / STATE_FILE
+        return RunState.load(file).round_number if file.is_file() else 0
+
+
+def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Path:
+    """Make the kits of a federation and return their folder."""
+    text = (CONFIGS / "project.yml").read_text(encoding="utf-8").replace("hospital-", "site-")
+    project = yaml.safe_load(text)
+    server = next(participant for participant in project["participants"] if participant["type"] == "server")
+    server["fed_learn_port"], server["admin_port"] = ports
+    project["participants"].append({"name": NEWCOMER, "type": "client", "org": "hospital_4"})
+    folder.mkdir(exist_ok=True)
+    (folder / "project.yml").write_text(yaml.safe_dump(project))
+    nvflare = [str(Path(sys.executable).parent / "nvflare"), "provision", "-p", "project.yml", "-w", "made"]
+    subprocess.run(nvflare, cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
+    return folder / "made" / "fedannot" / "prod_00"
+
+
+@contextmanager
+def started_hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
+    """Provision, prepare and start a server and three hospitals, and stop them at the end."""
+    folder = tmp_path_factory.mktemp("hospitals")
+    environment = commands_environment(tmp_path_factory.mktemp("home"))
+    # Where the sites find the broken executors.
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    ports = free_ports(2)
+    kits = provision(folder, environment, ports)
+    data = folder / "data"
+    write_phantom_federation(data, num_sites=3, seed=0, images_per_site=8, noise="M(25,-25,10,0.34)", exact=True)
+    prepare_kit(kits / "localhost", CONFIGS, jobs=JOBS)
+    for site in SITES:
+        description = yaml.safe_load((data / site / "data.yaml").read_text(encoding="utf-8"))
+        description["datalist"] = str(data / site / "datalist.json")
+        (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
+        prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml", JOBS)
+    who = ("--startup-kit", str(kits / "lead@coordinator.org"))
+    made = Hospitals(kits, environment, who, data=data, jobs=tmp_path_factory.mktemp("jobs"), ports=ports)
+    with nothing_left(folder):
+        for participant in ("localhost", *SITES):
+            made.start(participant)
+        made.wait_for_sites(*SITES)
+        yield made
+        made.nvflare("system", "shutdown", "all", "--force", "--startup-kit", str(kits / "admin@coordinator.org"))
