@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import shutil
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ SETTINGS_FOLDER = "settings"
 
 # In place of names in a job's deploy_map: the server and every site.
 ALL_MEMBERS = "@ALL"
+
+# A substitution in HOCON, which may be an environment variable.
+_VARIABLE = re.compile(rb"\$\{\??\s*([^}\s]+)")
 
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -212,7 +216,8 @@ def parse_hocon(file: Path) -> dict[str, Any]:
         JobError: if it is not HOCON, or holds anything but keys with values.
     """
     seen = tuple((other, other.read_bytes()) for other in sorted({file, *file.parent.glob("*.conf")}))
-    return copy.deepcopy(_parse_hocon(file, (seen, tuple(sorted(os.environ.items())))))
+    named = sorted({name.decode("utf-8", "replace") for _, text in seen for name in _VARIABLE.findall(text)})
+    return copy.deepcopy(_parse_hocon(file, (seen, tuple((name, os.environ.get(name)) for name in named))))
 
 
 @lru_cache(maxsize=128)

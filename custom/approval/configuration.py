@@ -17,10 +17,20 @@ SETTINGS = "settings"
 REFERENCE = "{settings}"
 
 _LARGEST_DEPTH = 40
+_LONGEST_REASON = 600
 
 
 class JobRefusedError(ValueError):
-    """A participant does not take part in a job; the text says what was found in the job, and nothing of the site."""
+    """A participant does not take part in a job; the text says what was found in the job, and nothing of the site.
+
+    Args:
+        text: the reason; a long one is cut, and what no log or terminal shows as it is becomes visible.
+    """
+
+    def __init__(self, text: str) -> None:
+        line = " ".join(text.split())
+        shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+        super().__init__(shown if len(shown) <= _LONGEST_REASON else f"{shown[:_LONGEST_REASON]} …")
 
 
 @dataclass(frozen=True)

@@ -104,12 +104,20 @@ def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Pa
 
 
 @contextmanager
-def started_hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
-    """Provision, prepare and start a server and three hospitals, and stop them at the end."""
+def started_hospitals(tmp_path_factory: pytest.TempPathFactory, capture: Path | None = None) -> Iterator[Hospitals]:
+    """Provision, prepare and start a server and three hospitals, and stop them at the end.
+
+    Args:
+        tmp_path_factory: where their files go.
+        capture: folder for what the sites send; see capture/sitecustomize.py.
+    """
     folder = tmp_path_factory.mktemp("hospitals")
     environment = commands_environment(tmp_path_factory.mktemp("home"))
     # Where the sites find the broken executors.
     environment["PYTHONPATH"] = str(Path(__file__).parent)
+    if capture is not None:
+        environment["PYTHONPATH"] += f":{Path(__file__).parent / 'capture'}"
+        environment["FEDANNOT_CAPTURE"] = str(capture)
     ports = free_ports(2)
     kits = provision(folder, environment, ports)
     data = folder / "data"

@@ -1,0 +1,279 @@
+"""Attacks on a provisioned federation over TLS, each with the account that a researcher or an administrator has.
+
+What an attack would do can be seen: a file is written, a folder is gone, a listener is connected to, a site's text is
+at the server. Deselected unless asked for: `make test-processes`.
+"""
+
+import http.server
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import JOBS
+from hospitals import END_TIMEOUT, SITES, Hospitals, started_hospitals
+from hostile_jobs import Bait, HostileJob, all_jobs, honest_job, named_attacks
+from nvflare.fuel.flare_api.api_spec import InvalidJobDefinition
+from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+from real_processes import wait_for
+
+from fedannot.apps.deployment.deployable_job import read_configuration
+
+pytestmark = pytest.mark.processes
+
+ADMIN, LEAD = "admin@coordinator.org", "lead@coordinator.org"
+# Of the thousands of hostile jobs, those that are sent to real sites.
+SENT = 24
+
+
+@pytest.fixture(scope="module")
+def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
+    with started_hospitals(tmp_path_factory) as started:
+        yield started
+
+
+class Listener:
+    """A web server that counts who asks."""
+
+    def __init__(self) -> None:
+        asked = self.asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"seed = 1\n")
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/canary"
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    made = Listener()
+    yield made
+    made.server.shutdown()
+
+
+@pytest.fixture
+def bait(hospitals: Hospitals, listener: Listener, tmp_path: Path) -> Bait:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "kept").write_text("kept")
+    return Bait(tmp_path / "marker", tmp_path / "victim", hospitals.data / "site-1" / "datalist.json", listener.url)
+
+
+def names_of_images(hospitals: Hospitals) -> set[str]:
+    """Names of the sites' images, which no file of the server may hold."""
+    return {path.name for site in SITES for path in (hospitals.data / site / "images").iterdir()}
+
+
+def files_with(folder: Path, texts: set[str]) -> list[str]:
+    """The files below a folder that hold one of these texts."""
+    wanted = re.compile("|".join(re.escape(text) for text in sorted(texts)).encode())
+    return sorted(
+        str(file.relative_to(folder))
+        for file in folder.rglob("*")
+        if file.is_file() and not file.is_symlink() and wanted.search(file.read_bytes())
+    )
+
+
+def assert_harmless(hospitals: Hospitals, bait: Bait, listener: Listener) -> None:
+    assert not bait.marker.exists()
+    assert (bait.victim / "kept").read_text() == "kept"
+    assert listener.asked == []
+    assert files_with(hospitals.kits / "localhost", names_of_images(hospitals)) == []
+
+
+def kept_files(hospitals: Hospitals, *participants: str) -> set[str]:
+    """What lies in kits beside logs and NVFlare's own bookkeeping."""
+    return {
+        str(path.relative_to(hospitals.kits))
+        for participant in participants
+        for path in (hospitals.kits / participant).rglob("*")
+        if not re.search(r"log|\.fl$|transfer|storage|audit|stats|snapshot", str(path.relative_to(hospitals.kits)))
+    }
+
+
+@contextmanager
+def session_of(hospitals: Hospitals, account: str) -> Iterator[Session]:
+    """An account's connection to the server; unlike NVFlare's command it sends jobs without a look into them."""
+    session = new_secure_session(account, str(hospitals.kits / account))
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def test_the_server_refuses_every_kind_before_it_parses_it(
+    hospitals: Hospitals, bait: Bait, listener: Listener, tmp_path: Path
+) -> None:
+    honest = honest_job(tmp_path / "honest", SITES)
+    before = kept_files(hospitals, "localhost", *SITES)
+    with session_of(hospitals, LEAD) as session:
+        for number, attack in enumerate(named_attacks(honest, bait)):
+            job = attack.write(honest, tmp_path / f"job{number}")
+            with pytest.raises(InvalidJobDefinition, match="Refused: "):
+                session.submit_job(str(job))
+    assert kept_files(hospitals, "localhost", *SITES) == before
+    assert_harmless(hospitals, bait, listener)
+
+
+@contextmanager
+def server_without_gate(hospitals: Hospitals) -> Iterator[None]:
+    """A server that lets every job through, as one that was not prepared, or whose operator is the attacker."""
+    resources = hospitals.kits / "localhost" / "local" / "resources.json"
+    before = resources.read_text(encoding="utf-8")
+    values = json.loads(before)
+    values["components"] = [entry for entry in values["components"] if entry["id"] != "job_gate"]
+
+    def restart(text: str) -> None:
+        hospitals.kill("localhost")
+        resources.write_text(text, encoding="utf-8")
+        hospitals.start("localhost")
+        hospitals.wait_for_sites(*SITES)
+
+    restart(json.dumps(values))
+    try:
+        yield
+    finally:
+        restart(before)
+
+
+def meta_of(hospitals: Hospitals, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = hospitals.nvflare("job", "meta", job_id, *hospitals.who)["data"]
+    return found
+
+
+def test_every_site_refuses_by_itself_whatever_the_server_lets_through(
+    hospitals: Hospitals, bait: Bait, listener: Listener, tmp_path: Path
+) -> None:
+    """Nothing is built, nothing written, and what the server learns is what was found in the job."""
+    honest = honest_job(tmp_path / "honest", SITES)
+    everything = list(all_jobs(honest, bait, read_configuration(honest)[1].classes))
+    # What would strike the open server itself is left out; it is the sites that are looked at.
+    at_sites = [job for job in everything if all("config_fed_server" not in path for path in job.files)]
+    named = [job for job in at_sites if job in named_attacks(honest, bait) and job.name != "code"]
+    step = max(1, len(at_sites) // (SENT - len(named)))
+    sent = named + [job for job in at_sites[::step] if job not in named and not job.name.startswith("settings.")]
+    before = kept_files(hospitals, *SITES)
+    with server_without_gate(hospitals):
+        with session_of(hospitals, LEAD) as session:
+            ids = {}
+            for number, job in enumerate(sent):
+                ids[session.submit_job(str(job.write(honest, tmp_path / f"job{number}")))] = job
+            wait_for(
+                lambda: all(str(session.get_job_meta(job_id)["status"]).startswith("FINISHED") for job_id in ids),
+                "all refusals",
+                timeout=300,
+                every=2,
+            )
+            for job_id, job in ids.items():
+                meta = session.get_job_meta(job_id)
+                detail = meta.get("job_deploy_detail") or []
+                # A scope that a site does not have is refused by NVFlare at the server or by the site.
+                assert meta["status"] == "FINISHED:FAILED_TO_RUN", (job.name, meta)
+                refused = [line for line in detail if "Refused: " in line]
+                assert len(refused) == len(SITES), (job.name, detail)
+                assert not any((hospitals.kits / site / job_id).exists() for site in SITES), job.name
+        assert_harmless(hospitals, bait, listener)
+    assert kept_files(hospitals, *SITES) == before
+
+
+def test_a_job_of_an_earlier_version_is_refused_with_what_to_do(hospitals: Hospitals, tmp_path: Path) -> None:
+    """HOCON without code, as `deploy job` made it before."""
+    job = shutil.copytree(JOBS / "fedavg", tmp_path / "earlier", ignore=shutil.ignore_patterns("custom", "settings"))
+    meta = {"name": "fedavg", "min_clients": 2, "deploy_map": {"app": ["server", *SITES]}}
+    (job / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+    answer = hospitals.nvflare("job", "submit", "-j", str(job), *hospitals.who)
+    assert "Refused: " in answer["message"]
+    assert "Make the job with `fedannot deploy job`." in answer["message"]
+
+
+def test_a_site_that_approves_nothing_is_not_in_the_job(hospitals: Hospitals) -> None:
+    """The others go on; the researcher reads why."""
+    approved = hospitals.kits / "site-2" / "local" / "approved_jobs.json"
+    before = approved.read_text(encoding="utf-8")
+    try:
+        approved.unlink()
+        job_id = hospitals.submit(hospitals.job("fedavg", rounds=1))
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    finally:
+        approved.write_text(before, encoding="utf-8")
+    assert hospitals.result(job_id)[0]["absent"] == ["site-2"]
+    (line,) = [line for line in meta_of(hospitals, job_id)["job_deploy_detail"] if line.startswith("site-2")]
+    assert "Refused: No jobs are approved here" in line
+
+
+def test_limits_are_the_sites_own(hospitals: Hospitals) -> None:
+    limits = hospitals.kits / "site-3" / "local" / "limits.json"
+    before = limits.read_text(encoding="utf-8")
+    try:
+        limits.write_text(json.dumps({"largest": {"rounds": 1}}), encoding="utf-8")
+        job_id = hospitals.submit(hospitals.job("fedavg", rounds=2))
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    finally:
+        limits.write_text(before, encoding="utf-8")
+    assert hospitals.result(job_id)[0]["absent"] == ["site-3"]
+    detail = "\n".join(meta_of(hospitals, job_id)["job_deploy_detail"])
+    assert "The setting 'rounds' is 2; at most 1 is allowed here." in detail
+
+
+def test_names_of_images_stay_where_they_are(hospitals: Hospitals) -> None:
+    """In an honest job one image cannot be read, and at another site none: names are in the sites' own logs alone."""
+    broken = [*sorted((hospitals.data / "site-2" / "images").iterdir())[:1]]
+    broken += sorted((hospitals.data / "site-3" / "images").iterdir())
+    contents = [path.read_bytes() for path in broken]
+    try:
+        for path in broken:
+            path.write_bytes(b"broken")
+        job_id = hospitals.submit(hospitals.job("fedavg", rounds=2))
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    finally:
+        for path, content in zip(broken, contents, strict=True):
+            path.write_bytes(content)
+    hospitals.download(job_id, hospitals.jobs / "results")
+    names = names_of_images(hospitals)
+    assert files_with(hospitals.kits / "localhost", names) == []
+    assert files_with(hospitals.jobs / "results" / job_id, names) == []
+    for site, image in (("site-2", broken[0]), ("site-3", broken[1])):
+        folder = hospitals.kits / site / job_id
+        assert image.name in (folder / "fedannot_site.log").read_text(encoding="utf-8")
+        logs = [path for path in folder.glob("*log*") if path.name != "fedannot_site.log"]
+        assert logs
+        assert not any(image.name in path.read_text(encoding="utf-8") for path in logs)
+
+
+@pytest.mark.parametrize("account", [ADMIN, LEAD])
+def test_no_account_reads_files_or_changes_logs(hospitals: Hospitals, account: str) -> None:
+    commands = (
+        "cat site-1 local/resources.json",
+        "grep site-1 datalist local/resources.json",
+        "head site-1 local/resources.json",
+        "tail site-1 local/resources.json",
+        "ls site-1 -R",
+        "pwd site-1",
+        "cat server local/resources.json",
+        "configure_site_log client site-1 DEBUG",
+    )
+    with session_of(hospitals, account) as session:
+        for command in commands:
+            answer = json.dumps(session.api.do_command(command), default=str)
+            assert "not authorized" in answer.lower(), (command, answer)
+            assert "class_allow_list" not in answer
+
+
+def test_an_administrator_sends_no_code_either(hospitals: Hospitals, bait: Bait, tmp_path: Path) -> None:
+    honest = honest_job(tmp_path / "honest", SITES)
+    job = HostileJob("code", {"app/custom/mine.py": "print(1)\n"}).write(honest, tmp_path / "code")
+    answer = hospitals.nvflare("job", "submit", "-j", str(job), "--startup-kit", str(hospitals.kits / ADMIN))
+    assert "Refused: The job holds 'app/custom/" in answer["message"]
