@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
-from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_constant import FilterKey, FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.app_common.abstract.aggregator import Aggregator
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.learnable import Learnable
@@ -20,18 +21,19 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.ccwf import SwarmClientController, SwarmServerController
 from nvflare.app_common.ccwf.common import Constant
 from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
+from nvflare.private.privacy_manager import Scope
 from torch import nn
 
 from ..batches import Batches
 from ..local_training import TrainingOutcome
 from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
-from ..outbound import TRAIN, report_refusal
+from ..outbound import TRAIN, OutboundError, report_refusal
 from ..run_state import STATE_FILE, ResumeError, RunState
 from ..settings import RunSettings, SettingsError
 from .aggregator import LayerwiseAggregator
 from .kept_files import is_job_id
-from .messages import CONTINUED_JOB, CONTINUED_ROUND, REFUSAL_HEADER
+from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER
 from .outbound_filter import check_reply
 from .personal_executor import PersonalExecutor
 from .site_executor import earlier_run_folders, run_folder, trained_params
@@ -156,6 +158,13 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
         super()._end_gather(gatherer)
 
 
+def _refused(reason: str) -> Shareable:
+    """A site's word to the aggregating one that it has no result."""
+    reply = DXO(DataKind.METRICS, data={"refused": True}).to_shareable()
+    reply.set_header(REFUSAL_HEADER, reason)
+    return reply
+
+
 def _set_model_round(round_number: int, fl_ctx: FLContext) -> None:
     fl_ctx.set_prop(_MODEL_ROUND, round_number, private=True, sticky=True)
 
@@ -264,25 +273,37 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
 class SwarmExecutor(PersonalExecutor):
     """Trains at one site of a swarm; the other sites get what the server would.
 
-    NVFlare's filters do not see what goes from site to site, so that the registered fields are checked here. A training
-    that fails is answered with its reason, which the aggregating site reads: NVFlare would end the whole run. When the
-    run ends the site keeps the last model with its own layers. In every round it keeps the received model, as the state
-    with which a run that was killed can go on; no server has one.
+    NVFlare applies no filters to what goes from site to site, so that the site's own (noise for privacy among them) are
+    applied here, and the registered fields are checked. A training that fails, or whose result is held back, is
+    answered with its reason, which the aggregating site reads: NVFlare would end the whole run. When the run ends the
+    site keeps the last model with its own layers. In every round it keeps the received model, as the state with which a
+    run that was killed can go on; no server has one.
     """
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        """Do one task.
-
-        Raises:
-            OutboundError: if the result holds something that may not leave the site.
-        """
+        """Do one task."""
         reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
         if reply.get_return_code() == ReturnCode.OK:
-            check_reply(reply, task_name)
-        elif (reason := reply.get_header(REFUSAL_HEADER)) is not None:
-            reply = DXO(DataKind.METRICS, data={"refused": True}).to_shareable()
-            reply.set_header(REFUSAL_HEADER, reason)
-        return reply
+            try:
+                return self._filtered(task_name, reply, fl_ctx, abort_signal)
+            except OutboundError as error:
+                self.log_error(fl_ctx, f"The result of {task_name!r} was held back: {error}", fire_event=False)
+                return _refused(HELD_BACK)
+        reason = reply.get_header(REFUSAL_HEADER)
+        return reply if reason is None else _refused(reason)
+
+    def _filtered(self, task: str, reply: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
+        """Return a result as the site's own policy lets it go.
+
+        Raises:
+            OutboundError: if it may not leave the site.
+        """
+        fl_ctx.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
+        filtered: Shareable = apply_filters(
+            Scope.TASK_RESULT_FILTERS_NAME, reply, fl_ctx, {}, task, FilterKey.OUT, abort_signal=stop
+        )
+        check_reply(filtered, task)
+        return filtered
 
     def train_network(
         self,

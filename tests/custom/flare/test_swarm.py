@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
-from nvflare.apis.fl_constant import ReservedKey, ReturnCode
+from nvflare.apis.filter import Filter
+from nvflare.apis.fl_constant import FilterKey, FLContextKey, ReservedKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
@@ -14,9 +15,10 @@ from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_lear
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.ccwf import SwarmClientController
 from nvflare.app_common.ccwf.common import Constant
+from nvflare.private.privacy_manager import Scope
 
 from fedannot.custom.aggregation import StreamingAverage
-from fedannot.custom.flare.messages import NO_USABLE_DATA, REFUSAL_HEADER
+from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HEADER
 from fedannot.custom.flare.personal_executor import PersonalExecutor
 from fedannot.custom.flare.swarm import (
     SwarmAggregator,
@@ -25,7 +27,6 @@ from fedannot.custom.flare.swarm import (
     SwarmNotPossibleError,
     SwarmSiteController,
 )
-from fedannot.custom.outbound import OutboundError
 from fedannot.custom.run_state import STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
 
@@ -159,8 +160,29 @@ def executor_that_answers(reply, monkeypatch):
 def test_nothing_unregistered_goes_to_another_site(monkeypatch):
     """NVFlare's filters do not see what sites send each other."""
     executor = executor_that_answers(result({}, file_names=["a.png"]), monkeypatch)
-    with pytest.raises(OutboundError, match=r"may not send \['file_names'\]"):
-        executor.execute("train", Shareable(), FLContext(), Signal())
+    reply = executor.execute("train", Shareable(), FLContext(), Signal())
+    assert reply.get_header(REFUSAL_HEADER) == HELD_BACK
+    assert from_shareable(reply).data == {"refused": True}
+    assert not SwarmAggregator(SETTINGS).accept(reply, context("site-1", reference=network_params(0)))
+
+
+def test_the_sites_own_filters_apply_to_what_goes_to_another_site(monkeypatch):
+    """A swarm would else send updates as they are from a site that makes them private."""
+
+    class Halving(Filter):
+        def process(self, shareable, fl_ctx):
+            assert fl_ctx.get_prop(FLContextKey.TASK_NAME) == "train"
+            dxo = from_shareable(shareable)
+            dxo.data = {name: value / 2 for name, value in dxo.data.items()}
+            return dxo.update_shareable(shareable)
+
+    scope = Scope()
+    scope.add_task_result_filter(Halving(), FilterKey.OUT)
+    at_site = FLContext()
+    at_site.set_prop(FLContextKey.SCOPE_OBJECT, scope, private=True, sticky=False)
+    executor = executor_that_answers(result({"w": torch.full((2,), 8.0)}), monkeypatch)
+    reply = executor.execute("train", Shareable(), at_site, Signal())
+    assert torch.equal(from_shareable(reply).data["w"], torch.full((2,), 4.0))
 
 
 def test_a_failed_training_is_answered_with_its_reason(monkeypatch):

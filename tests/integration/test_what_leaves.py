@@ -1,0 +1,247 @@
+"""Every job of the project over TLS: the simulator's bits, and registered fields and nothing else that leaves a site.
+
+What the sites' processes send is recorded where all of NVFlare's messages pass (capture/sitecustomize.py). Deselected
+unless asked for: `make test-processes`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from conftest import JOBS
+from hospitals import END_TIMEOUT, SETTINGS, SITES, Hospitals, started_hospitals
+
+from fedannot.apps.deployment.deployable_job import deployable_job
+from fedannot.apps.simulate import simulate
+from fedannot.custom.data.embedded_cells import write_cell_federation
+from fedannot.custom.outbound import OUTBOUND_FIELDS
+
+pytestmark = pytest.mark.processes
+
+SEGMENTATION = {"rounds": 2, "network.features": SETTINGS["network.features"], "training.local_epochs": 1}
+CLASSIFICATION = {
+    "rounds": 2,
+    "network.widths": [4, 4, 8, 8],
+    "training.local_epochs": 1,
+    "training.batch_size": 8,
+}
+WARMUP = {"warmup_rounds": 1}
+DECOUPLED = SEGMENTATION | WARMUP | {"network.latent": 3, "network.encoder_features": [4, 8]}
+JOB_SETTINGS: dict[str, dict[str, Any]] = {
+    "fedavg": SEGMENTATION,
+    "fedaaai": SEGMENTATION | WARMUP | {"min_predicted_share": 0.0, "group_test_level": 1.0},
+    "fedia": SEGMENTATION
+    | WARMUP
+    | {"rounds": 4, "warmup_rounds": 2, "max_extra_warmup_rounds": 0, "correction_margin": 0.0},
+    "fedcurv": SEGMENTATION,
+    "decoupled": DECOUPLED,
+    "decoupled_server": DECOUPLED,
+    "fedrep": SEGMENTATION,
+    "ditto": SEGMENTATION,
+    "single_site": SEGMENTATION,
+    "fedavg_classification": CLASSIFICATION,
+    "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
+}
+
+# What NVFlare sends beside results: registration, heart beats, acknowledgements, and pieces of models.
+FRAMEWORK_PAYLOADS = (
+    set(),
+    {"cert", "cn", "signature", "site_config"},
+    {"body", "headers", "id", "kind", "topic"},
+    {"bytes"},
+    {"cancel_capable", "data", "state", "status"},
+    {"cert_ca_content", "cert_content"},
+    {"code", "job_id", "reason"},
+    {"confirm", "confirm_nonce", "ref_id"},
+    {"confirm_capable", "ref_id"},
+    {"confirm_capable", "ref_id", "state"},
+    {"confirm_expected", "confirm_nonce", "status"},
+    # The status of a swarm, and its last model.
+    {"cwf.result"},
+)
+# Of a result beside its fields.
+FRAMEWORK_META = {"params_type"}
+FRAMEWORK_HEADERS = {
+    "__audit_event_id__",
+    "__content_type__",
+    "__cookie_jar__",
+    "__msg_root_id__",
+    "__msg_root_ttl__",
+    "__peer_ctx__",
+    "__peer_props__",
+    "__rc__",
+    "__task_id__",
+    "__task_name__",
+    "__task_operator__",
+    "__topic__",
+    "__workflow__",
+    "current_round",
+    "fedannot_refusal",
+}
+# Of a swarm: whose turn it is, which round, how far a site is.
+SWARM_HEADERS_BEGIN = ("cwf.", "num_rounds", "contribution_round", "rm.", "__reliable")
+# What NVFlare says of a site in every message.
+PEER_PROPERTIES = {
+    "__run_num__",
+    "__identity_name__",
+    "__fqsn__",
+    "__is_leaf__",
+    "__client_name__",
+    "__current_job_id__",
+    "job_id",
+    "project_name",
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A job that ran over TLS, with what its sites sent."""
+
+    name: str
+    job_id: str
+    hospitals: Hospitals
+    messages: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("captured")
+
+
+@pytest.fixture(scope="module")
+def hospitals(tmp_path_factory: pytest.TempPathFactory, captured: Path) -> Iterator[Hospitals]:
+    with started_hospitals(tmp_path_factory, captured) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A federation of images with classes."""
+    folder = tmp_path_factory.mktemp("cells") / "data"
+    write_cell_federation(folder, num_sites=3, label_noise="0-S50-S50", images_per_site=24, test_images=8)
+    return folder
+
+
+def data_of(name: str, hospitals: Hospitals, cells: Path) -> Path:
+    return cells if JOB_SETTINGS[name] is CLASSIFICATION or name == "fedgsca" else hospitals.data
+
+
+@pytest.fixture(scope="module", params=sorted(JOB_SETTINGS))
+def ran(request: pytest.FixtureRequest, hospitals: Hospitals, cells: Path, captured: Path) -> Ran:
+    name: str = request.param
+    data = data_of(name, hospitals, cells)
+    for site in SITES:
+        description = yaml.safe_load((data / site / "data.yaml").read_text(encoding="utf-8"))
+        description["datalist"] = str(data / site / "datalist.json")
+        (hospitals.kits / site / "local" / "data.yaml").write_text(yaml.safe_dump(description), encoding="utf-8")
+    sizes = {file: file.stat().st_size for file in captured.iterdir()}
+    folder = hospitals.jobs / f"every-{name}"
+    like = hospitals.kits / "site-1" / "local" / "data.yaml"
+    deployable_job(JOBS / name, folder, sites=SITES, description=like, overrides=JOB_SETTINGS[name])
+    job_id = hospitals.submit(folder)
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    messages = []
+    for file in sorted(captured.iterdir()):
+        with file.open(encoding="utf-8") as stream:
+            stream.seek(sizes.get(file, 0))
+            messages += [json.loads(line) for line in stream]
+    return Ran(name, job_id, hospitals, messages)
+
+
+def test_every_job_is_here() -> None:
+    assert set(JOB_SETTINGS) == {path.name for path in JOBS.iterdir()}
+
+
+def test_the_model_is_the_simulators(ran: Ran, cells: Path, tmp_path: Path) -> None:
+    """A swarm's is that of its form with a server."""
+    simulated = "decoupled_server" if ran.name == "decoupled" else ran.name
+    # Deployed jobs bound what one site can do; a swarm cannot.
+    bounds = {
+        f"influence.{key}": value
+        for key, value in json.loads(
+            (ran.hospitals.jobs / f"every-{ran.name}" / "app" / "config" / "config_fed_server.json").read_text()
+        )["settings"]["influence"].items()
+    }
+    overrides = JOB_SETTINGS[ran.name] | bounds
+    simulate(JOBS / simulated, tmp_path / "out", data=data_of(ran.name, ran.hospitals, cells), overrides=overrides)
+    expected = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
+    if ran.name == "decoupled":
+        file = ran.hospitals.kits / "site-1" / ran.job_id / "personal" / "local_model.pt"
+        model = torch.load(file, weights_only=True)["shared"]
+    else:
+        model = ran.hospitals.result(ran.job_id)[1]
+    assert model.keys() == expected.keys()
+    assert all(torch.equal(model[name], expected[name]) for name in model)
+
+
+def results_in(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The results that a message holds, at any depth: a swarm wraps them."""
+    payload = message["payload"]
+    level = [payload]
+    while level:
+        element = level.pop()
+        if isinstance(element, dict):
+            if "DXO" in element:
+                yield element
+            level += element.values()
+        elif isinstance(element, list):
+            level += element
+
+
+def test_registered_fields_leave_and_nothing_else(ran: Ran) -> None:
+    registered = {
+        task: {field.name for field in OUTBOUND_FIELDS if task in field.tasks}
+        for task in {task for field in OUTBOUND_FIELDS for task in field.tasks}
+    }
+    results = 0
+    for message in ran.messages:
+        for result in results_in(message):
+            headers, dxo = result.get("__headers__") or {}, result["DXO"]
+            task = headers.get("__task_name__")
+            # A swarm's sites hand on the mean of the models, with nothing beside it.
+            fields = registered.get(str(task), set())
+            meta = set(dxo["meta"]) - FRAMEWORK_META
+            if dxo["kind"] == "WEIGHTS":
+                assert meta <= fields, (task, meta - fields)
+                assert all(value == {"kind": "Tensor"} for value in dxo["data"].values())
+            else:
+                assert dxo["kind"] == "METRICS"
+                assert meta | set(dxo["data"]) <= fields | {"refused"}, (task, dxo)
+            results += 1
+            unknown = {name for name in headers if not name.startswith(SWARM_HEADERS_BEGIN)} - FRAMEWORK_HEADERS
+            assert not unknown, (task, unknown)
+            for properties in (headers.get("__peer_props__") or {}, _public_properties(headers)):
+                assert set(properties) <= PEER_PROPERTIES, properties
+    assert results >= len(SITES) * 2, "the recorder has seen the models"
+
+
+def _public_properties(headers: Mapping[str, Any]) -> Mapping[str, Any]:
+    context = headers.get("__peer_ctx__") or {}
+    found: Mapping[str, Any] = context.get("props") or {}
+    return found
+
+
+def test_nvflares_own_messages_are_known(ran: Ran) -> None:
+    for message in ran.messages:
+        payload = message["payload"]
+        if not isinstance(payload, dict):
+            assert payload is None, payload
+            continue
+        if "DXO" in payload or any(True for _ in results_in(message)):
+            continue
+        assert set(payload) - {"__headers__"} in FRAMEWORK_PAYLOADS, payload
+
+
+def test_no_message_holds_a_name_of_the_sites_files(ran: Ran, cells: Path) -> None:
+    data = data_of(ran.name, ran.hospitals, cells)
+    images = {path.name for site in SITES for path in (data / site / "images").iterdir()}
+    assert images
+    for message in ran.messages:
+        text = json.dumps(message)
+        assert str(data) not in text
+        assert not any(image in text for image in images)
