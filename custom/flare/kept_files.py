@@ -1,5 +1,6 @@
 """Where models and states lie that a job's settings name: as paths in a simulator, as plain names in a kit."""
 
+import json
 import re
 import zipfile
 from pathlib import Path
@@ -10,7 +11,8 @@ from ..run_state import STATE_FILE, ResumeError
 
 # In a kit: models that the operator offers to jobs, each under its name.
 MODELS_FOLDER = "models"
-# In the folder where NVFlare's job store has a job: the archive of its workspace.
+# Where NVFlare's job store has jobs (site_configs/server.yaml), and in a job's folder the archive of its workspace.
+_JOB_STORE = Path("storage") / "jobs"
 _ARCHIVE = "workspace"
 
 # What NVFlare names jobs.
@@ -44,24 +46,27 @@ def model_file(named: str, fl_ctx: FLContext) -> Path:
 def state_file(named: str, fl_ctx: FLContext) -> Path:
     """Return the state of the run that the settings continue.
 
-    In a kit it is named by its job, and lies in the job's folder or, when the job has ended, in the job store, whence
-    it is copied into the folder of this run; elsewhere it is a path.
+    In a kit it is named by its job, which the same account has submitted. It lies in the job's folder or, when the job
+    has ended, in the job store, whence it is copied into the folder of this run. Elsewhere it is a path.
 
     Args:
         named: the setting's value.
         fl_ctx: NVFlare's context at the server.
 
     Raises:
-        ResumeError: if there is no state of the named job.
+        ResumeError: if there is no state of the named job, or the job is another account's.
     """
     if not is_job_id(named):
         return Path(named)
-    root = _workspace_root(fl_ctx)
-    own = root / named / STATE_FILE
-    if own.is_file():
-        return own
-    for archive in sorted(root.glob(f"storage/jobs/{named}/{_ARCHIVE}")):
-        copy = Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id())) / f"resumed_{STATE_FILE}"
+    root, workspace = _workspace_root(fl_ctx), fl_ctx.get_engine().get_workspace()
+    stored = root / _JOB_STORE / named
+    own = submitter(fl_ctx.get_job_id(), fl_ctx)
+    if own not in {submitter(named, fl_ctx), _submitter(stored / "meta")}:
+        raise ResumeError(f"Expected the state of an own job, but {named} is none that this account has submitted.")
+    if (kept := root / named / STATE_FILE).is_file():
+        return kept
+    if (archive := stored / _ARCHIVE).is_file():
+        copy = Path(workspace.get_run_dir(fl_ctx.get_job_id())) / f"resumed_{STATE_FILE}"
         try:
             with zipfile.ZipFile(archive) as files, files.open(STATE_FILE) as source, copy.open("wb") as target:
                 while block := source.read(1 << 20):
@@ -70,6 +75,19 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
             raise ResumeError(f"The job store has no state of job {named} ({type(error).__name__}).") from error
         return copy
     raise ResumeError(f"Expected the state of job {named} in its folder or in the job store, but found none.")
+
+
+def submitter(job_id: str, fl_ctx: FLContext) -> str | None:
+    """Return whose a job is, by what this participant keeps of it; None in simulators, which submit nothing."""
+    return _submitter(Path(fl_ctx.get_engine().get_workspace().get_job_meta_path(job_id)))
+
+
+def _submitter(meta: Path) -> str | None:
+    """Who has submitted a job, by what NVFlare keeps of it; None if there is no such file."""
+    try:
+        return str(json.loads(meta.read_text(encoding="utf-8"))["submitter_name"])
+    except FileNotFoundError:
+        return None
 
 
 def _workspace_root(fl_ctx: FLContext) -> Path:

@@ -29,7 +29,7 @@ from ..local_training import TrainingStopped
 from ..method_settings import read_job_settings
 from ..private_statistics import SampleValues
 from ..settings import RunSettings, SettingsError
-from .kept_files import is_job_id, is_plain_name
+from .kept_files import is_job_id, is_plain_name, submitter
 from .messages import (
     CONTINUED_JOB,
     CONTINUED_ROUND,
@@ -249,14 +249,15 @@ def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> lis
     """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
 
     Args:
-        job_id: the earlier job, as the server names it; what is no plain name leads nowhere.
+        job_id: the earlier job, as the server names it; what is no plain name, or another account's, leads nowhere.
         resume_from: the state that is continued, ``WORKSPACE/PARTICIPANT/JOB/fedannot_state.pt``, or in a kit the job
             itself; empty for none.
         fl_ctx: NVFlare's context.
     """
     workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
     folders = []
-    if is_plain_name(job_id) and job_id != fl_ctx.get_job_id():
+    own = fl_ctx.get_job_id()
+    if is_plain_name(job_id) and job_id != own and submitter(job_id, fl_ctx) == submitter(own, fl_ctx):
         folders.append(Path(workspace.get_run_dir(job_id)))
     if resume_from and not is_job_id(resume_from):
         job_folder = Path(resume_from).parent
