@@ -191,6 +191,26 @@ def test_site_without_annotated_foreground_has_no_estimate():
     check_outbound(ESTIMATE_QUALITY, report)
 
 
+def test_a_loss_that_is_not_finite_is_undefined():
+    report = training_report(make_data([(1,)] * 3), TrainingOutcome(math.inf, 3), settings(1), embedded=False)
+    assert math.isnan(report["train_loss"])
+    check_outbound(TRAIN, report)
+
+
+def test_dice_of_a_class_that_few_patients_have_stays_at_the_site():
+    """Class 2 is in the pictures of two of 24 patients; it is predicted nowhere else, where Dice is 1 by agreement.
+
+    From the mean over all, 22 + d_1 + d_2 by 24, the sum of the two would follow, and of a single one its Dice.
+    """
+    data = make_data([(1, 2)] * 2 + [(1,)] * 22)
+    data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
+    report = validation_report(Threshold(2), data, settings(2))
+    assert report["num_class_patients"] == [24, 2]
+    assert report["dice"][0] == 1.0
+    assert math.isnan(report["dice"][1])
+    check_outbound(VALIDATE, report)
+
+
 def test_validation_report_is_the_evaluation():
     data = make_data([(1, 2)] * 4 + [(1,)])
     report = validation_report(Threshold(2), data, settings(2))
@@ -207,10 +227,10 @@ def test_distance_over_few_defined_cases_stays_at_the_site():
     # Predicted without a fault, so class 2 has a distance in two cases only.
     data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
     report = validation_report(Threshold(2), data, settings(2))
-    assert report["num_defined"] == [4, 2]
+    assert report["num_defined"] == report["num_distance_patients"] == [4, 2]
     assert report["hd95"][0] == 0.0
     assert math.isnan(report["hd95"][1])
-    assert report["dice"] == [1.0, 1.0]
+    assert report["dice"][0] == 1.0
     check_outbound(VALIDATE, report)
 
 
@@ -274,6 +294,7 @@ def test_distance_of_few_patients_stays_at_the_site():
     data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
     report = validation_report(Threshold(2), data, settings(2))
     assert report["num_defined"] == [6, 3]
+    assert report["num_distance_patients"] == [5, 2]
     assert report["hd95"][0] == 0.0
     assert math.isnan(report["hd95"][1])
     check_outbound(VALIDATE, report)
