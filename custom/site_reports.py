@@ -36,7 +36,6 @@ class EstimateReport:
 def training_report(
     data: SiteData,
     outcome: TrainingOutcome,
-    settings: RunSettings,
     *,
     embedded: bool,
     trained_on: Sequence[str] | None = None,
@@ -49,7 +48,6 @@ def training_report(
     Args:
         data: the site's data.
         outcome: of the training.
-        settings: the job's settings.
         embedded: whether the site runs on the embedded phantom.
         trained_on: the patient or volume of every sample that was trained on; None for all.
     """
@@ -62,9 +60,8 @@ def training_report(
     if num_patients >= MINIMUM_CASES:
         mean_loss = outcome.mean_loss if math.isfinite(outcome.mean_loss) else math.nan
         report |= {"train_loss": mean_loss, "num_patients": num_patients}
-    if outcome.dice_loss is not None and isinstance(settings, FedAvgSettings):
-        over_annotated = settings.training.dice_loss_over == "annotated"
-        behind = data.num_annotated_units if over_annotated else num_patients
+    if outcome.dice_loss is not None:
+        behind = len({data.units[sample] for sample in outcome.dice_samples})
         if behind >= MINIMUM_CASES or math.isnan(outcome.dice_loss):
             # Rounding may lead a hair's breadth out of the range.
             dice_loss = min(max(outcome.dice_loss, 0.0), 1.0) if math.isfinite(outcome.dice_loss) else math.nan

@@ -96,7 +96,7 @@ class ClassificationExecutor(SiteExecutor):
         )
         self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
         embedded = self.locate(fl_ctx).embedded
-        meta = training_report(data, outcome, self.settings, embedded=embedded, trained_on=trained_on)
+        meta = training_report(data, outcome, embedded=embedded, trained_on=trained_on)
         return DXO(DataKind.WEIGHTS, data=trained_params(network), meta=meta)
 
     def _train_on_selection(

@@ -124,10 +124,10 @@ def test_nothing_of_training_on_few_patients_leaves():
     data = make_data([0] * 6, [0] * 6, units=list("aabbcd"))
     chosen = selection([True] * 4 + [False] * 2)
     used = [unit for unit, is_used in zip(data.units, chosen.used, strict=True) if is_used]
-    report = training_report(data, TrainingOutcome(0.5, 3), SETTINGS, embedded=False, trained_on=used)
+    report = training_report(data, TrainingOutcome(0.5, 3), embedded=False, trained_on=used)
     assert report == {"num_samples": 6, "num_excluded": 0, "embedded_data": False}
     assert selection_report(data, chosen, SELECTOR, LOSSES) == {}
-    whole = training_report(data, TrainingOutcome(0.5, 3), SETTINGS, embedded=False)
+    whole = training_report(data, TrainingOutcome(0.5, 3), embedded=False)
     assert (whole["train_loss"], whole["num_patients"]) == (0.5, 4)
 
 
