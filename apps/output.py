@@ -16,7 +16,12 @@ from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ..custom.scoring import Scoring
 
 # Fields of a site's report that say what was spent, and on what.
-_PRIVATE = {"privacy": "updates", "statistics": "quality statistics"}
+# Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
+_PRIVATE = (
+    ("privacy_epsilon", "privacy_delta", "of the site's taking part, by its updates"),
+    ("statistics_epsilon", "statistics_delta", "of a patient, by quality statistics alone"),
+    ("patient_epsilon", "privacy_delta", "of a patient, by updates and quality statistics together"),
+)
 
 # How scores are called in tables.
 _SCORE_HEADINGS = {"dice": "Dice %", "hd95": "HD95", "f1": "F1 %", "recall": "recall %", "precision": "precision %"}
@@ -219,9 +224,9 @@ def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> Non
 def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """Say what sites that give noise to what they send have spent; None stands for a bound that is none."""
     for site, report in sites.items():
-        for kind, what in _PRIVATE.items():
-            if (delta := report.get(f"{kind}_delta")) is not None:
-                epsilon = report[f"{kind}_epsilon"]
+        for epsilon_field, delta_field, what in _PRIVATE:
+            if epsilon_field in report and (delta := report.get(delta_field)) is not None:
+                epsilon = report[epsilon_field]
                 spent = "no bound" if epsilon is None else f"ε = {epsilon:.3g}"
-                said = f"{site}: {what} with differential privacy, spent {spent} at δ = {delta:g}"
+                said = f"{site}: differential privacy {what}: spent {spent} at δ = {delta:g}"
                 console.print(escape(said), highlight=False)

@@ -46,6 +46,11 @@ class AugmentedBatches:
         self._kinds = tuple(kinds)
         self._steps: Any = None
 
+    @property
+    def samples_at_hand(self) -> torch.Tensor:
+        """Which samples the last batch is of; see :class:`fedannot.custom.batches.Batches`."""
+        return self._batches.samples_at_hand
+
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; see :class:`fedannot.custom.batches.Batches`."""
         for images, labels in self._batches.epoch(generator):

@@ -27,9 +27,15 @@ class Batches(Protocol):
 
     Attributes:
         samples_per_epoch: how many samples or patches an epoch has.
+        samples_at_hand: which of the site's samples the batch that was yielded last is of, ``(B,)`` in main memory; for
+            patches, which of its volumes.
     """
 
     samples_per_epoch: int
+
+    @property
+    def samples_at_hand(self) -> torch.Tensor:
+        """See above."""
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield images ``(B, C, H, W[, D])`` and labels ``(B, 1, H, W[, D])`` on the training device."""
@@ -66,6 +72,7 @@ class SampleBatches:
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor, batch_size: int, device: torch.device) -> None:
         self.samples_per_epoch = len(images)
+        self.samples_at_hand = torch.empty(0, dtype=torch.int64)
         self._images, self._labels = _placed([images, labels], device)
         self._batch_size = batch_size
         self._device = device
@@ -78,6 +85,7 @@ class SampleBatches:
     def _drawn(self, generator: torch.Generator) -> Iterator[Batch]:
         """The batches of an epoch with labels as they were given, on the training device."""
         for chosen in self._split(torch.randperm(self.samples_per_epoch, generator=generator)):
+            self.samples_at_hand = chosen
             selection = chosen.to(self._images.device)
             yield _sent(self._images[selection], self._device), _sent(self._labels[selection], self._device)
 
@@ -158,6 +166,7 @@ class PatchBatches:
         device: torch.device,
     ) -> None:
         self.samples_per_epoch = len(cases) * patches_per_volume
+        self.samples_at_hand = torch.empty(0, dtype=torch.int64)
         self._annotations = [case.label[0] for case in cases]
         placed = _placed([*(case.image[0] for case in cases), *(label[None] for label in self._annotations)], device)
         self._images, self._labels = placed[: len(cases)], placed[len(cases) :]
@@ -170,7 +179,8 @@ class PatchBatches:
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; see :class:`Batches`."""
         for chosen in torch.split(torch.randperm(self.samples_per_epoch, generator=generator), self._batch_size):
-            places = [(volume, self._draw_centre(volume, generator)) for volume in chosen // self._patches_per_volume]
+            self.samples_at_hand = chosen // self._patches_per_volume
+            places = [(volume, self._draw_centre(volume, generator)) for volume in self.samples_at_hand]
             images, labels = (
                 torch.stack([cut_patch(tensors[volume], centre, self._patch) for volume, centre in places])
                 for tensors in (self._images, self._labels)

@@ -28,6 +28,8 @@ class SegmentationScores:
         hd95_undefined: number of cases with an empty annotation or an empty prediction, where no distance exists.
         num_cases: number of cases: pictures or volumes, not slices.
         hd95_units: number of patients or volumes that the cases with a distance are of.
+        dice_units: number of patients or volumes with the class in an annotation or a prediction; the Dice of the
+            others is 1 by agreement.
     """
 
     dice: tuple[float, ...]
@@ -35,6 +37,7 @@ class SegmentationScores:
     hd95_undefined: tuple[int, ...]
     num_cases: int
     hd95_units: tuple[int, ...]
+    dice_units: tuple[int, ...]
 
     @property
     def mean_dice(self) -> float:
@@ -55,10 +58,12 @@ class CaseScores:
     Attributes:
         dice: Dice coefficient, 1 where annotation and prediction are both empty.
         hd95: 95th percentile Hausdorff distance, NaN where either is empty or the distance of slices is unknown.
+        present: whether annotation or prediction has the class.
     """
 
     dice: tuple[float, ...]
     hd95: tuple[float, ...]
+    present: tuple[bool, ...]
 
 
 def evaluate(
@@ -100,12 +105,13 @@ def score_labels(
     """
     from monai.metrics import compute_dice
 
-    dice, hd95 = [], []
+    dice, hd95, present = [], [], []
     for index in range(1, num_classes + 1):
         found, true = (predicted == index)[None, None], (labels == index)[None, None]
         dice.append(float(compute_dice(found, true, include_background=True, ignore_empty=False)))
         hd95.append(_distance(found[0, 0], true[0, 0], spacing) if found.any() and true.any() else math.nan)
-    return CaseScores(tuple(dice), tuple(hd95))
+        present.append(bool(found.any() or true.any()))
+    return CaseScores(tuple(dice), tuple(hd95), tuple(present))
 
 
 def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> SegmentationScores:
@@ -122,10 +128,16 @@ def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> Segmentat
         hd95=tuple(torch.nanmean(hd95, 0).tolist()),
         hd95_undefined=tuple(int(count) for count in hd95.isnan().sum(0)),
         num_cases=len(scores),
-        hd95_units=tuple(
-            len({unit for unit, distance in zip(units, of_class, strict=True) if not math.isnan(distance)})
-            for of_class in hd95.T.tolist()
-        ),
+        hd95_units=_units_of(~hd95.isnan(), units),
+        dice_units=_units_of(torch.tensor([case.present for case in scores], dtype=torch.bool), units),
+    )
+
+
+def _units_of(counts: torch.Tensor, units: Sequence[str]) -> tuple[int, ...]:
+    """The number of patients or volumes of the cases that count for each class, ``(N, C)``."""
+    return tuple(
+        len({unit for unit, does_count in zip(units, of_class, strict=True) if does_count})
+        for of_class in counts.T.tolist()
     )
 
 
@@ -151,27 +163,34 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
     Args:
         answers: what sites sent for the task ``validate``: ``num_samples``, and where that is at least the minimum
-            count ``dice``, ``hd95`` and ``num_defined`` per class.
+            count ``dice``, ``hd95`` and ``num_defined`` per class, NaN where a site withholds a class.
 
     Returns:
-        The scores as plain values; nothing if no site has any.
+        The scores as plain values, None where no site has one; nothing if no site has any.
     """
     scored = [answer for answer in answers.values() if "dice" in answer]
     if not scored:
         return {}
-    cases = sum(answer["num_samples"] for answer in scored)
-    num_classes = len(scored[0]["dice"])
-    dice = [sum(answer["dice"][c] * answer["num_samples"] for answer in scored) / cases for c in range(num_classes)]
-    distances = [
-        sum(answer["hd95"][c] * answer["num_defined"][c] for answer in usable)
-        / sum(answer["num_defined"][c] for answer in usable)
-        for c in range(num_classes)
-        if (usable := [answer for answer in scored if not math.isnan(answer["hd95"][c])])
-    ]
+    classes = range(len(scored[0]["dice"]))
+    dice = [_pooled([(answer["dice"][c], answer["num_samples"]) for answer in scored]) for c in classes]
+    distances = [_pooled([(answer["hd95"][c], answer["num_defined"][c]) for answer in scored]) for c in classes]
     return {
         "evaluated_on": "sites",
-        "dice": sum(dice) / num_classes,
+        "dice": _mean_of_known(dice),
         "dice_per_class": dice,
-        "hd95": sum(distances) / len(distances) if distances else None,
-        "num_cases": cases,
+        "hd95": _mean_of_known(distances),
+        "num_cases": sum(answer["num_samples"] for answer in scored),
     }
+
+
+def _pooled(means: Sequence[tuple[float, int]]) -> float | None:
+    """The mean of means with their numbers of cases, without those that are NaN; None if all are."""
+    usable = [(mean, count) for mean, count in means if not math.isnan(mean)]
+    if not usable:
+        return None
+    return sum(mean * count for mean, count in usable) / sum(count for _, count in usable)
+
+
+def _mean_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

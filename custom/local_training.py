@@ -27,11 +27,13 @@ class TrainingOutcome:
         mean_loss: mean loss over samples or patches, and epochs.
         steps: number of optimiser steps.
         dice_loss: mean Dice loss likewise, where it was asked for; NaN if no sample counts.
+        dice_samples: which of the site's samples that is over, of patches which of its volumes.
     """
 
     mean_loss: float
     steps: int
     dice_loss: float | None = None
+    dice_samples: frozenset[int] = frozenset()
 
 
 class TrainingStopped(RuntimeError):
@@ -72,7 +74,7 @@ def train_locally(
     def batch_loss(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         logits = network(images)
         if dice is not None:
-            dice.add(logits, labels)
+            dice.add(logits, labels, batches.samples_at_hand)
         loss: torch.Tensor = loss_function(logits, labels)
         if received:
             loss = loss + settings.proximal_weight * proximal_term(network, received)
@@ -87,7 +89,7 @@ def train_locally(
         seed=seed,
         should_stop=should_stop,
     )
-    return outcome if dice is None else replace(outcome, dice_loss=dice.mean)
+    return outcome if dice is None else replace(outcome, dice_loss=dice.mean, dice_samples=dice.samples)
 
 
 def proximal_reference(network: nn.Module) -> list[torch.Tensor]:

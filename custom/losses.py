@@ -115,17 +115,33 @@ class DiceRecord:
         self._annotated_only = annotated_only
         self._total = torch.zeros((), dtype=torch.float64, device=device)
         self._count = torch.zeros((), dtype=torch.int64, device=device)
+        # Looked at when the round is over, as a GPU would have to be waited for.
+        self._counted: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     @torch.no_grad()
-    def add(self, logits: torch.Tensor, labels: torch.Tensor) -> None:
-        """Add a batch as the network saw it before its step."""
+    def add(self, logits: torch.Tensor, labels: torch.Tensor, samples: torch.Tensor) -> None:
+        """Add a batch as the network saw it before its step.
+
+        Args:
+            logits: ``(B, C + 1, H, W[, D])``.
+            labels: ``(B, 1, H, W[, D])``.
+            samples: which of the site's samples each is of, ``(B,)``.
+        """
         losses = sample_dice_losses(logits.detach(), labels)
+        counts = torch.ones(losses.shape, dtype=torch.bool, device=losses.device)
         if self._annotated_only:
             pixels = labels.flatten(1)
             classes = range(1, losses.shape[1] + 1)
-            losses = losses[torch.stack([(pixels == label).any(dim=1) for label in classes], dim=1)]
+            counts = torch.stack([(pixels == label).any(dim=1) for label in classes], dim=1)
+            losses = losses[counts]
         self._total += losses.sum(dtype=torch.float64)
         self._count += losses.numel()
+        self._counted.append((samples, counts.any(dim=1)))
+
+    @property
+    def samples(self) -> frozenset[int]:
+        """Which of the site's samples the mean is over."""
+        return frozenset(index for samples, counts in self._counted for index in samples[counts.cpu()].tolist())
 
     @property
     def mean(self) -> float:

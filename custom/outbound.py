@@ -1,7 +1,7 @@
 """Everything that leaves a site, listed once. A filter rejects whatever is not in this list."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,8 +44,8 @@ class OutboundField:
         kind: ``"model"`` (state dict of tensors), ``"number"``, ``"count"``, ``"flag"``, or ``"numbers"`` and
             ``"counts"`` (one entry per foreground class).
         reason: why the server needs it.
-        counted_by: for a mean, the field with the number of cases behind it, which must be at least
-            :data:`MINIMUM_CASES` for every entry that is not NaN.
+        counted_by: for what is computed over patients, the field with their number, which must be at least
+            :data:`MINIMUM_CASES` for every entry that is not withheld: NaN, or 0 in a list of counts.
         optional: name of a group of fields, all or none of which a site sends; empty for a field that it always sends.
         limits: smallest and largest value, NaN apart.
         length: entries of a list; None for one per class.
@@ -79,7 +79,7 @@ OUTBOUND_FIELDS = (
         "privacy_epsilon",
         (TRAIN,),
         "number",
-        "what the site's updates have spent, where it makes them private; it follows from their number and the noise",
+        "ε of the site's taking part, by updates where they are private; it follows from their number and the noise",
         optional="privacy",
         limits=(0.0, math.inf),
     ),
@@ -87,10 +87,18 @@ OUTBOUND_FIELDS = (
         "privacy_delta", (TRAIN,), "number", "the delta for which that is", optional="privacy", limits=(0.0, 1.0)
     ),
     OutboundField(
+        "patient_epsilon",
+        (TRAIN,),
+        "number",
+        "ε of a patient by updates and quality statistics together; it follows from their numbers and the noise",
+        optional="privacy",
+        limits=(0.0, math.inf),
+    ),
+    OutboundField(
         "statistics_epsilon",
         (TRAIN,),
         "number",
-        "what the site's quality statistics have spent, where it gives them noise; it follows from their number",
+        "ε of a patient by quality statistics alone, where they get noise; it follows from their number and the noise",
         optional="private statistics",
         limits=(0.0, math.inf),
     ),
@@ -150,7 +158,7 @@ OUTBOUND_FIELDS = (
         (TRAIN,),
         "numbers",
         "means of the mixture over the site's losses, FedGSCA's μ (Eq. 2), for the global sample selector",
-        "num_patients",
+        "selector_patients",
         optional="selector",
         length=2,
     ),
@@ -159,12 +167,20 @@ OUTBOUND_FIELDS = (
         (TRAIN,),
         "numbers",
         "its variances, σ²",
-        "num_patients",
+        "selector_patients",
         optional="selector",
         length=2,
     ),
     OutboundField(
-        "selector_priors", (TRAIN,), "numbers", "its weights, π", "num_patients", optional="selector", length=2
+        "selector_priors", (TRAIN,), "numbers", "its weights, π", "selector_patients", optional="selector", length=2
+    ),
+    OutboundField(
+        "selector_patients",
+        (TRAIN,),
+        "counts",
+        "patients with a sample that is more probably of each component: a component of few tells their losses",
+        optional="selector",
+        length=2,
     ),
     OutboundField(
         "has_model",
@@ -214,16 +230,36 @@ OUTBOUND_FIELDS = (
         "patients or volumes with any annotated object, behind that share",
     ),
     OutboundField(
-        "dice", (VALIDATE,), "numbers", "mean Dice on the site's own validation cases", "num_patients", optional="means"
+        "dice",
+        (VALIDATE,),
+        "numbers",
+        "mean Dice on the site's own validation cases",
+        "num_class_patients",
+        optional="means",
     ),
     OutboundField(
-        "hd95", (VALIDATE,), "numbers", "mean HD95 on the site's own validation cases", "num_defined", optional="means"
+        "num_class_patients",
+        (VALIDATE, VALIDATE_CLASSES),
+        "counts",
+        "patients or volumes with each class, in segmentation in annotation or prediction: the others tell nothing",
+        optional="means",
+    ),
+    OutboundField(
+        "hd95",
+        (VALIDATE,),
+        "numbers",
+        "mean HD95 on the site's own validation cases",
+        "num_distance_patients",
+        optional="means",
+    ),
+    OutboundField(
+        "num_distance_patients", (VALIDATE,), "counts", "patients or volumes behind the mean HD95", optional="means"
     ),
     OutboundField(
         "num_defined",
         (VALIDATE,),
         "counts",
-        "cases behind the mean HD95; it is undefined for the others",
+        "cases behind the mean HD95, its weight; it is undefined for the others",
         optional="means",
     ),
     OutboundField(
@@ -231,7 +267,7 @@ OUTBOUND_FIELDS = (
         (VALIDATE_CLASSES,),
         "counts",
         "validation cases of each class that are predicted as it: F1, recall and precision follow from such counts",
-        "num_patients",
+        "num_class_patients",
         optional="means",
     ),
     OutboundField(
@@ -239,7 +275,7 @@ OUTBOUND_FIELDS = (
         (VALIDATE_CLASSES,),
         "counts",
         "validation cases of each class, without those of a class with too few patients",
-        "num_patients",
+        "num_class_patients",
         optional="means",
     ),
     OutboundField(
@@ -257,7 +293,8 @@ def check_outbound(task: str, result: Mapping[str, Any]) -> None:
     """Check a site's result before it leaves.
 
     Raises:
-        OutboundError: if it holds an unlisted field, a value of another kind, or a mean over too few cases.
+        OutboundError: if it holds an unlisted field, a value of another kind, an infinite value where none can be, or
+            a value over too few patients.
     """
     allowed = {field.name: field for field in OUTBOUND_FIELDS if task in field.tasks}
     if unlisted := sorted(set(result) - set(allowed)):
@@ -268,8 +305,34 @@ def check_outbound(task: str, result: Mapping[str, Any]) -> None:
             raise OutboundError(
                 f"Task {task!r}: field {name!r} must be {_KIND_NAMES[field.kind]}, but is {type(value).__name__}."
             )
+        if field.kind in ("number", "numbers") and not _is_bounded(value, field):
+            raise OutboundError(f"Task {task!r}: field {name!r} must be finite, but is {value}.")
         if field.counted_by is not None:
             _check_minimum(task, field, value, result.get(field.counted_by))
+
+
+def without_counted(task: str, result: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Any]:
+    """Return a site's result without what is computed over patients, so that the server can still use the rest.
+
+    Of fields that a site need not send the whole group is left out. Numbers that it has to send become NaN.
+
+    Args:
+        task: the task that the result answers.
+        result: its fields.
+        kept: names of fields that may stay.
+    """
+    registered = {field.name: field for field in OUTBOUND_FIELDS if task in field.tasks}
+    counted = [field for name, field in registered.items() if field.counted_by and name in set(result) - set(kept)]
+    groups = {field.optional for field in counted} - {""}
+    left = {
+        name: value
+        for name, value in result.items()
+        if name not in registered or registered[name].optional not in groups
+    }
+    withheld = {field.name: result[field.name] for field in counted if not field.optional}
+    return left | {
+        name: [math.nan] * len(value) if isinstance(value, list) else math.nan for name, value in withheld.items()
+    }
 
 
 def report_refusal(task: str, report: Mapping[str, Any], num_classes: int) -> str | None:
@@ -317,13 +380,20 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     return isinstance(value, float)
 
 
+def _is_bounded(value: Any, field: OutboundField) -> bool:
+    """Whether no value is infinite that can only be finite; NaN stands for what is withheld or not defined."""
+    may_be_infinite = field.limits is not None and math.isinf(field.limits[1])
+    return may_be_infinite or not any(map(math.isinf, value if isinstance(value, list) else [value]))
+
+
 def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any) -> None:
     values = value if isinstance(value, list) else [value]
     per_entry = counts if isinstance(counts, list) else [counts] * len(values)
     if len(per_entry) != len(values):
         raise OutboundError(f"Task {task!r}: {field.name!r} has {len(values)} entries, its counts {len(per_entry)}.")
     for entry, count in zip(values, per_entry, strict=True):
-        if not math.isnan(entry) and (not _is_of_kind(count, "count") or count < MINIMUM_CASES):
+        is_withheld = math.isnan(entry) or (field.kind == "counts" and entry == 0)
+        if not is_withheld and (not _is_of_kind(count, "count") or count < MINIMUM_CASES):
             raise OutboundError(
                 f"Task {task!r}: {field.name!r} is a mean over {count} cases; at least {MINIMUM_CASES} are needed."
             )

@@ -6,12 +6,18 @@ are sent as they are.
 """
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .noise_source import RandomBytes, with_noise
+
+# The noise is larger by this part than what one patient can change asks for, so that rounding leads beyond in no way.
+_MARGIN = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -39,13 +45,21 @@ class SampleValues:
         """Return an entry with every value cut to 0..largest."""
         values = self.values[:, entry]
         bounded = np.clip(values[~np.isnan(values)], 0.0, largest)
-        return float(bounded.mean() if self.is_mean else bounded.sum())
+        # Rounded once, so that it changes by no more than the exact one.
+        total = math.fsum(bounded.tolist())
+        return total / len(bounded) if self.is_mean else total
 
     def sensitivity(self, entry: int, largest: float) -> float:
         """Return by how much one patient can change an entry whose values lie in 0..largest."""
         counts = ~np.isnan(self.values[:, entry])
         samples_of_one = np.bincount(self.units[counts]).max(initial=0)
         return float(largest * samples_of_one / (counts.sum() if self.is_mean else 1))
+
+    def noisy(self, entry: int, largest: float, deviation: float, random_bytes: RandomBytes) -> float:
+        """Return an entry with noise of a deviation by what one patient can change, cut to the values it can have."""
+        noise = deviation * self.sensitivity(entry, largest)
+        (drawn,) = with_noise(np.array([self.bounded(entry, largest)]), noise, random_bytes).tolist()
+        return min(max(drawn, 0.0), float(largest)) if self.is_mean else float(max(0, round(drawn)))
 
 
 def private_report(
@@ -54,37 +68,45 @@ def private_report(
     largest: Mapping[str, float],
     *,
     noise_multiplier: float,
-    rng: np.random.Generator,
+    random_bytes: RandomBytes = os.urandom,
 ) -> dict[str, Any]:
     """Return a report with noise in every entry that samples are known of: N(0, (σ √M Δ_j)²).
 
     Δ_j is by how much one patient can change entry j of all M; together they are one Gaussian mechanism with μ = 1/σ,
-    like an update of :func:`fedannot.custom.privacy.privatised`. Entries that are withheld (NaN) stay so. Means are cut
-    to 0..largest again, counts are rounded and not negative; neither spends anything.
+    like an update of :func:`fedannot.custom.privacy.privatised`. Entries that are withheld (NaN) stay so. Every sum of
+    value and noise is rounded to a grid, see :mod:`fedannot.custom.noise_source`. Means are cut to 0..largest again,
+    counts are rounded and not negative; neither spends anything.
 
     Args:
         report: fields of a site's answer; others than those of `samples` stay as they are.
         samples: what fields are made of.
         largest: bound of a single value of each of these fields.
         noise_multiplier: σ.
-        rng: of the noise; whoever can repeat it can take the noise away.
+        random_bytes: where the noise comes from; whoever can repeat it can take the noise away.
+
+    Raises:
+        ValueError: if an entry or a sample is infinite, or an entry has no sample.
     """
     fields = sorted(set(samples) & set(report))
     given = {name: report[name] if isinstance(report[name], list) else [report[name]] for name in fields}
+    for name in fields:
+        _check_finite(name, given[name], samples[name])
     num_entries = sum(not math.isnan(value) for values in given.values() for value in values)
+    deviation = (1.0 + _MARGIN) * noise_multiplier * math.sqrt(num_entries)
     result = dict(report)
     for name in fields:
-        of_field, bound = samples[name], largest[name]
-        noisy: list[float] = []
-        for entry, value in enumerate(given[name]):
-            if math.isnan(value):
-                noisy.append(math.nan)
-                continue
-            deviation = noise_multiplier * math.sqrt(num_entries) * of_field.sensitivity(entry, bound)
-            drawn = of_field.bounded(entry, bound) + deviation * rng.standard_normal()
-            noisy.append(min(max(drawn, 0.0), float(bound)) if of_field.is_mean else float(max(0, round(drawn))))
-        if isinstance(report[name], list):
-            result[name] = noisy
-        else:
-            result[name] = type(report[name])(noisy[0])
+        noisy = [
+            math.nan if math.isnan(value) else samples[name].noisy(entry, largest[name], deviation, random_bytes)
+            for entry, value in enumerate(given[name])
+        ]
+        result[name] = noisy if isinstance(report[name], list) else type(report[name])(noisy[0])
     return result
+
+
+def _check_finite(name: str, values: list[float], samples: SampleValues) -> None:
+    num_entries = samples.values.shape[1]
+    if num_entries != len(values):
+        raise ValueError(f"Expected samples of {len(values)} entries of {name!r}, but got those of {num_entries}.")
+    lacks_samples = np.isnan(samples.values).all(axis=0) & ~np.isnan(values)
+    if np.isinf(values).any() or np.isinf(samples.values).any() or lacks_samples.any():
+        raise ValueError(f"Expected finite entries of {name!r}, each with finite samples.")

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from .data.site_data import SiteData
@@ -33,24 +34,34 @@ class EstimateReport:
 
 
 def training_report(
-    data: SiteData, outcome: TrainingOutcome, settings: RunSettings, *, embedded: bool
+    data: SiteData,
+    outcome: TrainingOutcome,
+    *,
+    embedded: bool,
+    trained_on: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return what goes with a trained model; leaves the site.
 
     Means are held back where fewer than the minimum number of patients or volumes stand behind them. A site without any
     annotated object reports a Dice loss of NaN.
+
+    Args:
+        data: the site's data.
+        outcome: of the training.
+        embedded: whether the site runs on the embedded phantom.
+        trained_on: the patient or volume of every sample that was trained on; None for all.
     """
     report: dict[str, Any] = {
         "num_samples": data.num_samples,
         "num_excluded": len(data.excluded),
         "embedded_data": embedded,
     }
-    num_patients = len(set(data.units))
+    num_patients = len(set(data.units if trained_on is None else trained_on))
     if num_patients >= MINIMUM_CASES:
-        report |= {"train_loss": outcome.mean_loss, "num_patients": num_patients}
-    if outcome.dice_loss is not None and isinstance(settings, FedAvgSettings):
-        over_annotated = settings.training.dice_loss_over == "annotated"
-        behind = data.num_annotated_units if over_annotated else num_patients
+        mean_loss = outcome.mean_loss if math.isfinite(outcome.mean_loss) else math.nan
+        report |= {"train_loss": mean_loss, "num_patients": num_patients}
+    if outcome.dice_loss is not None:
+        behind = len({data.units[sample] for sample in outcome.dice_samples})
         if behind >= MINIMUM_CASES or math.isnan(outcome.dice_loss):
             # Rounding may lead a hair's breadth out of the range.
             dice_loss = min(max(outcome.dice_loss, 0.0), 1.0) if math.isfinite(outcome.dice_loss) else math.nan
@@ -58,18 +69,33 @@ def training_report(
     return report
 
 
-def selection_report(data: SiteData, selection: Selection, selector: SampleSelector | None) -> dict[str, Any]:
+def selection_report(
+    data: SiteData, selection: Selection, selector: SampleSelector | None, losses: NDArray[np.float64]
+) -> dict[str, Any]:
     """Return the noise level of a site and its sample selector (FedGSCA, Eq. 2 and 8); leaves the site.
 
-    Nothing is reported with fewer patients than the minimum count, and no selector where the mixture collapsed or the
-    site keeps its own to itself.
+    Nothing is reported with training on fewer patients than the minimum count. No selector is reported where the
+    mixture collapsed, the site keeps its own to itself, or a component has fewer patients: its mean and variance would
+    tell their losses.
+
+    Args:
+        data: the site's data.
+        selection: what was trained on.
+        selector: the mixture, None if there is none to report.
+        losses: that it was fitted to, ``(N,)``.
     """
-    if len(set(data.units)) < MINIMUM_CASES:
+    units = np.array(data.units, dtype=str)
+    if len(set(units[selection.used])) < MINIMUM_CASES:
         return {}
     report: dict[str, Any] = {"noise_level": selection.noise_level}
-    if selector is not None:
-        report |= {f"selector_{name}": list(values) for name, values in asdict(selector).items()}
-    return report
+    if selector is None:
+        return report
+    is_first = selector.clean_probability(losses) > 0.5
+    patients = [len(set(units[of_component])) for of_component in (is_first, ~is_first)]
+    if min(patients) < MINIMUM_CASES:
+        return report
+    mixture = {f"selector_{name}": list(values) for name, values in asdict(selector).items()}
+    return report | mixture | {"selector_patients": patients}
 
 
 def class_validation_report(network: nn.Module, data: SiteData | None, settings: RunSettings) -> dict[str, Any]:
@@ -96,6 +122,7 @@ def class_validation_report(network: nn.Module, data: SiteData | None, settings:
     )
     return report | {
         "num_patients": num_patients,
+        "num_class_patients": [number if number >= MINIMUM_CASES else 0 for number in patients],
         "num_correct": counts.correct.tolist(),
         "num_labelled": counts.labelled.tolist(),
         "num_predicted": counts.predicted.tolist(),
@@ -160,7 +187,8 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: FedAv
     """Return the mean scores on the site's own validation cases; leaves the site.
 
     The slices of a volume are one case. With fewer patients or volumes than the minimum count only the number of cases
-    is reported, 0 for a site without any.
+    is reported, 0 for a site without any. Dice of a class is held back where fewer have the class in annotation or
+    prediction, as it is 1 by agreement for the others.
     """
     report: dict[str, Any] = {"num_samples": 0 if data is None else len(data.cases)}
     num_patients = 0 if data is None else len(set(data.units))
@@ -170,9 +198,14 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: FedAv
 
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
     defined = [scores.num_cases - count for count in scores.hd95_undefined]
-    hd95 = _withhold(scores.hd95, scores.hd95_units)
-    scored = {"dice": list(scores.dice), "hd95": hd95, "num_defined": defined}
-    return report | scored | {"num_patients": num_patients}
+    return report | {
+        "num_patients": num_patients,
+        "dice": _withhold(scores.dice, scores.dice_units),
+        "num_class_patients": list(scores.dice_units),
+        "hd95": _withhold(scores.hd95, scores.hd95_units),
+        "num_distance_patients": list(scores.hd95_units),
+        "num_defined": defined,
+    }
 
 
 def _withhold(values: Any, counts: Sequence[int]) -> list[float]:

@@ -93,11 +93,6 @@ class SiteData:
         return tuple(case.unit for case in self.cases for _ in range(len(case.image)))
 
     @cached_property
-    def num_annotated_units(self) -> int:
-        """Number of patients or volumes in which anything is annotated."""
-        return len({case.unit for case in self.cases if bool(case.label.any())})
-
-    @cached_property
     def images(self) -> torch.Tensor:
         """All samples ``(N, C, H, W[, D])``; without a copy, so they take memory as far as they are used.
 

@@ -77,9 +77,10 @@ class ClassificationExecutor(SiteExecutor):
     ) -> DXO:
         """Train on all samples, or on those selected."""
         data, training = self.site_data(TRAINING, fl_ctx), self.settings.training
-        images, labels = data.images, data.labels
+        images, labels, trained_on = data.images, data.labels, data.units
         if selection is not None:
             labels = torch.from_numpy(selection.labels)
+            trained_on = tuple(np.array(data.units, dtype=str)[selection.used].tolist())
             if not selection.used.all():
                 used = torch.from_numpy(selection.used)
                 images, labels = images[used], labels[used]
@@ -94,7 +95,8 @@ class ClassificationExecutor(SiteExecutor):
             should_stop=lambda: bool(stop.triggered),
         )
         self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
-        meta = training_report(data, outcome, self.settings, embedded=self.locate(fl_ctx).embedded)
+        embedded = self.locate(fl_ctx).embedded
+        meta = training_report(data, outcome, embedded=embedded, trained_on=trained_on)
         return DXO(DataKind.WEIGHTS, data=trained_params(network), meta=meta)
 
     def _train_on_selection(
@@ -142,7 +144,11 @@ class ClassificationExecutor(SiteExecutor):
             file = _selector_file(run_folder(fl_ctx), round_number)
             file.parent.mkdir(exist_ok=True)
             write_record(file, _OwnSelector(means=fitted.means, variances=fitted.variances, priors=fitted.priors))
-        result.meta |= selection_report(data, selection, fitted if settings.selector == "global" else None)
+        shared = fitted if settings.selector == "global" else None
+        report = selection_report(data, selection, shared, losses)
+        if shared is not None and "selector_means" not in report:
+            self.log_info(fl_ctx, f"Round {round_number}: too few patients for the sample selector to leave the site.")
+        result.meta |= report
         return result
 
     def _selector(

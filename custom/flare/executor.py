@@ -112,7 +112,7 @@ class SegmentationExecutor(SiteExecutor):
         batches = training_batches(data, self.settings.training, next(network.parameters()).device)
         outcome = self.train_network(network, batches, round_number, meta, fl_ctx, stop)
         self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
-        meta = training_report(data, outcome, self.settings, embedded=self.locate(fl_ctx).embedded)
+        meta = training_report(data, outcome, embedded=self.locate(fl_ctx).embedded)
         if self._corrects:
             meta["has_corrected"] = read_corrections(_corrections_folder(fl_ctx)) is not None
         return DXO(DataKind.WEIGHTS, data=trained_params(network), meta=meta)

@@ -17,8 +17,8 @@ class FedGSCAController(FedAvgController):
     numbers of samples. With its model every site sends the mixture of two Gaussians fitted to the losses of its samples
     (``selector_means``, ``selector_variances``, ``selector_priors``), and its noise level δ; the mean of the mixtures,
     by numbers of samples (Eq. 4), goes to all sites with the next round's model. A site whose mixture collapsed, or
-    that has too few patients, sends none, and the mean is over those who did; where no site does the selector stays as
-    it was.
+    with too few patients in a component, sends none, and the mean is over those who did; where no site does the
+    selector stays as it was.
     """
 
     method: ClassVar[str] = "fedgsca"

@@ -130,7 +130,8 @@ class FedIAController(FedAvgController):
     def _estimate_of(self, answer: Mapping[str, Any]) -> Completeness:
         annotated, predicted = answer["num_annotated_lesions"], answer["num_predicted_lesions"]
         if self.settings.estimator == "matched":
-            return Completeness.of_matches(annotated, predicted, answer["num_matched_lesions"])
+            # A site that gives noise to its counts may send more lesions that match than are predicted.
+            return Completeness.of_matches(annotated, predicted, min(answer["num_matched_lesions"], predicted))
         return Completeness.of_counts(annotated, predicted)
 
     def _ask_for_corrections(self, round_number: int) -> None:

@@ -28,3 +28,8 @@ RECEIVED_MODEL = "fedannot_received_model"
 # Another one: what the statistics of the result at hand are made of, a fedannot.custom.private_statistics.SampleValues
 # for each such field.
 SAMPLE_VALUES = "fedannot_sample_values"
+
+# Two more: fields of the result at hand that a filter has given noise, and those that a filter has taken out because
+# they have none, so that another filter may give it to them.
+NOISY_FIELDS = "fedannot_noisy_fields"
+WITHHELD_FIELDS = "fedannot_withheld_fields"

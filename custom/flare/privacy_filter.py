@@ -1,83 +1,97 @@
 """The filters with which a site makes what it sends differentially private, whatever the job says."""
 
-import secrets
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.filter import Filter
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
-from ..outbound import OUTBOUND_FIELDS, TRAIN, OutboundError
+from ..noise_source import RandomBytes
+from ..outbound import TRAIN, OutboundError, without_counted
 from ..privacy import privatised
 from ..private_statistics import SampleValues, private_report
-from ..seeding import derive_seed
-from .messages import RECEIVED_MODEL, SAMPLE_VALUES
+from .messages import NOISY_FIELDS, RECEIVED_MODEL, SAMPLE_VALUES, WITHHELD_FIELDS
 from .privacy_ledger import PrivacyBudget
 
 
 class PrivacyFilter(Filter):  # type: ignore[misc]
     """Cuts a trained model's update to a length, adds Gaussian noise, and keeps account of what that spends.
 
+    Nothing else that is computed over patients leaves the site exactly: losses, noise level, sample selector and scores
+    are not sent, nor are quality statistics, unless a :class:`StatisticsPrivacyFilter` before or after this one gives
+    them noise. Entries of the model that are no floating numbers are replaced by the received ones. Numbers of samples
+    and patients and flags are sent as they are, see `docs/deployment.md`.
+
     The account is of the site, over all its jobs, in ``fedannot_privacy.json`` of its workspace. With a result the
-    server gets ε and δ of all that the site has sent, which say nothing about the data. The guarantee is about the
-    update alone: for the numbers that go with it see :class:`StatisticsPrivacyFilter`.
+    server gets ε and δ of all that the site has sent, which say nothing about the data: ε of the site's taking part, by
+    its updates, and ε of a patient, by updates and statistics together.
 
     Args:
         clip_norm: longest update, over all floating entries together.
         noise_multiplier: standard deviation of the noise in every entry, by that length.
         delta: δ for which ε is stated.
-        max_epsilon: ε beyond which nothing is sent any more; None for no bound.
-        seed: of the noise, for research; whoever knows it can take the noise away. None takes one from the system.
+        max_epsilon: a patient's ε, by updates and statistics together, beyond which no update is sent any more; None
+            for no bound.
 
     Raises:
         ValueError: if an argument is out of range.
     """
 
     def __init__(
-        self,
-        clip_norm: float,
-        noise_multiplier: float,
-        delta: float = 1e-5,
-        max_epsilon: float | None = None,
-        seed: int | None = None,
+        self, clip_norm: float, noise_multiplier: float, delta: float = 1e-5, max_epsilon: float | None = None
     ) -> None:
         super().__init__()
         self.budget = PrivacyBudget("updates", noise_multiplier, delta, max_epsilon)
-        if clip_norm <= 0:
-            raise ValueError(f"Expected clip_norm above 0, but got {clip_norm}.")
+        if not 0 < clip_norm < math.inf:
+            raise ValueError(f"Expected a finite clip_norm above 0, but got {clip_norm}.")
         self.clip_norm = clip_norm
-        self.seed = seed
+        self.random_bytes: RandomBytes = os.urandom
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
-        """Make the update of a training private; other results pass.
+        """Make the update of a training private, and take out what else is computed over patients.
 
         Raises:
-            OutboundError: if the received model is not known, or the budget does not suffice; nothing is sent then.
+            OutboundError: if the update is not finite, the received model is not known, or the budget does not suffice;
+                nothing is sent then.
         """
-        if shareable.get_return_code() != ReturnCode.OK or fl_ctx.get_prop(FLContextKey.TASK_NAME) != TRAIN:
+        if shareable.get_return_code() != ReturnCode.OK:
             return shareable
+        task = fl_ctx.get_prop(FLContextKey.TASK_NAME)
         dxo = from_shareable(shareable)
-        if dxo.data_kind != DataKind.WEIGHTS:
-            raise OutboundError(f"A training may not send data of kind {dxo.data_kind!r}.")
+        _check_kind(dxo, task)
+        _withhold(dxo, task, fl_ctx)
+        if task == TRAIN:
+            self._make_private(dxo, fl_ctx)
+        return dxo.update_shareable(shareable)
+
+    def _make_private(self, dxo: DXO, fl_ctx: FLContext) -> None:
         reference = fl_ctx.get_prop(RECEIVED_MODEL)
         if reference is None:
             raise OutboundError("The received model is not known, so that the update cannot be made private.")
-        earlier, epsilon = self.budget.spend(fl_ctx)
-        seed = _noise_seed(self.seed, fl_ctx, earlier, "privacy")
-        dxo.data = privatised(
-            dxo.data,
-            reference,
-            clip_norm=self.clip_norm,
-            noise_multiplier=self.budget.noise_multiplier,
-            generator=torch.Generator().manual_seed(seed),
+        try:
+            params = privatised(
+                dxo.data,
+                reference,
+                clip_norm=self.clip_norm,
+                noise_multiplier=self.budget.noise_multiplier,
+                random_bytes=self.random_bytes,
+            )
+        except ValueError as error:
+            raise OutboundError(f"The update cannot be made private: {error}") from error
+        spent, delta = self.budget.spend(fl_ctx), self.budget.delta
+        dxo.data = params
+        dxo.meta["privacy_epsilon"], dxo.meta["privacy_delta"] = spent.epsilon, delta
+        dxo.meta["patient_epsilon"] = spent.patient_epsilon
+        self.log_info(
+            fl_ctx,
+            f"Privacy: {spent.results} updates. Epsilon at delta {delta:g}: {spent.epsilon:.3g} of the site's taking "
+            f"part, {spent.patient_epsilon:.3g} of a patient by updates and statistics together.",
         )
-        delta = self.budget.delta
-        dxo.meta["privacy_epsilon"], dxo.meta["privacy_delta"] = epsilon, delta
-        self.log_info(fl_ctx, f"Privacy: {earlier + 1} updates, epsilon {epsilon:.3g} at delta {delta:g}.")
-        return dxo.update_shareable(shareable)
 
 
 class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
@@ -86,18 +100,17 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
     Statistics are the registered fields that are computed over patients. FedA³I's learning difficulties and FedIA's
     numbers of lesions get noise, see :mod:`fedannot.custom.private_statistics`. What training says (losses, noise
     level, sample selector) depends on every patient through the trained model, and a distance of validation has no
-    bound: these are optional, and stay at the site with all scores. Numbers of samples and patients are sent as they
-    are.
+    bound: these stay at the site with all scores. Numbers of samples and patients are sent as they are.
 
     The account is kept beside that of :class:`PrivacyFilter` and goes to the server with the next update.
 
     Args:
         noise_multiplier: standard deviation of the noise, by how much one patient can change the statistics.
         delta: δ for which ε is stated.
-        max_epsilon: ε beyond which no statistics are sent any more; None for no bound.
+        max_epsilon: a patient's ε, by updates and statistics together, beyond which no statistics are sent any more;
+            None for no bound.
         largest_difficulty: bound of a sample's learning difficulty in a band; larger ones count as so large.
         largest_lesions: bound of the number of lesions in a case, likewise.
-        seed: of the noise, for research; whoever knows it can take the noise away. None takes one from the system.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -110,19 +123,18 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         max_epsilon: float | None = None,
         largest_difficulty: float = 2.0,
         largest_lesions: int = 20,
-        seed: int | None = None,
     ) -> None:
         super().__init__()
         self.budget = PrivacyBudget("statistics", noise_multiplier, delta, max_epsilon)
-        if largest_difficulty <= 0 or largest_lesions <= 0:
-            raise ValueError(f"Expected bounds above 0, but got {largest_difficulty=}, {largest_lesions=}.")
+        if not (0 < largest_difficulty < math.inf and 0 < largest_lesions < math.inf):
+            raise ValueError(f"Expected finite bounds above 0, but got {largest_difficulty=}, {largest_lesions=}.")
         self.largest = dict.fromkeys(("inner_difficulty", "outer_difficulty"), float(largest_difficulty)) | {
             "predicted_share": 1.0,
             "num_annotated_lesions": float(largest_lesions),
             "num_predicted_lesions": float(largest_lesions),
             "num_matched_lesions": float(largest_lesions),
         }
-        self.seed = seed
+        self.random_bytes: RandomBytes = os.urandom
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """Make the statistics of a result private.
@@ -134,42 +146,56 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
             return shareable
         task = fl_ctx.get_prop(FLContextKey.TASK_NAME)
         dxo = from_shareable(shareable)
-        samples = fl_ctx.get_prop(SAMPLE_VALUES) or {}
-        self._withhold_unknown(dxo, task, samples)
+        _check_kind(dxo, task)
         if task == TRAIN:
-            dxo.meta["statistics_epsilon"] = self.budget.spent(fl_ctx)[1]
-            dxo.meta["statistics_delta"] = self.budget.delta
-        elif dxo.data_kind == DataKind.METRICS and set(samples) & set(dxo.data):
-            self._add_noise(dxo, samples, fl_ctx)
+            spent = self.budget.spent(fl_ctx)
+            dxo.meta["statistics_epsilon"], dxo.meta["statistics_delta"] = spent.epsilon, self.budget.delta
+        else:
+            dxo.data = dict(dxo.data) | (fl_ctx.get_prop(WITHHELD_FIELDS) or {})
+            fl_ctx.set_prop(NOISY_FIELDS, self._add_noise(dxo, fl_ctx), private=True, sticky=False)
+        _withhold(dxo, task, fl_ctx)
         return dxo.update_shareable(shareable)
 
-    def _withhold_unknown(self, dxo: DXO, task: str, samples: dict[str, SampleValues]) -> None:
-        """Take out the statistics that noise cannot be given to, with all fields of their groups."""
-        fields = dxo.data if dxo.data_kind == DataKind.METRICS else dxo.meta
-        registered = [field for field in OUTBOUND_FIELDS if task in field.tasks and field.kind != "model"]
-        unknown = [field for field in registered if field.counted_by and field.name in set(fields) - set(samples)]
-        if needed := [field.name for field in unknown if not field.optional]:
-            raise OutboundError(f"Nothing is known of the samples behind {needed}, which cannot be made private.")
-        groups = {field.optional for field in unknown}
-        for field in registered:
-            if field.optional in groups:
-                fields.pop(field.name, None)
-
-    def _add_noise(self, dxo: DXO, samples: dict[str, SampleValues], fl_ctx: FLContext) -> None:
-        earlier, epsilon = self.budget.spend(fl_ctx)
-        seed = _noise_seed(self.seed, fl_ctx, earlier, "statistics")
-        dxo.data = private_report(
-            dxo.data,
-            samples,
-            self.largest,
-            noise_multiplier=self.budget.noise_multiplier,
-            rng=np.random.default_rng(seed),
-        )
+    def _add_noise(self, dxo: DXO, fl_ctx: FLContext) -> dict[str, Any]:
+        """Give noise to the fields of a result whose samples are known, and return these fields."""
+        samples: Mapping[str, SampleValues] = fl_ctx.get_prop(SAMPLE_VALUES) or {}
+        known = {name: samples[name] for name in self.largest if name in samples and name in dxo.data}
+        if not known:
+            return {}
+        try:
+            report = private_report(
+                dxo.data,
+                known,
+                self.largest,
+                noise_multiplier=self.budget.noise_multiplier,
+                random_bytes=self.random_bytes,
+            )
+        except ValueError as error:
+            raise OutboundError(f"The statistics cannot be made private: {error}") from error
+        spent, delta = self.budget.spend(fl_ctx), self.budget.delta
+        dxo.data = report
         self.log_info(
-            fl_ctx, f"Privacy: {earlier + 1} statistics, epsilon {epsilon:.3g} at delta {self.budget.delta:g}."
+            fl_ctx,
+            f"Privacy: {spent.results} statistics. Epsilon at delta {delta:g} of a patient: {spent.epsilon:.3g} by "
+            f"statistics alone, {spent.patient_epsilon:.3g} by updates and statistics together.",
         )
+        return {name: report[name] for name in known}
 
 
-def _noise_seed(seed: int | None, fl_ctx: FLContext, number: int, purpose: str) -> int:
-    """A seed for a result's noise: from the system, or for research from a known one."""
-    return secrets.randbits(63) if seed is None else derive_seed(seed, fl_ctx.get_identity_name(), number, purpose)
+def _check_kind(dxo: DXO, task: str) -> None:
+    if dxo.data_kind != (DataKind.WEIGHTS if task == TRAIN else DataKind.METRICS):
+        raise OutboundError(f"The task {task!r} may not send data of kind {dxo.data_kind!r}.")
+
+
+def _withhold(dxo: DXO, task: str, fl_ctx: FLContext) -> None:
+    """Take out what is computed over patients and has no noise, and leave it for another filter of the result."""
+    noisy = fl_ctx.get_prop(NOISY_FIELDS) or {}
+    withheld: dict[str, Any] = {}
+    for part in ("data", "meta"):
+        fields = getattr(dxo, part)
+        if part == "data" and dxo.data_kind == DataKind.WEIGHTS:
+            continue
+        left = without_counted(task, fields, {name for name, value in noisy.items() if fields.get(name) is value})
+        withheld |= {name: value for name, value in fields.items() if left.get(name) is not value}
+        setattr(dxo, part, left)
+    fl_ctx.set_prop(WITHHELD_FIELDS, withheld, private=True, sticky=False)

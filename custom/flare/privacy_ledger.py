@@ -1,6 +1,7 @@
 """A site's account of what its results have spent of its privacy, over all its jobs."""
 
 import fcntl
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from nvflare.apis.fl_context import FLContext
 
 from ..data.json_record import JsonRecord, read_record, write_record
 from ..outbound import OutboundError
-from ..privacy import spent_epsilon
+from ..privacy import patient_mu_squared, spent_epsilon
 
 LEDGER_FILE = "fedannot_privacy.json"
 
@@ -29,15 +30,35 @@ class Account(JsonRecord):
 
 
 class PrivacyLedger(JsonRecord):
-    """What a site has spent, by what is protected.
+    """What a site has spent, by what was sent.
 
     Attributes:
-        updates: with trained models, for the site as a whole.
-        statistics: with quality statistics, for each of its patients.
+        updates: trained models. They spend of the site's taking part, and of every patient.
+        statistics: quality statistics. They spend of every patient.
     """
 
     updates: Account = Account()
     statistics: Account = Account()
+
+    @property
+    def patient_mu_squared(self) -> float:
+        """μ² of one patient's part in all of it."""
+        return patient_mu_squared(self.updates.mu_squared, self.statistics.mu_squared)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What was spent.
+
+    Attributes:
+        results: how many results of one kind were sent.
+        epsilon: ε of them: of updates, that the site takes part; of statistics, of a patient by these alone.
+        patient_epsilon: ε of a patient by updates and statistics together, never less.
+    """
+
+    results: int
+    epsilon: float
+    patient_epsilon: float
 
 
 @dataclass(frozen=True)
@@ -48,7 +69,8 @@ class PrivacyBudget:
         kind: the ledger's account.
         noise_multiplier: σ, standard deviation of the noise by what it hides.
         delta: δ for which ε is stated.
-        max_epsilon: ε beyond which nothing is sent any more; None for no bound.
+        max_epsilon: ε of a patient, by updates and statistics together, beyond which results of the kind are not sent
+            any more; None for no bound. The ε of the kind alone is never larger.
 
     Raises:
         ValueError: if a value is out of range.
@@ -61,20 +83,19 @@ class PrivacyBudget:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        in_range = self.noise_multiplier > 0 and 0 < self.delta < 1
-        if not in_range or (self.max_epsilon is not None and self.max_epsilon <= 0):
+        in_range = 0 < self.noise_multiplier < math.inf and 0 < self.delta < 1
+        if not in_range or not (self.max_epsilon is None or self.max_epsilon > 0):
             raise ValueError(
                 "Expected noise_multiplier and max_epsilon above 0 and delta between 0 and 1, but got "
                 f"noise_multiplier={self.noise_multiplier}, max_epsilon={self.max_epsilon}, delta={self.delta}."
             )
 
-    def spent(self, fl_ctx: FLContext) -> tuple[int, float]:
-        """Return how many results were sent and ε of them."""
-        account = self._account(read_record(_ledger_file(fl_ctx), PrivacyLedger) or PrivacyLedger())
-        return account.results, spent_epsilon(account.mu_squared, self.delta)
+    def spent(self, fl_ctx: FLContext) -> Spent:
+        """Return what was spent until now."""
+        return self._spent(read_record(_ledger_file(fl_ctx), PrivacyLedger) or PrivacyLedger())
 
-    def spend(self, fl_ctx: FLContext) -> tuple[int, float]:
-        """Enter one more result, and return how many were sent before it and ε of all with it.
+    def spend(self, fl_ctx: FLContext) -> Spent:
+        """Enter one more result, and return what is spent with it.
 
         It is entered before it is sent: one that is lost on the way has been spent all the same. Jobs that run at the
         same time wait for each other.
@@ -87,15 +108,25 @@ class PrivacyBudget:
             ledger = read_record(file, PrivacyLedger) or PrivacyLedger()
             account = self._account(ledger)
             mu_squared = account.mu_squared + self.noise_multiplier**-2
-            epsilon = spent_epsilon(mu_squared, self.delta)
-            if self.max_epsilon is not None and epsilon > self.max_epsilon:
-                raise OutboundError(
-                    f"One more result would spend epsilon {epsilon:.3g} at delta {self.delta:g} for {self.kind}; the "
-                    f"bound is {self.max_epsilon:g}, and {account.results} were sent."
-                )
             entered = Account(results=account.results + 1, mu_squared=mu_squared)
-            write_record(file, ledger.model_copy(update={self.kind: entered}))
-        return account.results, epsilon
+            ledger = ledger.model_copy(update={self.kind: entered})
+            spent = self._spent(ledger)
+            if self.max_epsilon is not None and spent.patient_epsilon > self.max_epsilon:
+                raise OutboundError(
+                    f"One more result would spend epsilon {spent.patient_epsilon:.3g} at delta {self.delta:g} of a "
+                    f"patient, by updates and statistics together; the bound for {self.kind} is {self.max_epsilon:g}, "
+                    f"and {account.results} were sent."
+                )
+            write_record(file, ledger)
+        return spent
+
+    def _spent(self, ledger: PrivacyLedger) -> Spent:
+        account = self._account(ledger)
+        return Spent(
+            account.results,
+            spent_epsilon(account.mu_squared, self.delta),
+            spent_epsilon(ledger.patient_mu_squared, self.delta),
+        )
 
     def _account(self, ledger: PrivacyLedger) -> Account:
         return ledger.updates if self.kind == "updates" else ledger.statistics

@@ -25,8 +25,8 @@ _LARGEST_COEFFICIENT = 0.8
 class SampleSelector:
     """A mixture of two Gaussians over a loss of samples, S = (μ, σ², π) (FedGSCA, Eq. 1 and 2).
 
-    The first component, with the smaller mean, is that of samples with right labels. Its six numbers are all that
-    leaves a site.
+    The first component, with the smaller mean, is that of samples with right labels. Its six numbers
+    leave a site, with the numbers of patients behind each component.
 
     Attributes:
         means: μ of both components, ascending.

@@ -60,11 +60,11 @@ def shares_found(seed: int, images: int, largest: Mapping[str, float], draws: in
     with TemporaryDirectory() as name:
         folder = Path(name) / "run"
         reports, settings = reports_after_warmup(folder, seed, images)
-        rng = np.random.default_rng(seed)
+        source = np.random.default_rng(seed).bytes
 
         def is_found(noise: float) -> bool:
             answers = {
-                site: private_report(of.fields, of.samples, largest, noise_multiplier=noise, rng=rng)
+                site: private_report(of.fields, of.samples, largest, noise_multiplier=noise, random_bytes=source)
                 if noise
                 else of.fields
                 for site, of in reports.items()

@@ -19,7 +19,7 @@ def private_copy(folder: Path, seed: int, clip_norm: float, noise_multiplier: fl
     text, found = job.client_config.read_text(encoding="utf-8"), "filters = [{ path"
     if text.count(found) != 1:
         raise ValueError(f"{job.client_config}: expected one list of filters.")
-    arguments = f"clip_norm = {clip_norm}, noise_multiplier = {noise_multiplier}, seed = 1"
+    arguments = f"clip_norm = {clip_norm}, noise_multiplier = {noise_multiplier}"
     added = f"{{ path = {FILTER}, args {{ {arguments} }} }}"
     job.client_config.write_text(text.replace(found, f"filters = [{added}, {{ path"), encoding="utf-8")
     return job.folder

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedannot.custom import batches as module
+from fedannot.custom.augmentation import AugmentedBatches
 from fedannot.custom.batches import ClassBatches, PatchBatches, SampleBatches, cut_patch, turned_and_mirrored
 from fedannot.custom.data.site_data import LoadedCase
 
@@ -89,6 +90,23 @@ def test_every_volume_gives_its_patches_in_every_epoch_with_image_and_label_of_o
         orders.append(tuple(volumes[:, 0, 0, 0].tolist()))
         assert Counter(orders[-1]) == {0.0: 5, 10.0: 5, 20.0: 5}
     assert len(set(orders)) == 3
+
+
+@pytest.mark.parametrize("augmentation", [(), ("noise",)])
+def test_batches_say_which_samples_or_volumes_they_are_of(augmentation):
+    """The label of every voxel is the number of its sample or volume."""
+    labels = torch.arange(7).view(7, 1, 1).expand(7, 8, 8).to(torch.uint8).contiguous()
+    volumes = [make_volume(torch.full((8, 8, 8), float(number)).to(torch.uint8)) for number in range(5)]
+    for batches in (
+        SampleBatches(labels[:, None].float(), labels, 3, CPU),
+        PatchBatches(volumes, (4, 4, 4), 2, 3, CPU),
+    ):
+        used = AugmentedBatches(batches, augmentation) if augmentation else batches
+        seen = []
+        for _, found in used.epoch(torch.Generator().manual_seed(0)):
+            assert used.samples_at_hand.tolist() == found.flatten(1)[:, 0].tolist()
+            seen += used.samples_at_hand.tolist()
+        assert len(seen) == used.samples_per_epoch
 
 
 def classes_at_centres(cases, count, patch=(3, 3, 3)):

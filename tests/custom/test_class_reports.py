@@ -10,12 +10,13 @@ from torch import nn
 from fedannot.custom.data.description import ClassificationDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.label_detection import detection_record, suspicions
+from fedannot.custom.local_training import TrainingOutcome
 from fedannot.custom.method_settings import ClassificationSettings
 from fedannot.custom.outbound import TRAIN, VALIDATE_CLASSES, check_outbound
 from fedannot.custom.quality.label_selection import Selection
 from fedannot.custom.quality.sample_selector import SampleSelector
 from fedannot.custom.settings import ClassifierSettings
-from fedannot.custom.site_reports import class_validation_report, selection_report
+from fedannot.custom.site_reports import class_validation_report, selection_report, training_report
 
 SETTINGS = ClassificationSettings(network=ClassifierSettings(in_channels=1, num_classes=3))
 SELECTOR = SampleSelector((0.2, 2.0), (0.1, 0.4), (0.8, 0.2))
@@ -50,6 +51,7 @@ def test_validation_counts_leave_and_classes_with_few_patients_are_left_out():
     assert report == {
         "num_samples": 9,
         "num_patients": 6,
+        "num_class_patients": [3, 0, 3],
         "num_correct": [2, 0, 2],
         "num_labelled": [3, 0, 3],
         "num_predicted": [3, 0, 3],
@@ -73,18 +75,60 @@ def selection(clean, pseudo=None, labels=None):
     )
 
 
-def test_noise_level_and_selector_leave_but_not_with_few_patients():
-    chosen = selection([True, False, True, True])
-    report = selection_report(make_data([0] * 4, [0] * 4), chosen, SELECTOR)
+# Losses of six samples that are as probable as can be of the first or the second component of SELECTOR.
+LOSSES = np.array([0.2, 0.1, 0.3, 2.0, 1.9, 2.1])
+
+
+def test_noise_level_and_selector_leave_with_the_patients_of_each_component():
+    chosen = selection([True, False, True, True, True, True])
+    report = selection_report(make_data([0] * 6, [0] * 6), chosen, SELECTOR, LOSSES)
     assert report == {
-        "noise_level": 0.25,
+        "noise_level": 1 / 6,
         "selector_means": [0.2, 2.0],
         "selector_variances": [0.1, 0.4],
         "selector_priors": [0.8, 0.2],
+        "selector_patients": [3, 3],
     }
-    check_outbound(TRAIN, report | {"num_patients": 4})
-    assert selection_report(make_data([0] * 4, [0] * 4), chosen, None) == {"noise_level": 0.25}
-    assert selection_report(make_data([0] * 4, [0] * 4, units=list("aabb")), chosen, SELECTOR) == {}
+    check_outbound(TRAIN, report | {"num_patients": 5})
+    assert selection_report(make_data([0] * 6, [0] * 6), chosen, None, LOSSES) == {"noise_level": 1 / 6}
+
+
+@pytest.mark.parametrize(
+    ("units", "leaves"), [("abcdef", True), ("aabdef", False), ("abcdde", False), ("abccba", True)]
+)
+def test_the_selector_stays_where_a_component_has_few_patients(units, leaves):
+    """A patient counts for every component that a sample of it belongs to."""
+    chosen = selection([True] * 6)
+    report = selection_report(make_data([0] * 6, [0] * 6, units=list(units)), chosen, SELECTOR, LOSSES)
+    assert ("selector_means" in report) is leaves
+    assert ("selector_patients" in report) is leaves
+    assert report["noise_level"] == 0.0
+
+
+def test_two_patients_of_24_who_stand_apart_cannot_be_told_from_the_selector():
+    """Mean μ and variance σ² of a component of two are their losses, μ ± σ; such a selector stays at the site."""
+    losses = np.concatenate((np.random.default_rng(0).uniform(0.1, 0.3, 22), [4.0, 5.0]))
+    fitted = SampleSelector.start(losses).fitted(losses)
+    mean, deviation = fitted.means[1], fitted.variances[1] ** 0.5
+    assert (mean - deviation, mean + deviation) == pytest.approx((4.0, 5.0), abs=1e-6), "the attack works"
+    data = make_data([0] * 24, [0] * 24)
+    assert selection_report(data, selection([True] * 24), fitted, losses) == {"noise_level": 0.0}
+    more = np.append(losses, 4.6)
+    fitted = SampleSelector.start(more).fitted(more)
+    report = selection_report(make_data([0] * 25, [0] * 25), selection([True] * 25), fitted, more)
+    assert report["selector_patients"] == [22, 3]
+
+
+def test_nothing_of_training_on_few_patients_leaves():
+    """The loss is over what was trained on: four patients are there, samples of two of them are used."""
+    data = make_data([0] * 6, [0] * 6, units=list("aabbcd"))
+    chosen = selection([True] * 4 + [False] * 2)
+    used = [unit for unit, is_used in zip(data.units, chosen.used, strict=True) if is_used]
+    report = training_report(data, TrainingOutcome(0.5, 3), embedded=False, trained_on=used)
+    assert report == {"num_samples": 6, "num_excluded": 0, "embedded_data": False}
+    assert selection_report(data, chosen, SELECTOR, LOSSES) == {}
+    whole = training_report(data, TrainingOutcome(0.5, 3), embedded=False)
+    assert (whole["train_loss"], whole["num_patients"]) == (0.5, 4)
 
 
 def test_suspects_are_listed_with_the_least_likely_first(tmp_path):

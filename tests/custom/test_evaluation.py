@@ -154,7 +154,9 @@ class Threshold(nn.Module):
 def test_evaluate_predicts_and_scores():
     truth, predicted = canvas((1, 4, 4, 8, 8)), canvas((1, 4, 8, 8, 8))
     scores = evaluate(Threshold(1), [make_case(truth[None], predicted[None, None].float())], 1, Inference(4))
-    assert scores == SegmentationScores(dice=(0.5,), hd95=(4.0,), hd95_undefined=(0,), num_cases=1, hd95_units=(1,))
+    assert scores == SegmentationScores(
+        dice=(0.5,), hd95=(4.0,), hd95_undefined=(0,), num_cases=1, hd95_units=(1,), dice_units=(1,)
+    )
 
 
 def solid(*boxes, shape=(6, 12, 10)):
@@ -226,6 +228,15 @@ def test_distances_are_counted_by_patient():
     cases = [score_labels(*pair, 1) for pair in [(square, square)] * 3 + [(square, empty)]]
     scores = mean_scores(cases, ["a", "b", "a", "c"])
     assert (scores.num_cases, scores.hd95_undefined, scores.hd95_units) == (4, (1,), (2,))
+    assert scores.dice_units == (3,)
+
+
+def test_a_class_in_neither_annotation_nor_prediction_is_of_no_patient():
+    square, empty = canvas((1, 4, 4, 8, 8)), canvas()
+    pairs = [(empty, empty), (square, empty), (empty, square), (square, square), (empty, empty)]
+    scores = mean_scores([score_labels(*pair, 2) for pair in pairs], list("abbcd"))
+    assert scores.dice_units == (2, 0)
+    assert scores.dice == (3 / 5, 1.0)
 
 
 def test_surfaces_beyond_the_limit_of_torch_have_the_same_percentile(monkeypatch):
@@ -289,6 +300,19 @@ def test_pooling_scores_of_all_cases_is_scoring_them_together():
 @pytest.mark.parametrize("answers", [{}, {"site-1": {"num_samples": 2}}, {"site-1": {"num_samples": 0}}])
 def test_no_score_without_sites_that_have_one(answers):
     assert pool_site_scores(answers) == {}
+
+
+def test_a_class_that_a_site_withholds_is_pooled_over_the_others():
+    first = {"num_samples": 10, "dice": [0.9, math.nan], "hd95": [2.0, math.nan], "num_defined": [10, 2]}
+    second = {"num_samples": 30, "dice": [0.5, 0.8], "hd95": [6.0, 3.0], "num_defined": [30, 5]}
+    pooled = pool_site_scores({"site-1": first, "site-2": second})
+    assert pooled["dice_per_class"] == pytest.approx([(9 + 15) / 40, 0.8])
+    assert pooled["dice"] == pytest.approx(0.7)
+    alone = pool_site_scores({"site-1": first})
+    assert alone["dice_per_class"] == [0.9, None]
+    assert alone["dice"] == 0.9
+    none = first | {"dice": [math.nan, math.nan]}
+    assert pool_site_scores({"site-1": none})["dice"] is None
 
 
 def test_distance_is_none_where_no_site_has_one():

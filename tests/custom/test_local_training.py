@@ -221,6 +221,23 @@ def test_patches_of_volumes_are_trained_on_with_bits_that_the_seed_decides():
     assert not torch.equal(states[0][weight], states[2][weight])
 
 
+def test_the_dice_loss_names_the_volumes_whose_patches_have_an_object():
+    """One patch of each of many volumes: in about half an object is in it, and the others stand behind no loss."""
+    cases = make_volumes([(16, 16, 16)] * 12)
+    for case in cases:
+        case.label[:] = 0
+        case.label[0, 0, 0, 0] = 1
+    settings = TrainingSettings(learning_rate=FROZEN, local_epochs=1)
+    batches = PatchBatches(cases, (2, 2, 2), 1, 4, torch.device("cpu"))
+    drawn = PatchBatches(cases, (2, 2, 2), 1, 4, torch.device("cpu")).epoch(torch.Generator().manual_seed(0))
+    outcome = train_locally(nn.Conv3d(1, 2, 1), batches, settings, seed=0, record_dice=True)
+    assert len(outcome.dice_samples) == sum(int(labels.flatten(1).any(dim=1).sum()) for _, labels in drawn)
+    assert 1 < len(outcome.dice_samples) < 11
+    over_all = settings.model_copy(update={"dice_loss_over": "all"})
+    outcome = train_locally(nn.Conv3d(1, 2, 1), batches, over_all, seed=0, record_dice=True)
+    assert outcome.dice_samples == frozenset(range(12))
+
+
 def test_mean_loss_of_patches_weighs_them_equally_whatever_the_batches():
     cases = make_volumes([(8, 8, 8)] * 5)
     for case in cases:

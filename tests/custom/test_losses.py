@@ -93,9 +93,11 @@ def test_record_over_annotated_samples_is_a_mean_over_samples_and_classes_that_a
     present = [(i, c) for i in range(5) for c in range(2) if g[i, c].any()]
     assert len(present) == 7
     record = DiceRecord(annotated_only=True, device=torch.device("cpu"))
+    numbers = torch.tensor([40, 41, 42, 43, 40])
     for part in (slice(0, 2), slice(2, 5)):
-        record.add(logits[part], labels[part])
+        record.add(logits[part], labels[part], numbers[part])
     assert record.mean == pytest.approx(np.mean([dice(p[i, c], g[i, c]) for i, c in present]), rel=1e-5)
+    assert record.samples == {40, 42, 43}
 
 
 def test_record_over_all_samples_counts_those_without_annotation_as_one():
@@ -103,7 +105,8 @@ def test_record_over_all_samples_counts_those_without_annotation_as_one():
     labels[:2] = 0
     p, g = parts(logits, labels)
     record = DiceRecord(annotated_only=False, device=torch.device("cpu"))
-    record.add(logits, labels)
+    record.add(logits, labels, torch.arange(4))
+    assert record.samples == {0, 1, 2, 3}
     expected = (2 + sum(dice(p[i, 0], g[i, 0]) for i in (2, 3))) / 4
     assert record.mean == pytest.approx(expected, abs=1e-5)
 
@@ -111,5 +114,6 @@ def test_record_over_all_samples_counts_those_without_annotation_as_one():
 def test_record_without_a_sample_that_counts_is_undefined():
     record = DiceRecord(annotated_only=True, device=torch.device("cpu"))
     assert np.isnan(record.mean)
-    record.add(torch.zeros(2, 2, 4, 4), torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
+    record.add(torch.zeros(2, 2, 4, 4), torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.arange(2))
     assert np.isnan(record.mean)
+    assert record.samples == frozenset()

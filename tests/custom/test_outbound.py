@@ -18,6 +18,7 @@ from fedannot.custom.outbound import (
     OutboundError,
     check_outbound,
     report_refusal,
+    without_counted,
 )
 
 NAN = math.nan
@@ -26,7 +27,8 @@ TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
-TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5}
+TRAIN_RESULT |= {"selector_patients": [5, 3]}
+TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
 TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6}
 COMPLETENESS_RESULT = {
     "num_samples": 8,
@@ -43,8 +45,9 @@ ESTIMATE_RESULT = {
     "outer_difficulty": [1.5, 2.5],
     "predicted_share": 0.75,
 }
-VALIDATE_RESULT = {"num_samples": 3, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [3, 3], "num_patients": 3}
-CLASSES_RESULT = {"num_samples": 9, "num_patients": 9}
+VALIDATE_RESULT = {"num_samples": 5, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [5, 3], "num_patients": 4}
+VALIDATE_RESULT |= {"num_class_patients": [4, 3], "num_distance_patients": [4, 3]}
+CLASSES_RESULT = {"num_samples": 9, "num_patients": 9, "num_class_patients": [5, 4]}
 CLASSES_RESULT |= {"num_correct": [3, 2], "num_labelled": [5, 4], "num_predicted": [5, 4]}
 COMPLETE = {
     TRAIN: TRAIN_RESULT,
@@ -94,7 +97,8 @@ def test_unlisted_fields_are_named_and_the_allowed_ones_listed():
         check_outbound(VALIDATE, VALIDATE_RESULT | {"file_names": ["a.png"], "dice_per_case": [0.1]})
     assert str(caught.value) == (
         "Task 'validate' may not send ['dice_per_case', 'file_names']; "
-        "allowed: ['dice', 'hd95', 'num_defined', 'num_patients', 'num_samples']."
+        "allowed: ['dice', 'hd95', 'num_class_patients', 'num_defined', 'num_distance_patients', 'num_patients', "
+        "'num_samples']."
     )
 
 
@@ -145,8 +149,14 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
         (ESTIMATE_QUALITY, {"num_estimated": [0, 3]}, "inner_difficulty", 0),
         (ESTIMATE_QUALITY, {"num_estimated": [7, 2], "inner_difficulty": [0.5, NAN]}, "outer_difficulty", 2),
         (ESTIMATE_QUALITY, {"num_annotated": 2}, "predicted_share", 2),
-        (VALIDATE, {"num_patients": 2}, "dice", 2),
-        (VALIDATE, {"num_defined": [1, 3]}, "hd95", 1),
+        (TRAIN, {"selector_patients": [22, 2]}, "selector_means", 2),
+        (TRAIN, {"selector_patients": [0, 24]}, "selector_means", 0),
+        (VALIDATE, {"num_class_patients": [4, 2]}, "dice", 2),
+        (VALIDATE, {"num_class_patients": [0, 4]}, "dice", 0),
+        (VALIDATE, {"num_distance_patients": [1, 3]}, "hd95", 1),
+        (VALIDATE_CLASSES, {"num_class_patients": [5, 2]}, "num_correct", 2),
+        (VALIDATE_CLASSES, {"num_class_patients": [2, 5], "num_correct": [0, 2]}, "num_labelled", 2),
+        (VALIDATE_CLASSES, {"num_patients": 2}, "num_predicted", 2),
     ],
 )
 def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
@@ -163,10 +173,12 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
         (TRAIN, "num_patients", "train_loss"),
         (TRAIN, "num_dice_patients", "dice_loss"),
         (ESTIMATE_COMPLETENESS, "num_patients", "num_annotated_lesions"),
-        (VALIDATE, "num_patients", "dice"),
+        (TRAIN, "selector_patients", "selector_means"),
+        (VALIDATE, "num_class_patients", "dice"),
         (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
         (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
-        (VALIDATE, "num_defined", "hd95"),
+        (VALIDATE, "num_distance_patients", "hd95"),
+        (VALIDATE_CLASSES, "num_class_patients", "num_correct"),
     ],
 )
 def test_means_without_their_counts_may_not_leave(task, counter, field):
@@ -221,7 +233,47 @@ def test_undefined_entries_may_leave_under_the_minimum():
         ESTIMATE_QUALITY,
         ESTIMATE_RESULT | {"num_estimated": [2, 3], "inner_difficulty": [NAN, 0.25], "outer_difficulty": [NAN, 2.5]},
     )
-    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_defined": [3, 0], "hd95": [4.0, NAN]})
+    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_distance_patients": [3, 0], "hd95": [4.0, NAN]})
+    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_class_patients": [3, 1], "dice": [0.5, NAN]})
+    none_of_second = {"num_class_patients": [5, 0], "num_correct": [3, 0], "num_labelled": [5, 0]}
+    check_outbound(VALIDATE_CLASSES, CLASSES_RESULT | none_of_second)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("task", "field"), [(TRAIN, "train_loss"), (TRAIN, "selector_variances"), (ESTIMATE_QUALITY, "inner_difficulty")]
+)
+def test_infinite_values_may_not_leave(task, field, value):
+    sent = [0.5, value] if isinstance(COMPLETE[task][field], list) else value
+    with pytest.raises(OutboundError, match=rf"field '{field}' must be finite, but is .*inf"):
+        check_outbound(task, COMPLETE[task] | {field: sent})
+
+
+def test_a_bound_that_is_none_may_leave():
+    check_outbound(TRAIN, TRAIN_RESULT | {"privacy_epsilon": math.inf, "patient_epsilon": math.inf})
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_without_what_is_over_patients_the_server_can_use_the_rest(task):
+    left = without_counted(task, COMPLETE[task])
+    assert report_refusal(task, left, 2) is None
+    check_outbound(task, left)
+    for field in OUTBOUND_FIELDS:
+        if field.name in left and field.counted_by:
+            assert all(map(math.isnan, left[field.name])), field.name
+
+
+def test_what_is_left_without_what_is_over_patients():
+    assert set(without_counted(TRAIN, TRAIN_RESULT)) == {
+        "params",
+        *("num_samples", "num_excluded", "embedded_data", "has_corrected"),
+        *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
+    }
+    assert set(without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {"predicted_share"}
+    kept = {"inner_difficulty", "outer_difficulty", "predicted_share"}
+    assert without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT, kept) == ESTIMATE_RESULT
+    assert without_counted(VALIDATE, VALIDATE_RESULT, {"dice"}) == {"num_samples": 5}, "a group goes together"
+    assert without_counted(KEEP_MODEL, {"has_model": True, "unknown": 1}) == {"has_model": True, "unknown": 1}
 
 
 def test_counts_must_be_as_many_as_the_means():
@@ -240,11 +292,12 @@ def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(tas
     ("task", "held_back"),
     [
         (TRAIN, {"train_loss", "num_patients"}),
+        (TRAIN, {"selector_means", "selector_variances", "selector_priors", "selector_patients"}),
         (TRAIN, {"dice_loss", "num_dice_patients"}),
         (TRAIN, {"train_loss", "num_patients", "dice_loss", "num_dice_patients", "has_corrected"}),
         (ESTIMATE_COMPLETENESS, set(COMPLETENESS_RESULT) - {"num_samples"}),
         (ESTIMATE_QUALITY, {"predicted_share"}),
-        (VALIDATE, {"dice", "hd95", "num_defined", "num_patients"}),
+        (VALIDATE, set(VALIDATE_RESULT) - {"num_samples"}),
     ],
 )
 def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held_back):
@@ -252,7 +305,7 @@ def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held
     assert report_refusal(task, report, 2) is None
 
 
-@pytest.mark.parametrize("missing", ["dice", "hd95", "num_defined", "num_patients"])
+@pytest.mark.parametrize("missing", sorted(set(VALIDATE_RESULT) - {"num_samples"}))
 def test_what_a_site_may_hold_back_belongs_together(missing):
     report = {name: value for name, value in VALIDATE_RESULT.items() if name != missing}
     assert report_refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"

@@ -48,8 +48,11 @@ def test_no_patient_changes_a_value_by_more_and_one_can_by_as_much(is_mean):
 
 
 def draws(report, samples, largest, number=4000, noise_multiplier=0.7):
-    rng = np.random.default_rng(1)
-    return [private_report(report, samples, largest, noise_multiplier=noise_multiplier, rng=rng) for _ in range(number)]
+    source = np.random.default_rng(1).bytes
+    return [
+        private_report(report, samples, largest, noise_multiplier=noise_multiplier, random_bytes=source)
+        for _ in range(number)
+    ]
 
 
 def test_the_noise_of_every_entry_has_its_deviation():
@@ -96,3 +99,39 @@ def test_a_site_without_a_sample_has_no_noise():
     samples = {"d": SampleValues.of(np.zeros((0, 2)), [], is_mean=True)}
     (found,) = draws({"d": [NAN, NAN]}, samples, {"d": 5.0}, number=1)
     assert all(map(math.isnan, found["d"]))
+
+
+def test_sums_of_value_and_noise_lie_on_a_grid():
+    """The deviation is 2 · 4 / 100, a bit more for rounding; the cell 2⁻¹²."""
+    samples = {"d": SampleValues.of(np.random.default_rng(0).uniform(1, 3, 100), range(100), is_mean=True)}
+    report = {"d": float(samples["d"].values.mean())}
+    found = {one["d"] for one in draws(report, samples, {"d": 4.0}, number=200, noise_multiplier=2.0)}
+    assert all((value * 2.0**12).is_integer() for value in found)
+    assert len(found) > 50
+
+
+def test_the_noise_is_the_systems_where_no_source_is_given():
+    samples = {"d": SampleValues.of(np.full(100, 2.0), range(100), is_mean=True)}
+    found = {private_report({"d": 2.0}, samples, {"d": 4.0}, noise_multiplier=20.0)["d"] for _ in range(20)}
+    assert len(found) > 10
+
+
+@pytest.mark.parametrize(
+    ("report", "values"),
+    [
+        ({"d": [math.inf, 1.0]}, [[1.0, 1.0]] * 3),
+        ({"d": [1.0, -math.inf]}, [[1.0, 1.0]] * 3),
+        ({"d": [1.0, 1.0]}, [[1.0, math.inf], [1.0, 1.0], [1.0, 1.0]]),
+        ({"d": [1.0, 1.0]}, [[1.0, NAN]] * 3),
+    ],
+)
+def test_what_is_not_finite_or_has_no_sample_is_refused(report, values):
+    samples = {"d": SampleValues.of(values, list("abc"), is_mean=True)}
+    with pytest.raises(ValueError, match="Expected finite entries of 'd', each with finite samples"):
+        private_report(report, samples, {"d": 4.0}, noise_multiplier=1.0)
+
+
+def test_samples_of_other_entries_are_refused():
+    samples = {"d": SampleValues.of([1.0, 1.0, 1.0], list("abc"), is_mean=True)}
+    with pytest.raises(ValueError, match="Expected samples of 2 entries of 'd', but got those of 1"):
+        private_report({"d": [1.0, 1.0]}, samples, {"d": 4.0}, noise_multiplier=1.0)

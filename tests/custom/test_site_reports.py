@@ -71,41 +71,41 @@ def as_slices(data, slices_per_volume):
 @pytest.mark.parametrize("embedded", [True, False])
 def test_training_report_holds_counts_and_the_mean_loss(embedded):
     data = make_data([(1,)] * 3, excluded=["a.png", "b.png"])
-    report = training_report(data, OUTCOME, settings(2), embedded=embedded)
+    report = training_report(data, OUTCOME, embedded=embedded)
     counts = {"num_samples": 3, "num_excluded": 2, "num_patients": 3}
     assert report == counts | {"embedded_data": embedded, "train_loss": 0.5}
     check_outbound(TRAIN, report)
 
 
 def test_mean_loss_of_few_cases_stays_at_the_site():
-    report = training_report(make_data([(1,)] * 2), TrainingOutcome(0.5, 3, 0.25), settings(2), embedded=False)
+    report = training_report(make_data([(1,)] * 2), TrainingOutcome(0.5, 3, 0.25), embedded=False)
     assert report == {"num_samples": 2, "num_excluded": 0, "embedded_data": False}
     check_outbound(TRAIN, report)
 
 
 @pytest.mark.parametrize(
-    ("cases", "over", "loss", "expected"),
+    ("units", "samples", "loss", "expected"),
     [
-        ([(1,)] * 3, "annotated", 0.25, {"dice_loss": 0.25, "num_dice_patients": 3}),
-        # Two of four patients stand behind the mean over annotated samples, all four behind that over all.
-        ([(1,), (1,), (), ()], "annotated", 0.25, {}),
-        ([(1,), (1,), (), ()], "all", 0.25, {"dice_loss": 0.25, "num_dice_patients": 4}),
-        ([(1,)] * 2, "all", 0.25, {}),
+        ("abc", {0, 1, 2}, 0.25, {"dice_loss": 0.25, "num_dice_patients": 3}),
+        # Two of four patients stand behind the mean: those annotated, or those whose patches have an object.
+        ("abcd", {0, 1}, 0.25, {}),
+        ("aaab", {0, 1, 2, 3}, 0.25, {}),
+        ("aabc", {1, 2, 3}, 0.25, {"dice_loss": 0.25, "num_dice_patients": 3}),
         # Rounding leads out of the range.
-        ([(1,)] * 3, "annotated", 1 + 1e-7, {"dice_loss": 1.0, "num_dice_patients": 3}),
-        ([(1,)] * 3, "annotated", -1e-7, {"dice_loss": 0.0, "num_dice_patients": 3}),
+        ("abc", {0, 1, 2}, 1 + 1e-7, {"dice_loss": 1.0, "num_dice_patients": 3}),
+        ("abc", {0, 1, 2}, -1e-7, {"dice_loss": 0.0, "num_dice_patients": 3}),
     ],
 )
-def test_the_dice_loss_leaves_with_enough_patients_behind_it(cases, over, loss, expected):
-    outcome = TrainingOutcome(0.5, 3, loss)
-    report = training_report(make_data(cases), outcome, settings(1, dice_loss_over=over), embedded=False)
+def test_the_dice_loss_leaves_with_enough_patients_behind_it(units, samples, loss, expected):
+    outcome = TrainingOutcome(0.5, 3, loss, frozenset(samples))
+    report = training_report(make_data([(1,)] * len(units), units=list(units)), outcome, embedded=False)
     assert {name: value for name, value in report.items() if "dice" in name} == expected
     check_outbound(TRAIN, report)
 
 
 @pytest.mark.parametrize("cases", [1, 4])
 def test_a_site_without_annotation_has_no_dice_loss_and_says_so(cases):
-    report = training_report(make_data([()] * cases), TrainingOutcome(0.5, 3, math.nan), settings(1), embedded=False)
+    report = training_report(make_data([()] * cases), TrainingOutcome(0.5, 3, math.nan), embedded=False)
     assert math.isnan(report["dice_loss"])
     assert report["num_dice_patients"] == 0
     check_outbound(TRAIN, report)
@@ -191,6 +191,26 @@ def test_site_without_annotated_foreground_has_no_estimate():
     check_outbound(ESTIMATE_QUALITY, report)
 
 
+def test_a_loss_that_is_not_finite_is_undefined():
+    report = training_report(make_data([(1,)] * 3), TrainingOutcome(math.inf, 3), embedded=False)
+    assert math.isnan(report["train_loss"])
+    check_outbound(TRAIN, report)
+
+
+def test_dice_of_a_class_that_few_patients_have_stays_at_the_site():
+    """Class 2 is in the pictures of two of 24 patients; it is predicted nowhere else, where Dice is 1 by agreement.
+
+    From the mean over all, 22 + d_1 + d_2 by 24, the sum of the two would follow, and of a single one its Dice.
+    """
+    data = make_data([(1, 2)] * 2 + [(1,)] * 22)
+    data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
+    report = validation_report(Threshold(2), data, settings(2))
+    assert report["num_class_patients"] == [24, 2]
+    assert report["dice"][0] == 1.0
+    assert math.isnan(report["dice"][1])
+    check_outbound(VALIDATE, report)
+
+
 def test_validation_report_is_the_evaluation():
     data = make_data([(1, 2)] * 4 + [(1,)])
     report = validation_report(Threshold(2), data, settings(2))
@@ -207,10 +227,10 @@ def test_distance_over_few_defined_cases_stays_at_the_site():
     # Predicted without a fault, so class 2 has a distance in two cases only.
     data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
     report = validation_report(Threshold(2), data, settings(2))
-    assert report["num_defined"] == [4, 2]
+    assert report["num_defined"] == report["num_distance_patients"] == [4, 2]
     assert report["hd95"][0] == 0.0
     assert math.isnan(report["hd95"][1])
-    assert report["dice"] == [1.0, 1.0]
+    assert report["dice"][0] == 1.0
     check_outbound(VALIDATE, report)
 
 
@@ -234,7 +254,7 @@ SIX = [(1, 2)] * 6
 
 def test_slices_of_few_volumes_are_not_many_people():
     data = as_slices(make_data(SIX), 3)
-    assert training_report(data, OUTCOME, settings(2), embedded=False) == {
+    assert training_report(data, OUTCOME, embedded=False) == {
         "num_samples": 6,
         "num_excluded": 0,
         "embedded_data": False,
@@ -248,7 +268,7 @@ def test_slices_of_few_volumes_are_not_many_people():
 
 def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
     data, pictures = as_slices(make_data(SIX), 2), make_data(SIX)
-    trained = training_report(data, OUTCOME, settings(2), embedded=False)
+    trained = training_report(data, OUTCOME, embedded=False)
     assert (trained["train_loss"], trained["num_patients"]) == (0.5, 3)
     report = quality_report(Threshold(2), data, settings(2)).fields
     same = quality_report(Threshold(2), pictures, settings(2)).fields
@@ -263,7 +283,7 @@ def test_slices_of_enough_volumes_are_estimated_by_slice_and_scored_by_volume():
 
 def test_pictures_of_few_patients_are_not_many_people():
     data = make_data(SIX, units=["a", "b", "a", "b", "a", "a"])
-    assert "train_loss" not in training_report(data, OUTCOME, settings(2), embedded=False)
+    assert "train_loss" not in training_report(data, OUTCOME, embedded=False)
     assert all(map(math.isnan, quality_report(Threshold(2), data, settings(2)).fields["inner_difficulty"]))
     assert validation_report(Threshold(2), data, settings(2)) == {"num_samples": 6}
 
@@ -274,6 +294,7 @@ def test_distance_of_few_patients_stays_at_the_site():
     data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
     report = validation_report(Threshold(2), data, settings(2))
     assert report["num_defined"] == [6, 3]
+    assert report["num_distance_patients"] == [5, 2]
     assert report["hd95"][0] == 0.0
     assert math.isnan(report["hd95"][1])
     check_outbound(VALIDATE, report)

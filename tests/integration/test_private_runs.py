@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import JOBS
 from rich.console import Console
+from test_fedgsca_runs import SMALL as SMALL_SELECTION
 
+from fedannot.apps.job import Job
 from fedannot.apps.output import print_summary
 from fedannot.apps.simulate import simulate
 from fedannot.custom.privacy import spent_epsilon
 
 MakeJob = Callable[..., Path]
+
+PRIVATE = "clip_norm = 0.1, noise_multiplier = 2.0"
 
 
 def make_private(job: Path, arguments: str, name: str = "PrivacyFilter") -> None:
@@ -29,16 +34,20 @@ def make_private(job: Path, arguments: str, name: str = "PrivacyFilter") -> None
 @pytest.mark.parametrize("task_process", [False, True])
 def test_what_is_spent_is_in_the_summary(small_job: MakeJob, tmp_path: Path, task_process: bool) -> None:
     job = small_job("fedavg", rounds=2, embedded__sites=2, task_process=task_process)
-    make_private(job, "clip_norm = 0.1, noise_multiplier = 2.0, delta = 1e-6, seed = 1")
+    make_private(job, "clip_norm = 0.1, noise_multiplier = 2.0, delta = 1e-6")
     summary = simulate(job, tmp_path / "out")
     assert summary["refusals"] == []
-    expected = spent_epsilon(2 / 4.0, 1e-6)
+    expected, of_patient = spent_epsilon(2 / 4.0, 1e-6), spent_epsilon(4 * 2 / 4.0, 1e-6)
     for report in summary["sites"].values():
         assert report["privacy_epsilon"] == pytest.approx(expected)
         assert report["privacy_delta"] == 1e-6
+        assert report["patient_epsilon"] == pytest.approx(of_patient)
     console = Console(record=True, width=200)
     print_summary(summary, console)
-    assert f"site-1: updates with differential privacy, spent ε = {expected:.3g} at δ = 1e-06" in console.export_text()
+    said = console.export_text()
+    spent = "site-1: differential privacy of"
+    assert f"{spent} the site's taking part, by its updates: spent ε = {expected:.3g} at δ = 1e-06" in said
+    assert f"{spent} a patient, by updates and quality statistics together: spent ε = {of_patient:.3g} at" in said
     ledger = json.loads((tmp_path / "out" / "run" / "site-1" / "fedannot_privacy.json").read_text(encoding="utf-8"))
     assert ledger == {
         "updates": {"results": 2, "mu_squared": 0.5},
@@ -47,7 +56,7 @@ def test_what_is_spent_is_in_the_summary(small_job: MakeJob, tmp_path: Path, tas
 
 
 def test_a_site_sends_nothing_more_when_its_budget_is_spent(small_job: MakeJob, tmp_path: Path) -> None:
-    budget = (spent_epsilon(2 / 4.0, 1e-5) + spent_epsilon(3 / 4.0, 1e-5)) / 2
+    budget = (spent_epsilon(4 * 2 / 4.0, 1e-5) + spent_epsilon(4 * 3 / 4.0, 1e-5)) / 2
     job = small_job("fedavg", rounds=4, embedded__sites=2, max_failed_rounds=9)
     make_private(job, f"clip_norm = 0.1, noise_multiplier = 2.0, max_epsilon = {budget}")
     summary = simulate(job, tmp_path / "out")
@@ -59,7 +68,7 @@ def test_a_site_sends_nothing_more_when_its_budget_is_spent(small_job: MakeJob, 
 def test_no_update_is_longer_than_the_clip_and_the_noise(small_job: MakeJob, tmp_path: Path) -> None:
     """With next to no noise the model's way in a round is at most as long as the clip."""
     job = small_job("fedavg", rounds=1, embedded__sites=2, training__learning_rate=0.1)
-    make_private(job, "clip_norm = 0.01, noise_multiplier = 1e-6, seed = 0")
+    make_private(job, "clip_norm = 0.01, noise_multiplier = 1e-6")
     simulate(job, tmp_path / "private")
     still = small_job("fedavg", rounds=1, embedded__sites=2, training__learning_rate=1e-30)
     simulate(still, tmp_path / "still", data=tmp_path / "private" / "data")
@@ -73,7 +82,7 @@ _COUNTED = ("annotated", "predicted")
 
 
 # Bounds that cut nothing, so that noise is all that a filter changes.
-WIDE = "largest_difficulty = 20, largest_lesions = 1000, seed = 1"
+WIDE = "largest_difficulty = 20, largest_lesions = 1000"
 
 
 def make_statistics_private(job: Path, arguments: str) -> None:
@@ -102,7 +111,9 @@ def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_pat
     assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in found[5.0]["sites"].values())
     console = Console(record=True, width=200)
     print_summary(found[5.0], console)
-    said = f"site-1: quality statistics with differential privacy, spent ε = {expected:.3g} at δ = 1e-05"
+    said = (
+        f"site-1: differential privacy of a patient, by quality statistics alone: spent ε = {expected:.3g} at δ = 1e-05"
+    )
     assert said in console.export_text()
 
 
@@ -111,15 +122,17 @@ def test_a_process_for_tasks_changes_nothing(small_job: MakeJob, tmp_path: Path)
     estimates = []
     for task_process in (False, True):
         job = small_job("fedaaai", rounds=2, embedded__sites=2, task_process=task_process)
-        make_statistics_private(job, f"noise_multiplier = 0.5, {WIDE}")
+        make_statistics_private(job, f"noise_multiplier = 1e-9, {WIDE}")
         estimates.append(simulate(job, tmp_path / str(task_process))["estimate"]["sites"])
-    assert estimates[0] == estimates[1]
-    assert len(estimates[0]) == 2
+    assert len(estimates[0]) == len(estimates[1]) == 2
+    for site, judged in estimates[0].items():
+        for part in ("inner", "outer"):
+            assert estimates[1][site][part] == pytest.approx(judged[part], abs=1e-6)
 
 
 def test_lesion_counts_get_noise_and_the_dice_loss_stays(small_job: MakeJob, tmp_path: Path) -> None:
     job = small_job("fedia", rounds=3)
-    make_statistics_private(job, "noise_multiplier = 0.5, largest_lesions = 1000, seed = 2")
+    make_statistics_private(job, "noise_multiplier = 0.5, largest_lesions = 1000")
     summary = simulate(job, tmp_path / "out")
     assert summary["refusals"] == []
     assert all("dice_loss" not in report for report in summary["sites"].values())
@@ -137,19 +150,57 @@ def test_no_estimate_leaves_when_the_budget_is_spent(small_job: MakeJob, tmp_pat
     summary = simulate(job, tmp_path / "out")
     assert summary["rounds_finished"] == 5
     assert summary["refusals"]
-    assert "for statistics; the bound is" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+    assert "the bound for statistics is" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
 
 
-def test_an_update_and_statistics_have_accounts_of_their_own(small_job: MakeJob, tmp_path: Path) -> None:
+@pytest.mark.parametrize("updates_first", [False, True])
+def test_an_update_and_statistics_have_accounts_of_their_own(
+    small_job: MakeJob, tmp_path: Path, updates_first: bool
+) -> None:
     job = small_job("fedaaai", rounds=3)
-    make_private(job, "clip_norm = 0.1, noise_multiplier = 2.0, seed = 1")
-    config = job / "app" / "config" / "config_fed_client.conf"
-    text = config.read_text(encoding="utf-8")
-    statistics = (
-        "{ path = fedannot.custom.flare.privacy_filter.StatisticsPrivacyFilter, args { noise_multiplier = 4 } }"
-    )
-    config.write_text(text.replace("filters = [{ path", f"filters = [{statistics}, {{ path"))
-    simulate(job, tmp_path / "out")
+    filters = [("StatisticsPrivacyFilter", f"noise_multiplier = 4, {WIDE}"), ("PrivacyFilter", PRIVATE)]
+    for name, arguments in filters if updates_first else reversed(filters):
+        # Each is put before those that are there.
+        make_private(job, arguments, name)
+    summary = simulate(job, tmp_path / "out")
+    assert summary["refusals"] == []
+    assert len(summary["estimate"]["sites"]) == 4
     ledger = json.loads((tmp_path / "out" / "run" / "site-1" / "fedannot_privacy.json").read_text(encoding="utf-8"))
     assert ledger["updates"] == {"results": 3, "mu_squared": 0.75}
     assert ledger["statistics"] == {"results": 1, "mu_squared": 0.0625}
+    report = summary["sites"]["site-1"]
+    assert report["statistics_epsilon"] == pytest.approx(spent_epsilon(0.0625, 1e-5))
+    assert report["patient_epsilon"] == pytest.approx(spent_epsilon(4 * 0.75 + 0.0625, 1e-5))
+
+
+# What a site says of its training beside private updates.
+_SAID = {"num_samples", "num_excluded", "embedded_data", "privacy_epsilon", "privacy_delta", "patient_epsilon"}
+
+
+@pytest.mark.parametrize("name", ["fedaaai", "fedia"])
+def test_methods_go_on_with_sites_that_send_nothing_but_private_updates(
+    small_job: MakeJob, tmp_path: Path, name: str
+) -> None:
+    """No site has an estimate, and all weigh by their numbers of samples."""
+    job = small_job(name, rounds=4, max_extra_warmup_rounds=1)
+    make_private(job, PRIVATE)
+    summary = simulate(job, tmp_path / "out")
+    assert (summary["rounds_finished"], summary["refusals"]) == (4, [])
+    for report in summary["sites"].values():
+        assert {field for field, value in report.items() if value is not None} - {"has_corrected"} == _SAID
+        assert report["train_loss"] is None
+    if name == "fedaaai":
+        assert summary["estimate"]["sites"] == {}
+        assert summary["weights"] is None
+    else:
+        assert summary["completeness"] == {}
+
+
+def test_sample_selection_goes_on_with_sites_that_send_no_selector(tmp_path: Path) -> None:
+    job = Job.open(JOBS / "fedgsca").copy_with(SMALL_SELECTION, tmp_path / "job").folder
+    make_private(job, PRIVATE)
+    summary = simulate(job, tmp_path / "out")
+    assert (summary["rounds_finished"], summary["refusals"]) == (4, [])
+    assert summary["selector"] is None
+    for report in summary["sites"].values():
+        assert {field for field, value in report.items() if value is not None} == _SAID

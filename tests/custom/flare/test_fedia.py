@@ -93,6 +93,12 @@ def test_the_other_estimator_takes_the_matches():
     assert {site: estimate.value for site, estimate in made.completeness.items()} == {"a": 0.3, "b": 1.0}
 
 
+def test_more_matches_than_predictions_of_a_site_that_gives_noise_to_its_counts_are_all():
+    made = after_warmup(Sites({"a": (4, 10, 13), "b": (9, 0, 2)}), estimator="matched")
+    assert {site: estimate.value for site, estimate in made.completeness.items()} == {"a": 1.0, "b": 1.0}
+    assert not made.completeness["b"].is_estimable
+
+
 @pytest.mark.parametrize(("blind", "waits"), [(("a", "b"), True), (("a",), False)])
 def test_a_warm_up_model_that_finds_nothing_at_most_sites_goes_on_training_for_a_while(blind, waits):
     sites = Sites({site: (4, 0 if site in blind else 8, 0) for site in ("a", "b")})

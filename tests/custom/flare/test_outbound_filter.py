@@ -19,6 +19,15 @@ ESTIMATE = {
     "outer_difficulty": [1.5],
     "predicted_share": 1.0,
 }
+SCORES = {
+    "num_samples": 3,
+    "num_patients": 3,
+    "dice": [0.5],
+    "num_class_patients": [3],
+    "hd95": [float("nan")],
+    "num_distance_patients": [1],
+    "num_defined": [1],
+}
 
 
 def sent(task, dxo_or_reply):
@@ -48,7 +57,7 @@ def test_fields_of_the_framework_pass():
     ("task", "data"),
     [
         ("estimate_quality", ESTIMATE),
-        ("validate", {"num_samples": 3, "dice": [0.5], "hd95": [float("nan")], "num_defined": [1], "num_patients": 3}),
+        ("validate", SCORES),
         ("validate", {"num_samples": 1}),
         ("validate", {"num_samples": 0}),
     ],

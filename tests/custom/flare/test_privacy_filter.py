@@ -1,0 +1,336 @@
+"""A site's filters for privacy: what leaves for every task, in every order in a scope, and what is held back."""
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.filter import Filter
+from nvflare.apis.fl_constant import FilterKey, FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.utils.task_utils import apply_filters
+from nvflare.private.privacy_manager import Scope
+
+from fedannot.custom.flare.messages import RECEIVED_MODEL, SAMPLE_VALUES
+from fedannot.custom.flare.outbound_filter import OutboundFilter
+from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
+from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
+from fedannot.custom.flare.task_process import Place
+from fedannot.custom.outbound import (
+    CORRECT_ANNOTATIONS,
+    ESTIMATE_COMPLETENESS,
+    ESTIMATE_QUALITY,
+    KEEP_MODEL,
+    TRAIN,
+    VALIDATE,
+    VALIDATE_CLASSES,
+    OutboundError,
+    report_refusal,
+)
+from fedannot.custom.privacy import spent_epsilon
+from fedannot.custom.private_statistics import SampleValues
+
+RECEIVED = {"w": torch.ones(300), "n.num_batches_tracked": torch.tensor(40)}
+TRAINED = {"w": torch.full((300,), 1.5), "n.num_batches_tracked": torch.tensor(47)}
+UNITS = [f"patient {number}" for number in range(8)]
+COUNTS = {"num_samples": 8, "num_excluded": 0, "embedded_data": True}
+OF_TRAINING: dict[str, Any] = COUNTS | {
+    **{"train_loss": 0.5, "num_patients": 8, "dice_loss": 0.25, "num_dice_patients": 8, "noise_level": 0.125},
+    **{"selector_means": [0.25, 2.0], "selector_variances": [0.5, 0.5], "selector_priors": [0.5, 0.5]},
+    **{"selector_patients": [4, 4], "has_corrected": False},
+}
+QUALITY: dict[str, Any] = {
+    **{"num_samples": 8, "num_annotated": 8, "num_estimated": [8], "predicted_share": 0.875},
+    **{"inner_difficulty": [0.5], "outer_difficulty": [1.0]},
+}
+LESIONS: dict[str, Any] = {
+    **{"num_samples": 8, "num_patients": 8},
+    **{"num_annotated_lesions": 40, "num_predicted_lesions": 48, "num_matched_lesions": 32},
+}
+SCORES: dict[str, Any] = {
+    **{"num_samples": 8, "num_patients": 8, "num_class_patients": [8], "num_distance_patients": [8]},
+    **{"dice": [0.75], "hd95": [4.0], "num_defined": [8]},
+}
+CLASSES: dict[str, Any] = {
+    **{"num_samples": 8, "num_patients": 8, "num_class_patients": [4, 4]},
+    **{"num_correct": [3, 3], "num_labelled": [4, 4], "num_predicted": [4, 4]},
+}
+RESULTS = {
+    ESTIMATE_QUALITY: QUALITY,
+    ESTIMATE_COMPLETENESS: LESIONS,
+    VALIDATE: SCORES,
+    VALIDATE_CLASSES: CLASSES,
+    CORRECT_ANNOTATIONS: {"has_corrected": True},
+    KEEP_MODEL: {"has_model": True},
+}
+
+
+def mean(values: Sequence[float]) -> SampleValues:
+    return SampleValues.of(values, UNITS, is_mean=True)
+
+
+def total(number: int) -> SampleValues:
+    return SampleValues.of([number / 8] * 8, UNITS, is_mean=False)
+
+
+SAMPLES = {
+    ESTIMATE_QUALITY: {
+        "inner_difficulty": mean([0.5] * 8),
+        "outer_difficulty": mean([1.0] * 8),
+        "predicted_share": mean([1.0] * 7 + [0.0]),
+    },
+    ESTIMATE_COMPLETENESS: {name: total(LESIONS[name]) for name in LESIONS if name.endswith("_lesions")},
+}
+
+
+def context(workspace: Path, task: str) -> FLContext:
+    """What a site's filters find in the context of a task."""
+    for needed in ("startup", "local"):
+        (workspace / needed).mkdir(exist_ok=True)
+    made = Place("site-1", "job", str(workspace)).context()
+    made.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
+    made.set_prop(RECEIVED_MODEL, RECEIVED, private=True, sticky=False)
+    made.set_prop(SAMPLE_VALUES, SAMPLES.get(task, {}), private=True, sticky=False)
+    return made
+
+
+def result(task: str, **changes: Any) -> Shareable:
+    if task == TRAIN:
+        return DXO(DataKind.WEIGHTS, data=dict(TRAINED), meta=OF_TRAINING | changes).to_shareable()
+    return DXO(DataKind.METRICS, data=RESULTS[task] | changes).to_shareable()
+
+
+def updates(**changes: Any) -> PrivacyFilter:
+    made = PrivacyFilter(**{"clip_norm": 1.0, "noise_multiplier": 2.0} | changes)
+    made.random_bytes = np.random.default_rng(1).bytes
+    return made
+
+
+def statistics(**changes: Any) -> StatisticsPrivacyFilter:
+    made = StatisticsPrivacyFilter(**{"noise_multiplier": 4.0} | changes)
+    made.random_bytes = np.random.default_rng(2).bytes
+    return made
+
+
+def sent(workspace: Path, task: str, *filters: Filter, reply: Shareable | None = None) -> DXO:
+    """What leaves with these filters in the scope of the site and the outbound filter in the job."""
+    scope, made = Scope(), context(workspace, task)
+    for each in filters:
+        scope.add_task_result_filter(each, FilterKey.OUT)
+    made.set_prop(FLContextKey.SCOPE_OBJECT, scope, private=True, sticky=False)
+    of_job = {task + FilterKey.DELIMITER + FilterKey.OUT: [OutboundFilter()]}
+    given = result(task) if reply is None else reply
+    dxo: DXO = from_shareable(apply_filters(Scope.TASK_RESULT_FILTERS_NAME, given, made, of_job, task, FilterKey.OUT))
+    return dxo
+
+
+def spent(workspace: Path) -> tuple[int, int]:
+    """How many updates and statistics are in the ledger."""
+    file = workspace / LEDGER_FILE
+    if not file.is_file():
+        return 0, 0
+    ledger = json.loads(file.read_text(encoding="utf-8"))
+    return ledger["updates"]["results"], ledger["statistics"]["results"]
+
+
+ORDERS = list(itertools.permutations([OutboundFilter, updates, statistics]))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(make.__name__ for make in order))
+def test_in_every_order_an_update_has_noise_and_nothing_else_of_training_leaves(
+    tmp_path: Path, order: Sequence[Any]
+) -> None:
+    dxo = sent(tmp_path, TRAIN, *(make() for make in order))
+    noise = dxo.data["w"] - RECEIVED["w"]
+    # σ C = 2, and an update of length 1 in 300 entries.
+    assert float(noise.std()) == pytest.approx(2.0, abs=5 * 2.0 / math.sqrt(600))
+    assert dxo.data["n.num_batches_tracked"] == 40
+    accounts = {"privacy_epsilon": spent_epsilon(0.25, 1e-5), "privacy_delta": 1e-5}
+    accounts |= {"patient_epsilon": spent_epsilon(1.0, 1e-5), "statistics_epsilon": 0.0, "statistics_delta": 1e-5}
+    assert dxo.meta == COUNTS | {"has_corrected": False} | accounts
+    assert spent(tmp_path) == (1, 0)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(make.__name__ for make in order))
+@pytest.mark.parametrize("task", [ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS])
+def test_in_every_order_statistics_leave_with_noise(tmp_path: Path, order: Sequence[Any], task: str) -> None:
+    dxo = sent(tmp_path, task, *(make() for make in order))
+    assert set(dxo.data) == set(RESULTS[task])
+    assert report_refusal(task, dxo.data, 1) is None
+    changed = {name for name in SAMPLES[task] if dxo.data[name] != RESULTS[task][name]}
+    assert changed == set(SAMPLES[task])
+    assert {name: dxo.data[name] for name in set(dxo.data) - changed} == {
+        name: value for name, value in RESULTS[task].items() if name not in changed
+    }
+    assert spent(tmp_path) == (0, 1)
+
+
+@pytest.mark.parametrize("order", [*ORDERS, (updates,), (statistics,), (updates, updates), (statistics, statistics)])
+@pytest.mark.parametrize("task", [VALIDATE, VALIDATE_CLASSES])
+def test_no_score_leaves(tmp_path: Path, order: Sequence[Any], task: str) -> None:
+    dxo = sent(tmp_path, task, *(make() for make in order))
+    assert dxo.data == {"num_samples": 8}
+    assert report_refusal(task, dxo.data, len(CLASSES["num_correct"])) is None
+    assert spent(tmp_path) == (0, 0)
+
+
+@pytest.mark.parametrize("order", [*ORDERS, (updates,), (statistics,)])
+@pytest.mark.parametrize("task", [CORRECT_ANNOTATIONS, KEEP_MODEL])
+def test_flags_leave_as_they_are(tmp_path: Path, order: Sequence[Any], task: str) -> None:
+    assert sent(tmp_path, task, *(make() for make in order)).data == RESULTS[task]
+    assert spent(tmp_path) == (0, 0)
+
+
+def test_with_private_updates_alone_no_estimate_leaves_and_the_server_can_do_without(tmp_path: Path) -> None:
+    quality = sent(tmp_path, ESTIMATE_QUALITY, updates())
+    assert report_refusal(ESTIMATE_QUALITY, quality.data, 1) is None
+    assert all(map(math.isnan, quality.data.pop("inner_difficulty") + quality.data.pop("outer_difficulty")))
+    assert quality.data == {"num_samples": 8, "num_annotated": 8, "num_estimated": [8]}
+    assert sent(tmp_path, ESTIMATE_COMPLETENESS, updates()).data == {"num_samples": 8}
+    assert spent(tmp_path) == (0, 0)
+
+
+def test_with_private_updates_alone_no_loss_or_selector_leaves(tmp_path: Path) -> None:
+    dxo = sent(tmp_path, TRAIN, updates())
+    assert set(dxo.meta) == {*COUNTS, "has_corrected", "privacy_epsilon", "privacy_delta", "patient_epsilon"}
+
+
+def test_with_private_statistics_alone_the_model_leaves_as_it_is(tmp_path: Path) -> None:
+    dxo = sent(tmp_path, TRAIN, statistics())
+    assert all(torch.equal(dxo.data[name], TRAINED[name]) for name in TRAINED)
+    assert set(dxo.meta) == {*COUNTS, "has_corrected", "statistics_epsilon", "statistics_delta"}
+
+
+def test_what_is_hidden_in_the_meta_of_a_result_is_withheld(tmp_path: Path) -> None:
+    reply = DXO(DataKind.METRICS, data={"num_samples": 8}, meta={"dice": [0.75], "num_patients": 8}).to_shareable()
+    dxo = sent(tmp_path, VALIDATE, updates(), reply=reply)
+    assert (dxo.data, dxo.meta) == ({"num_samples": 8}, {})
+
+
+def test_values_that_another_filter_has_changed_since_are_withheld(tmp_path: Path) -> None:
+    """Noise counts only for the very values that have it."""
+
+    class Other(Filter):  # type: ignore[misc]
+        def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+            del fl_ctx
+            dxo = from_shareable(shareable)
+            dxo.data["inner_difficulty"] = [0.5]
+            return dxo.update_shareable(shareable)
+
+    dxo = sent(tmp_path, ESTIMATE_QUALITY, statistics(), Other(), updates())
+    assert math.isnan(dxo.data["inner_difficulty"][0])
+    assert not math.isnan(dxo.data["outer_difficulty"][0])
+
+
+def test_an_estimate_whose_samples_are_not_known_is_withheld(tmp_path: Path) -> None:
+    made = context(tmp_path, ESTIMATE_QUALITY)
+    made.set_prop(SAMPLE_VALUES, {}, private=True, sticky=False)
+    data = from_shareable(statistics().process(result(ESTIMATE_QUALITY), made)).data
+    assert math.isnan(data["inner_difficulty"][0])
+    assert "predicted_share" not in data
+    assert spent(tmp_path) == (0, 0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_an_update_that_is_not_finite_is_not_sent_and_spends_nothing(tmp_path: Path, value: float) -> None:
+    trained = {**TRAINED, "w": TRAINED["w"].clone()}
+    trained["w"][7] = value
+    reply = DXO(DataKind.WEIGHTS, data=trained, meta=OF_TRAINING).to_shareable()
+    with pytest.raises(OutboundError, match="Expected a finite update"):
+        sent(tmp_path, TRAIN, updates(), reply=reply)
+    assert spent(tmp_path) == (0, 0)
+
+
+def test_statistics_that_are_not_finite_are_not_sent_and_spend_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OutboundError, match="Expected finite entries of 'inner_difficulty'"):
+        sent(tmp_path, ESTIMATE_QUALITY, statistics(), reply=result(ESTIMATE_QUALITY, inner_difficulty=[math.inf]))
+    assert spent(tmp_path) == (0, 0)
+
+
+def test_an_update_without_the_received_model_is_not_sent(tmp_path: Path) -> None:
+    made = context(tmp_path, TRAIN)
+    made.set_prop(RECEIVED_MODEL, None, private=True, sticky=False)
+    with pytest.raises(OutboundError, match="The received model is not known"):
+        updates().process(result(TRAIN), made)
+
+
+@pytest.mark.parametrize("make", [updates, statistics])
+@pytest.mark.parametrize(
+    ("task", "kind"), [(TRAIN, DataKind.METRICS), (TRAIN, DataKind.WEIGHT_DIFF), (VALIDATE, DataKind.WEIGHTS)]
+)
+def test_data_of_another_kind_are_not_sent(tmp_path: Path, make: Any, task: str, kind: str) -> None:
+    """A model that is sent for another task would leave as it is."""
+    reply = DXO(kind, data=dict(TRAINED)).to_shareable()
+    with pytest.raises(OutboundError, match=f"The task '{task}' may not send data of kind"):
+        make().process(reply, context(tmp_path, task))
+
+
+@pytest.mark.parametrize("make", [updates, statistics])
+@pytest.mark.parametrize("task", [TRAIN, VALIDATE])
+def test_replies_without_a_result_pass(tmp_path: Path, make: Any, task: str) -> None:
+    reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    assert make().process(reply, context(tmp_path, task)) is reply
+    assert spent(tmp_path) == (0, 0)
+
+
+def test_beyond_the_bound_of_a_patient_nothing_of_either_kind_is_sent(tmp_path: Path) -> None:
+    """An update with σ = 2 is μ² = 1 of a patient, an estimate with σ = 4 a sixteenth."""
+    bound = spent_epsilon(1.1, 1e-5)
+    filters = updates(max_epsilon=bound), statistics(max_epsilon=bound)
+    sent(tmp_path, TRAIN, *filters)
+    quality = sent(tmp_path, ESTIMATE_QUALITY, *filters)
+    assert not math.isnan(quality.data["inner_difficulty"][0])
+    for task in (TRAIN, ESTIMATE_QUALITY):
+        with pytest.raises(OutboundError, match="of a patient, by updates and statistics together; the bound"):
+            sent(tmp_path, task, *filters)
+    assert sent(tmp_path, VALIDATE, *filters).data == {"num_samples": 8}
+    assert spent(tmp_path) == (1, 1)
+
+
+@pytest.mark.parametrize("make", [updates, statistics])
+def test_no_filter_takes_a_seed(make: Any) -> None:
+    with pytest.raises(TypeError, match="seed"):
+        make(seed=1)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "make"),
+    [
+        (TRAIN, "w", lambda: PrivacyFilter(clip_norm=1.0, noise_multiplier=2.0)),
+        # Of so little noise that nothing is cut to its bounds.
+        (ESTIMATE_QUALITY, "outer_difficulty", lambda: StatisticsPrivacyFilter(noise_multiplier=0.1)),
+    ],
+)
+def test_equal_bytes_give_equal_noise_and_the_systems_do_not(tmp_path: Path, task: str, name: str, make: Any) -> None:
+    def values(seed: int | None) -> tuple[float, ...]:
+        made = make()
+        assert made.random_bytes is os.urandom
+        if seed is not None:
+            made.random_bytes = np.random.default_rng(seed).bytes
+        return tuple(np.array(sent(tmp_path, task, made).data[name]).tolist())
+
+    assert values(3) == values(3)
+    assert values(3) != values(3 + 2**32)
+    assert len({values(None) for _ in range(6)}) > 1
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, -1.0, math.nan, math.inf])
+def test_lengths_out_of_range(clip_norm: float) -> None:
+    with pytest.raises(ValueError, match="Expected a finite clip_norm above 0"):
+        updates(clip_norm=clip_norm)
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"largest_difficulty": math.nan}, {"largest_difficulty": 0.0}, {"largest_lesions": -1}]
+)
+def test_bounds_out_of_range(bounds: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Expected finite bounds above 0"):
+        statistics(**bounds)
