@@ -11,8 +11,16 @@ from ..outbound import OUTBOUND_FIELDS, OutboundError, check_outbound
 from .messages import REFUSAL_HEADER, REFUSALS
 
 _FRAMEWORK_FIELDS = frozenset({"params_type"})
-# What NVFlare and our executors write on a result; everything else it adds on the way.
-_HEADERS = frozenset({ReservedHeaderKey.RC, ReservedHeaderKey.CONTENT_TYPE, AppConstants.CURRENT_ROUND, REFUSAL_HEADER})
+# What NVFlare (a cookie goes back to the server that gave it) and our executors write on a result before the filters.
+_HEADERS = frozenset(
+    {
+        ReservedHeaderKey.RC,
+        ReservedHeaderKey.CONTENT_TYPE,
+        ReservedHeaderKey.COOKIE_JAR,
+        AppConstants.CURRENT_ROUND,
+        REFUSAL_HEADER,
+    }
+)
 _TASKS = frozenset(task for field in OUTBOUND_FIELDS for task in field.tasks)
 
 

@@ -1,6 +1,7 @@
 """A provisioned federation over TLS on this machine: a server and three hospitals, as `deploy prepare` leaves them."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -114,10 +115,11 @@ def started_hospitals(tmp_path_factory: pytest.TempPathFactory, capture: Path | 
     folder = tmp_path_factory.mktemp("hospitals")
     environment = commands_environment(tmp_path_factory.mktemp("home"))
     # Where the sites find the broken executors.
-    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     if capture is not None:
-        environment["PYTHONPATH"] += f":{Path(__file__).parent / 'capture'}"
+        paths.append(str(Path(__file__).parent / "capture"))
         environment["FEDANNOT_CAPTURE"] = str(capture)
+    environment["PYTHONPATH"] = ":".join(path for path in paths if path)
     ports = free_ports(2)
     kits = provision(folder, environment, ports)
     data = folder / "data"

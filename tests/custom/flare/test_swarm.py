@@ -218,7 +218,10 @@ def configured(tmp_path, monkeypatch, site="site-2", **changes):
     controller.config = {Constant.START_ROUND: 1, AppConstants.NUM_ROUNDS: 3}
     monkeypatch.setattr(controller, "system_panic", lambda reason, _: panics.append(reason))
     panics = []
-    workspace = SimpleNamespace(get_run_dir=lambda job: str(tmp_path / "own" / job))
+    workspace = SimpleNamespace(
+        get_run_dir=lambda job: str(tmp_path / "own" / job),
+        get_job_meta_path=lambda job: str(tmp_path / "own" / job / "meta.json"),
+    )
     fl_ctx = context()
     fl_ctx.put(ReservedKey.IDENTITY_NAME, site, private=False, sticky=False)
     engine = SimpleNamespace(get_workspace=lambda: workspace)
