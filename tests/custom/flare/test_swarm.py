@@ -220,7 +220,7 @@ def configured(tmp_path, monkeypatch, site="site-2", **changes):
     panics = []
     workspace = SimpleNamespace(
         get_run_dir=lambda job: str(tmp_path / "own" / job),
-        get_job_meta_path=lambda job: str(tmp_path / "own" / job / "meta.json"),
+        get_job_meta_path=lambda job: str(tmp_path / "own" / str(job) / "meta.json"),
     )
     fl_ctx = context()
     fl_ctx.put(ReservedKey.IDENTITY_NAME, site, private=False, sticky=False)
