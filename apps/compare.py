@@ -13,10 +13,11 @@ from ..custom.data.federation import read_federation
 from ..custom.data.whole_files import write_text
 from ..custom.method_settings import PersonalSettings
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
+from ..transforms.strict_files import read_json
 from .comparison import describe_run, paired_statistics
 from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings
-from .output import main_score, scoring_of
+from .output import main_score, read_summary, scoring_of
 from .pictures import draw_comparison
 from .run_process import RunTimeoutError, run_command
 from .settings_files import SettingsFile
@@ -164,7 +165,7 @@ def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm
     }
     known: dict[str, Any] = {}
     if file.is_file():
-        earlier = json.loads(file.read_text(encoding="utf-8"))
+        earlier = read_json(file, "what was compared before")
         known = earlier.pop("arms", {})
         if earlier != common or any(known.get(name, arm) != arm for name, arm in asked.items()):
             raise JobError(
@@ -230,7 +231,7 @@ def _summarize(
     for name in names:
         for seed in seeds:
             folder = _run_folder(out, name, seed)
-            summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+            summary = read_summary(folder)
             federation = _federation(data, seed) or folder / "data"
             runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))
             score = main_score(summary)

@@ -1,6 +1,5 @@
 """What a comparison found: the runs' scores, differences paired by seed, and whether groups are those drawn."""
 
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ..transforms.strict_files import read_json
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
 from .centre_scores import centre_scores
 from .label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
@@ -135,7 +135,7 @@ def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool 
     drawn: dict[str, str] = {}
     for site in groups:
         manifest = federation / site / "manifest.json"
-        noise = json.loads(manifest.read_text(encoding="utf-8")).get("noise") if manifest.is_file() else None
+        noise = read_json(manifest, "a manifest").get("noise") if manifest.is_file() else None
         if noise:
             drawn[site] = "larger" if noise["mean"] > 0 else "smaller"
     if not drawn or not any(groups.values()):

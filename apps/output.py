@@ -1,6 +1,5 @@
 """The output of a run in one folder: model, summary, metrics, and what a person sees of it."""
 
-import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ..custom.scoring import Scoring
+from ..transforms.strict_files import read_json
 
 # Fields of a site's report that say what was spent, and on what.
 _PRIVATE = {"privacy": "updates", "statistics": "quality statistics"}
@@ -62,7 +62,7 @@ def read_summary(out: Path) -> dict[str, Any]:
     file = out / SUMMARY_FILE
     if not file.is_file():
         raise OutputError(f"Expected the output of a run in {out}, but there is no {SUMMARY_FILE}.")
-    summary: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    summary: dict[str, Any] = read_json(file, "a run's summary")
     return summary
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ...custom.data.whole_files import write_text
 from ...custom.summary import LAST_ROUNDS
+from ...transforms.strict_files import read_json
 from ..annotation_findings import pooled_correction
 from ..compare import Arm, compare
 from ..comparison import print_comparison
@@ -123,7 +124,7 @@ def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
 
     Rows that the file has already stay in it, so a table can be made a row at a time; the same row is replaced.
     """
-    earlier = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
+    earlier = read_json(file, "the rows of a table") if file.is_file() else []
     figures = list({row["row"]: row for row in [*earlier, *figures]}.values())
     write_text(file, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     write_text(file.with_suffix(".md"), markdown_table(figures))

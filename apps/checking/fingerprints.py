@@ -13,8 +13,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...custom.data.datalist import SECTIONS, read_json
+from ...custom.data.datalist import SECTIONS
 from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.strict_files import read_json
 from .facts import CaseFacts, SiteFacts
 
 MIN_SALT = 8

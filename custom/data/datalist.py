@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...transforms.errors import DataError
+from ...transforms.errors import DataError, shown
+from ...transforms.strict_files import read_json
 
 TRAINING, VALIDATION, TESTING = "training", "validation", "testing"
 SECTIONS = (TRAINING, VALIDATION, TESTING)
@@ -91,26 +92,6 @@ def read_datalist(file: Path) -> Datalist:
     return datalist
 
 
-def read_json(file: Path, expected: str) -> Any:
-    """Read a JSON file.
-
-    Args:
-        file: the file.
-        expected: what it should be, for an error.
-
-    Raises:
-        DataError: if the file is missing or is not JSON.
-    """
-    if not file.is_file():
-        raise DataError(f"{file}: found no such file; expected {expected}.")
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}); expected {expected}.") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: is not JSON ({error}).") from error
-
-
 def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[ExcludedCase]]:
     """Make the items of a list into cases; those that cannot be are returned with the reason.
 
@@ -118,7 +99,7 @@ def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[Exc
         DataError: if it is no list.
     """
     if not isinstance(items, list):
-        raise DataError(f"{file}: key {section!r} is {_shown(items)}; expected a list of cases.")
+        raise DataError(f"{file}: key {section!r} is {shown(items)}; expected a list of cases.")
     folder = file.parent.resolve()
     cases: list[Case] = []
     refused: list[ExcludedCase] = []
@@ -143,7 +124,7 @@ def write_datalist(file: Path, sections: Mapping[str, Sequence[Case]]) -> None:
 
 def _read_case(item: Any, file: Path, folder: Path, place: str) -> Case:
     if not isinstance(item, dict):
-        raise DataError(f"{file}: {place} is {_shown(item)}; expected the keys {', '.join(_KEYS)}.")
+        raise DataError(f"{file}: {place} is {shown(item)}; expected the keys {', '.join(_KEYS)}.")
     for key in ("image", "label"):
         if key not in item:
             raise DataError(f"{file}: {place} has no {key!r}; expected {_expected(file, key)}.")
@@ -175,7 +156,7 @@ def _path_or_class(key: str, value: Any, file: Path, folder: Path, place: str) -
         return value
     if not isinstance(value, str) or not value or not _can_be_a_path(value):
         raise _wrong_value(key, value, file, place)
-    path, found = file.parent / value, f"{file}: {place} has {key!r} = {_shown(value)}"
+    path, found = file.parent / value, f"{file}: {place} has {key!r} = {shown(value)}"
     try:
         if not path.resolve().is_relative_to(folder):
             raise DataError(
@@ -201,19 +182,13 @@ def _can_be_a_path(value: str) -> bool:
 
 
 def _wrong_value(key: str, value: Any, file: Path, place: str) -> DataError:
-    return DataError(f"{file}: {place} has {key!r} = {_shown(value)}; expected {_expected(file, key)}.")
+    return DataError(f"{file}: {place} has {key!r} = {shown(value)}; expected {_expected(file, key)}.")
 
 
 def _expected(file: Path, key: str) -> str:
     if key in ("group", "source"):
         return "a text or a number"
     return f"a path relative to {file.parent}{'' if key == 'image' else ' or, for classification, a class index'}"
-
-
-def _shown(value: Any) -> str:
-    """A value as it is written, shortened: nobody knows what stands in a file."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
 def _as_item(case: Case, folder: Path) -> dict[str, str | int]:

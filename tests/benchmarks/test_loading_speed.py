@@ -21,10 +21,11 @@ from monai.data import CacheDataset, PersistentDataset
 from monai.transforms import Transform
 from nibabel.nifti1 import Nifti1Image
 
-from fedannot.custom.data.datalist import Case, cases_of, read_datalist, read_json, write_datalist
+from fedannot.custom.data.datalist import Case, cases_of, read_datalist, write_datalist
 from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.preparation import build_volume_pipeline
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.transforms.strict_files import read_json
 from fedannot.transforms.volume_pipeline import VolumePipeline
 
 pytestmark = pytest.mark.benchmark
