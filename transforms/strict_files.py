@@ -15,6 +15,7 @@ MAX_JSON_BYTES = 2**28
 MAX_YAML_BYTES = 2**18
 
 _MAX_DEPTH = 64
+_CONTAINERS = (dict, list)
 # No number of ours has more digits; the time that a long one takes grows with the square of its length.
 _MAX_NUMBER_CHARACTERS = 400
 # '<<' and '=' are no keys of their own.
@@ -26,20 +27,21 @@ class _RefusedError(ValueError):
     """The text can be parsed but is refused; says what was found and what was expected."""
 
 
-def read_json(file: Path, expected: str) -> Any:
+def read_json(file: Path, expected: str, *, any_number: bool = False) -> Any:
     """Read a JSON file; see :func:`parse_json` for what is refused.
 
     Args:
         file: the file.
         expected: what it should be, for an error.
+        any_number: as for :func:`parse_json`.
 
     Raises:
         DataError: if the file is missing, too large, is not JSON or is refused.
     """
-    return parse_json(_read_text(file, expected, MAX_JSON_BYTES, "JSON"), str(file))
+    return parse_json(_read_text(file, expected, MAX_JSON_BYTES, "JSON"), str(file), any_number=any_number)
 
 
-def parse_json(text: str, source: str) -> Any:
+def parse_json(text: str, source: str, *, any_number: bool = False) -> Any:
     """Return the content of JSON.
 
     Keys that appear twice, NaN and Infinity, numbers beyond the range of a float and deep nesting are refused: readers
@@ -48,15 +50,15 @@ def parse_json(text: str, source: str) -> Any:
     Args:
         text: the JSON.
         source: the file, or other place, to name in an error.
+        any_number: take NaN and Infinity, too, where one wrong item must not make the others unusable.
 
     Raises:
         DataError: if the text is not JSON or is refused.
     """
+    numbers: dict[str, Any] = {} if any_number else {"parse_constant": _refuse_constant, "parse_float": _finite_float}
 
     def parse() -> Any:
-        content = json.loads(
-            text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite_float
-        )
+        content = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
         _check_depth(content)
         return content
 
@@ -144,13 +146,13 @@ def _finite_float(text: str) -> float:
 
 
 def _check_depth(content: Any) -> None:
-    level = [content]
+    level = [content] if isinstance(content, _CONTAINERS) else []
     for _ in range(_MAX_DEPTH):
         level = [
             child
             for parent in level
-            if isinstance(parent, dict | list)
             for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, _CONTAINERS)
         ]
         if not level:
             return

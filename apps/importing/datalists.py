@@ -30,7 +30,7 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
     Raises:
         DataError: if the file cannot be read, has no such list, no case, or masks and classes mixed.
     """
-    content = read_json(file, "a datalist")
+    content = read_json(file, "a datalist", any_number=True)
     lists = _lists(content, file, key)
     cases: list[SourceCase] = []
     skipped: list[str] = []
