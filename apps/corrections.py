@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..custom.data.corrections import CORRECTIONS_FILE, CorrectedLabel, Corrections, read_corrections
 from ..custom.data.description import SegmentationDescription, read_site_description
 from ..custom.data.masks import annotated_axis, plain_name, read_classes
+from ..custom.data.whole_files import replaced
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
 from ..transforms.volume_files import is_volume, read_volume
@@ -118,7 +119,8 @@ def _draw_case(site: SiteCorrections, label: CorrectedLabel, description: Segmen
     handles = [Line2D([], [], color=_GIVEN, label="given annotation"), Patch(color=_ADDED, alpha=0.6, label="added")]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=9)
     file = out / f"{plain_name(Path(label.file))}.png"
-    figure.savefig(file, dpi=100)
+    with replaced(file) as temporary:
+        figure.savefig(temporary, dpi=100)
     return file
 
 

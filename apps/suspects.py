@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ..custom.data.json_record import read_record
 from ..custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions, SuspectCase
+from ..custom.data.whole_files import replaced
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
 
@@ -82,5 +83,6 @@ def draw_suspects(record: LabelSuspicions, suspects: Sequence[SuspectCase], file
             fontsize=7,
         )
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=110)
+    with replaced(file) as temporary:
+        figure.savefig(temporary, dpi=110)
     return file

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...custom.data.description import ImageDescription, SegmentationDescription, SliceDescription, VolumeDescription
 from ...custom.data.masks import Mask, annotated_axis, read_classes
+from ...custom.data.whole_files import replaced
 from ...transforms.errors import DataError
 from ...transforms.image_files import read_image
 from ...transforms.volume_files import read_volume
@@ -73,7 +74,8 @@ def draw_contact_sheet(report: SiteReport, file: Path) -> Path | None:
         _draw_panel(axes, _panel(case, report.facts), left, top + TITLE)
     axes.text(width / 2, 0.1, f"{report.site}: {len(cases)} of {len(report.facts.cases)} cases", va="top", ha="center")
     _draw_legend(figure, report.facts, 1 - 0.25 / height)
-    figure.savefig(file)
+    with replaced(file) as temporary:
+        figure.savefig(temporary)
     return file
 
 
