@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..custom.data.federation import read_federation
-from ..custom.data.whole_files import write_text
+from ..custom.data.whole_files import replaced, write_text
 from ..custom.method_settings import PersonalSettings
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ..transforms.strict_files import read_json
@@ -19,9 +19,9 @@ from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings
 from .output import main_score, read_summary, scoring_of
 from .pictures import draw_comparison
+from .resuming import RUN_FOLDER, can_be_resumed
 from .run_process import RunTimeoutError, run_command
 from .settings_files import SettingsFile
-from .simulate import RUN_FOLDER, can_be_resumed
 
 COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
@@ -194,20 +194,19 @@ def _run(
     if (folder / SUMMARY_FILE).is_file():
         return None
     state = _state_folder(folder) / STATE_FILE
-    started = can_be_resumed(folder)
-    if arm.shared_rounds and not started:
+    if arm.shared_rounds and not can_be_resumed(folder):
         branch = _state_folder(_run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
         if not branch.is_file():
             return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
         state.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(branch, state)
-        started = True
+        with replaced(state) as temporary:
+            shutil.copyfile(branch, temporary)
     command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
     if data is not None:
         command += ["--data", str(_federation(data, seed))]
     if settings is not None:
         command += ["--settings", settings]
-    if started:
+    if folder.is_dir() and any(folder.iterdir()):
         command.append("--resume")
     for key, value in arm.overrides.items():
         command += ["--set", f"{key}={json.dumps(value)}"]

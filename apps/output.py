@@ -1,8 +1,9 @@
 """The output of a run in one folder: model, summary, metrics, and what a person sees of it."""
 
+import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..custom.data.whole_files import replaced, write_text
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ..custom.scoring import Scoring
 from ..transforms.strict_files import read_json
@@ -44,13 +46,21 @@ def find_run_folder(workspace: Path) -> Path:
     return found[0]
 
 
-def collect_output(run_folder: Path, out: Path) -> dict[str, Any]:
-    """Copy model, summary and metrics of a run to the output folder and return the summary."""
+def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str, Any]] = lambda: {}) -> dict[str, Any]:
+    """Copy model, metrics and, last, the summary of a run to the output folder and return the summary.
+
+    Args:
+        run_folder: the server's run folder.
+        out: the output folder.
+        added: gives what the summary gets beside what the run wrote.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(run_folder / PERSISTED_MODEL, out / MODEL_FILE)
-    for name in (SUMMARY_FILE, METRICS_FILE):
-        shutil.copyfile(run_folder / name, out / name)
-    return read_summary(out)
+    for source, name in ((run_folder / PERSISTED_MODEL, MODEL_FILE), (run_folder / METRICS_FILE, METRICS_FILE)):
+        with replaced(out / name) as temporary:
+            shutil.copyfile(source, temporary)
+    summary = {**read_summary(run_folder), **added()}
+    write_text(out / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+    return summary
 
 
 def read_summary(out: Path) -> dict[str, Any]:

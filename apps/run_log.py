@@ -10,7 +10,7 @@ LOG_FILE = "log.txt"
 
 # NVFlare puts the participant and the run in front of a message.
 _PREFIX = re.compile(r"^\[identity=(?P<identity>[^,\]]+)[^\]]*\]: ")
-_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after")
+_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after|Finished already")
 
 
 class _ForPeople(logging.Formatter):
