@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .errors import reported_errors
+from .interruption import KEPT, given_command
 
 if TYPE_CHECKING:
     from .benchmarks.rows import Row
@@ -34,6 +35,7 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
         epilog=f"Example: fedannot bench {name} --rows {example} --seeds 3",
     )
     def make_table(
+        context: typer.Context,
         rows: Annotated[str | None, typer.Option(help="Names of rows, separated by commas; default: all.")] = None,
         list_: Annotated[
             bool, typer.Option("--list", help="Show the rows and what each compares, and run nothing.")
@@ -43,7 +45,7 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
         jobs: Annotated[Path, typer.Option(help="The folder that holds the jobs.")] = Path("jobs"),
         out: Annotated[Path, typer.Option(help="Output folder.")] = default_out,
     ) -> None:
-        with reported_errors():
+        with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
             _make_table(
                 known_rows(), rows, list_only=list_, seeds=range(first_seed, first_seed + seeds), jobs=jobs, out=out
             )

@@ -11,6 +11,7 @@ from .corrections_commands import corrections_app
 from .data_commands import data_app
 from .deploy_commands import deploy_app
 from .errors import reported_errors
+from .interruption import KEPT, given_command
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
@@ -38,6 +39,7 @@ SettingsOption = Annotated[
 
 @app.command(epilog="Example: fedannot simulate jobs/fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a")
 def simulate(
+    context: typer.Context,
     job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
     data: Annotated[Path | None, typer.Option(help="A federation's folder; default: the embedded phantom.")] = None,
     settings: SettingsOption = None,
@@ -47,7 +49,13 @@ def simulate(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
 ) -> None:
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
-    with reported_errors():
+
+    def how_to_go_on() -> str:
+        from .resuming import progress
+
+        return f"{progress(out)} Go on with: {given_command(context, resume=True)}"
+
+    with reported_errors(how_to_go_on):
         from rich.console import Console
 
         from .job import parse_override
@@ -92,6 +100,7 @@ def show(
     epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared"
 )
 def compare(
+    context: typer.Context,
     jobs: Annotated[list[Path], typer.Argument(help="The jobs' folders; the first is the reference.")],
     data: Annotated[
         str | None,
@@ -108,7 +117,7 @@ def compare(
 
     A comparison that was interrupted goes on where it stopped.
     """
-    with reported_errors():
+    with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
         from rich.console import Console
 
         from .compare import Arm

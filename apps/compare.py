@@ -3,8 +3,9 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from .job import Job, JobError, flat_settings
 from .output import main_score, read_summary, scoring_of
 from .pictures import draw_comparison
 from .resuming import RUN_FOLDER, can_be_resumed
-from .run_process import RunTimeoutError, run_command
+from .run_process import Commands, RunStoppedError, RunTimeoutError
 from .settings_files import SettingsFile
 
 COMPARISON_FILE = "comparison.json"
@@ -99,11 +100,11 @@ def compare(
         )
         processes = max(1, (os.cpu_count() or 1) // threads)
     branching = [arm for arm in planned if arm.shared_rounds]
-    with ThreadPoolExecutor(processes) as pool:
+    with _running(processes) as (pool, commands):
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             runs = [
-                pool.submit(_run, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                pool.submit(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
                 for seed in seeds
                 for arm in phase
             ]
@@ -114,6 +115,19 @@ def compare(
     write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
     draw_comparison(comparison, out / "comparison.png")
     return comparison
+
+
+@contextmanager
+def _running(processes: int) -> Iterator[tuple[ThreadPoolExecutor, Commands]]:
+    """Threads that wait for runs, and the runs, which do not outlive the block."""
+    commands = Commands()
+    with ThreadPoolExecutor(processes) as pool:
+        try:
+            yield pool, commands
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            commands.stop()
+            raise
 
 
 def _plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[_PlannedArm]:
@@ -187,7 +201,14 @@ def _state_folder(run: Path) -> Path:
 
 
 def _run(
-    arm: _PlannedArm, seed: int, *, reference: str, data: str | None, settings: str | None, out: Path
+    commands: Commands,
+    arm: _PlannedArm,
+    seed: int,
+    *,
+    reference: str,
+    data: str | None,
+    settings: str | None,
+    out: Path,
 ) -> str | None:
     """Run an arm in a process of its own unless that is done already; return an error's text."""
     folder = _run_folder(out, arm.name, seed)
@@ -213,8 +234,8 @@ def _run(
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.parent / f"{folder.name}.log"
     try:
-        failed = run_command(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
-    except RunTimeoutError as error:
+        failed = commands.run(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
+    except (RunTimeoutError, RunStoppedError) as error:
         return f"{arm.name}, seed {seed}: {error}"
     if failed:
         last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]

@@ -31,6 +31,7 @@ from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 from ..custom.flare.federated_averaging import FedAvgController
 from ..custom.run_state import SUMMARY_FILE
 from ..custom.summary import write_summary
+from .interruption import check_interruption
 from .job import Job, parse_hocon
 
 # As NVFlare's simulator calls it, so that both leave the same folders.
@@ -190,6 +191,8 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
             if task.before_task_sent_cb is not None:
                 task.before_task_sent_cb(client_task=client_task, fl_ctx=fl_ctx)
             client_task.result = self._sites[name].do_task(task, fl_ctx)
+            # A filter of NVFlare's takes any exception for its own; the answer must not count then.
+            check_interruption()
             if task.result_received_cb is not None:
                 task.result_received_cb(client_task=client_task, fl_ctx=self._server.new_context())
 

@@ -49,6 +49,14 @@ class EarlierRun:
         return None
 
 
+def progress(out: Path) -> str:
+    """Say after which round the run in an output folder was stopped."""
+    earlier = EarlierRun.find(out)
+    if earlier is None:
+        return "No round is finished."
+    return f"The last finished round is {earlier.state.round_number} of {earlier.state.settings['rounds']}."
+
+
 def can_be_resumed(out: Path) -> bool:
     """Return whether an output folder holds a run with a finished round."""
     return any(_state_file(out / folder).is_file() for folder in (RUN_FOLDER, RESUMED_FOLDER))
