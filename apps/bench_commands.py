@@ -8,6 +8,7 @@ import typer
 
 from .errors import reported_errors
 from .interruption import KEPT, given_command
+from .plain_lines import say
 
 if TYPE_CHECKING:
     from .benchmarks.rows import Row
@@ -104,16 +105,15 @@ _add_benchmark(
 def _make_table(
     known: Mapping[str, "Row"], names: str | None, *, list_only: bool, seeds: range, jobs: Path, out: Path
 ) -> None:
-    from rich.console import Console
-
     from .benchmarks.rows import chosen_rows, run_row, write_table
+    from .terminal import Terminal
 
-    console = Console()
+    console = Terminal()
     chosen = chosen_rows(known, names)
     if list_only:
         for name, row in chosen.items():
-            console.print(f"[bold]{name}[/bold]  {row.what}: {', '.join(arm.name for arm in row.arms)}")
+            console.print_named(name, f"  {row.what}: {', '.join(arm.name for arm in row.arms)}")
         return
     for name, row in chosen.items():
         write_table([run_row(name, row, jobs=jobs, seeds=seeds, out=out, console=console)], out / "table.json")
-    typer.echo(f"Table: {out / 'table.md'}, {out / 'table.json'}")
+    say(f"Table: {out / 'table.md'}, {out / 'table.json'}")

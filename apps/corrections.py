@@ -18,6 +18,7 @@ from ..custom.data.masks import annotated_axis, plain_name, read_classes
 from ..custom.data.whole_files import replaced
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
+from ..transforms.printable import drawable
 from ..transforms.volume_files import is_volume, read_volume
 
 mpl.use("Agg")
@@ -111,9 +112,9 @@ def _draw_case(site: SiteCorrections, label: CorrectedLabel, description: Segmen
             axes.set_yticks([])
     state = ", reverted" if label.reverted else ""
     figure.suptitle(
-        f"{site.corrections.site}: {label.label}{state}\n{label.added_voxels} voxels added, {label.new_lesions} new "
-        f"lesions; {site.corrections.method}, before round {site.corrections.round_number}, probability above "
-        f"{site.corrections.threshold:g}",
+        f"{drawable(f'{site.corrections.site}: {label.label}{state}')}\n"
+        f"{label.added_voxels} voxels added, {label.new_lesions} new lesions; {site.corrections.method}, before "
+        f"round {site.corrections.round_number}, probability above {site.corrections.threshold:g}",
         fontsize=9,
     )
     handles = [Line2D([], [], color=_GIVEN, label="given annotation"), Patch(color=_ADDED, alpha=0.6, label="added")]

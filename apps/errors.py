@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import typer
 
 from .interruption import Interrupted, stopping_on_signals
+from .plain_lines import say_error
 
 
 @contextmanager
@@ -27,12 +28,12 @@ def reported_errors(how_to_go_on: Callable[[], str] | None = None) -> Iterator[N
             try:
                 yield
             except Interrupted as stop:
-                typer.echo(f"Stopped by {stop}.{'' if how_to_go_on is None else f' {how_to_go_on()}'}", err=True)
+                say_error(f"Stopped by {stop}.{'' if how_to_go_on is None else f' {how_to_go_on()}'}")
                 raise typer.Exit(stop.exit_code) from None
     except Exception as error:
         if isinstance(error, typer.Exit) or not (
             isinstance(error, OSError) or type(error).__module__.startswith("fedannot.")
         ):
             raise
-        typer.secho(f"Error: {error}", fg=typer.colors.RED, err=True)
+        say_error(f"Error: {error}", colour=typer.colors.RED)
         raise typer.Exit(1) from None

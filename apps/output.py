@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from ..custom.data.whole_files import replaced, write_text
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ..custom.scoring import Scoring
 from ..transforms.strict_files import read_json
+from .terminal import Terminal
 
 # Fields of a site's report that say what was spent, and on what.
 _PRIVATE = {"privacy": "updates", "statistics": "quality statistics"}
@@ -58,8 +57,11 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
     for source, name in ((run_folder / PERSISTED_MODEL, MODEL_FILE), (run_folder / METRICS_FILE, METRICS_FILE)):
         with replaced(out / name) as temporary:
             shutil.copyfile(source, temporary)
-    summary = {**read_summary(run_folder), **added()}
-    write_text(out / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+    summary, text = read_summary(run_folder), (run_folder / SUMMARY_FILE).read_text(encoding="utf-8")
+    if more := added():
+        summary |= more
+        text = json.dumps(summary, indent=2) + "\n"
+    write_text(out / SUMMARY_FILE, text)
     return summary
 
 
@@ -76,7 +78,7 @@ def read_summary(out: Path) -> dict[str, Any]:
     return summary
 
 
-def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Console) -> None:
+def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Terminal) -> None:
     """Print the scores of two runs on the same data beside each other."""
     table = Table(title="On the same data, mean of the last five rounds")
     for heading in ("method", *score_cells(summary)):
@@ -110,11 +112,12 @@ def score_cells(run: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+def print_summary(summary: Mapping[str, Any], console: Terminal) -> None:
     """Print a run's scores and, for a quality-aware method, what was concluded of each site."""
-    console.print(
-        f"[bold]{summary['method']}[/bold], seed {summary['seed']}, {summary['rounds_finished']} rounds, "
-        f"{summary['seconds']:.0f} s: {_score_text(summary)} (mean of the last five rounds)"
+    console.print_named(
+        summary["method"],
+        f", seed {summary['seed']}, {summary['rounds_finished']} rounds, "
+        f"{summary['seconds']:.0f} s: {_score_text(summary)} (mean of the last five rounds)",
     )
     console.print(_site_table(summary))
     if summary.get("weights"):
@@ -127,14 +130,14 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
             "added what it lacked"
         )
     if (estimate := summary.get("estimate")) and estimate["reason"]:
-        console.print(f"No groups of sites: {escape(estimate['reason'])}")
+        console.print(f"No groups of sites: {estimate['reason']}")
     if absent := summary.get("absent"):
-        console.print(f"[yellow]Not there when the job started: {escape(', '.join(absent))}[/yellow]")
+        console.print(f"Not there when the job started: {', '.join(absent)}", style="yellow")
     _print_privacy(summary["sites"], console)
     _print_bounds(summary.get("bounded", []), console)
     for refusal in summary["refusals"]:
         text = f"Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}"
-        console.print(f"[yellow]{escape(text)}[/yellow]")
+        console.print(text, style="yellow")
 
 
 def _score_text(summary: Mapping[str, Any]) -> str:
@@ -215,7 +218,7 @@ def number(value: float | None, decimals: int = 1) -> str:
     return "-" if value is None else f"{value:.{decimals}f}"
 
 
-def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> None:
+def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Terminal) -> None:
     """Say whose influence was bounded, in how many rounds, and how far at most."""
     for site in sorted({entry["site"] for entry in bounded}):
         of_site = [entry for entry in bounded if entry["site"] == site]
@@ -223,10 +226,10 @@ def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> Non
         shares = sum("share" in entry for entry in of_site)
         said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
         said += [f"share bounded in {shares} rounds"] if shares else []
-        console.print(escape(f"{site}: {'; '.join(said)}"), highlight=False)
+        console.print(f"{site}: {'; '.join(said)}")
 
 
-def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Terminal) -> None:
     """Say what sites that give noise to what they send have spent; None stands for a bound that is none."""
     for site, report in sites.items():
         for kind, what in _PRIVATE.items():
@@ -234,4 +237,4 @@ def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> 
                 epsilon = report[f"{kind}_epsilon"]
                 spent = "no bound" if epsilon is None else f"ε = {epsilon:.3g}"
                 said = f"{site}: {what} with differential privacy, spent {spent} at δ = {delta:g}"
-                console.print(escape(said), highlight=False)
+                console.print(said)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +13,14 @@ from pathlib import Path
 import torch
 
 from ...transforms.errors import DataError
+from ...transforms.printable import printable_logger
 from .contained_paths import relative_name
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
 from .description import SiteDescription, read_site_description
 from .preparation import CLEAN_LABEL, IMAGE, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
 from .tensor_store import PreparedCase, StoredCase, TensorStore, view
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = printable_logger(__name__)
 
 _MAX_THREADS = 4
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
 from fedannot.apps.output import print_summary
 from fedannot.apps.simulate import simulate
+from fedannot.apps.terminal import Terminal
 from fedannot.custom.privacy import spent_epsilon
 
 MakeJob = Callable[..., Path]
@@ -36,7 +36,7 @@ def test_what_is_spent_is_in_the_summary(small_job: MakeJob, tmp_path: Path, tas
     for report in summary["sites"].values():
         assert report["privacy_epsilon"] == pytest.approx(expected)
         assert report["privacy_delta"] == 1e-6
-    console = Console(record=True, width=200)
+    console = Terminal(record=True, width=200)
     print_summary(summary, console)
     assert f"site-1: updates with differential privacy, spent ε = {expected:.3g} at δ = 1e-06" in console.export_text()
     ledger = json.loads((tmp_path / "out" / "run" / "site-1" / "fedannot_privacy.json").read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_pat
         assert loud["inner"] != pytest.approx(judged["inner"], abs=1e-3)
     expected = spent_epsilon(1 / 25.0, 1e-5)
     assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in found[5.0]["sites"].values())
-    console = Console(record=True, width=200)
+    console = Terminal(record=True, width=200)
     print_summary(found[5.0], console)
     said = f"site-1: quality statistics with differential privacy, spent ε = {expected:.3g} at δ = 1e-05"
     assert said in console.export_text()
