@@ -10,6 +10,7 @@ from typing import Any
 from ...transforms.errors import DataError, shown
 from ...transforms.strict_files import read_json
 from .contained_paths import ContainedPaths
+from .whole_files import write_text
 
 TRAINING, VALIDATION, TESTING = "training", "validation", "testing"
 SECTIONS = (TRAINING, VALIDATION, TESTING)
@@ -119,7 +120,7 @@ def write_datalist(file: Path, sections: Mapping[str, Sequence[Case]]) -> None:
         ValueError: if a file of a case does not lie in the datalist's folder.
     """
     content = {section: [_as_item(case, file.parent) for case in cases] for section, cases in sections.items()}
-    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(content, indent=1) + "\n")
 
 
 def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case:

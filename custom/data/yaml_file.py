@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error, shown
 from ...transforms.strict_files import read_yaml
+from .whole_files import write_text
 
 
 class YamlContent(BaseModel):
@@ -52,4 +53,4 @@ def validated(values: Mapping[str, Any], kind: type[Content], source: str) -> Co
 
 def write_values(file: Path, values: Mapping[str, Any]) -> None:
     """Write keys and values in their order."""
-    file.write_text(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    write_text(file, yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
