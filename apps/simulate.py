@@ -75,8 +75,8 @@ def simulate(
     started = time.monotonic()
     job = Job.open(job_folder)
     check_runs_in_process(job)
-    earlier = _earlier_run(out, resume)
     changes = _changes(job, settings, data, overrides or {})
+    earlier = _earlier_run(out, resume)
     if data is None:
         data = _embedded_federation(job.settings_with(changes), out / DATA_FOLDER)
     federation = read_federation(data)
