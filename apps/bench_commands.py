@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .errors import reported_errors
+from .interruption import KEPT, given_command
+from .plain_lines import say
 
 if TYPE_CHECKING:
     from .benchmarks.rows import Row
@@ -34,6 +36,7 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
         epilog=f"Example: fedannot bench {name} --rows {example} --seeds 3",
     )
     def make_table(
+        context: typer.Context,
         rows: Annotated[str | None, typer.Option(help="Names of rows, separated by commas; default: all.")] = None,
         list_: Annotated[
             bool, typer.Option("--list", help="Show the rows and what each compares, and run nothing.")
@@ -43,7 +46,7 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
         jobs: Annotated[Path, typer.Option(help="The folder that holds the jobs.")] = Path("jobs"),
         out: Annotated[Path, typer.Option(help="Output folder.")] = default_out,
     ) -> None:
-        with reported_errors():
+        with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
             _make_table(
                 known_rows(), rows, list_only=list_, seeds=range(first_seed, first_seed + seeds), jobs=jobs, out=out
             )
@@ -102,16 +105,15 @@ _add_benchmark(
 def _make_table(
     known: Mapping[str, "Row"], names: str | None, *, list_only: bool, seeds: range, jobs: Path, out: Path
 ) -> None:
-    from rich.console import Console
-
     from .benchmarks.rows import chosen_rows, run_row, write_table
+    from .terminal import Terminal
 
-    console = Console()
+    console = Terminal()
     chosen = chosen_rows(known, names)
     if list_only:
         for name, row in chosen.items():
-            console.print(f"[bold]{name}[/bold]  {row.what}: {', '.join(arm.name for arm in row.arms)}")
+            console.print_named(name, f"  {row.what}: {', '.join(arm.name for arm in row.arms)}")
         return
     for name, row in chosen.items():
         write_table([run_row(name, row, jobs=jobs, seeds=seeds, out=out, console=console)], out / "table.json")
-    typer.echo(f"Table: {out / 'table.md'}, {out / 'table.json'}")
+    say(f"Table: {out / 'table.md'}, {out / 'table.json'}")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .errors import reported_errors
+from .plain_lines import say
 
 bundle_app = typer.Typer(help="A run's model as a MONAI Bundle, which runs without fedannot.", no_args_is_help=True)
 
@@ -33,8 +34,8 @@ def export(
         from .bundling.source import read_source
 
         export_bundle(read_source(run, data, site), out, Statements(version, intended_use, authors), licence)
-        typer.echo(f"Bundle: {out}")
-        typer.echo(
+        say(f"Bundle: {out}")
+        say(
             f"Run it: python -m monai.bundle run --config_file {out / 'configs' / 'inference.json'} "
             "--dataset_dir IMAGES --output_dir RESULTS"
         )

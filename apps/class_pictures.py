@@ -11,6 +11,7 @@ from torch import nn
 
 from ..custom.data.site_data import LoadedCase, SiteData
 from ..custom.inference import Inference
+from ..transforms.printable import drawable
 
 mpl.use("Agg")
 
@@ -35,8 +36,9 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
         axes.text(
             column, row, str(count), ha="center", va="center", color="white" if shares[row, column] > 0.6 else "black"
         )
-    axes.set_xticks(range(len(classes)), classes, rotation=45, ha="right")
-    axes.set_yticks(range(len(classes)), classes)
+    names = [drawable(name) for name in classes]
+    axes.set_xticks(range(len(classes)), names, rotation=45, ha="right")
+    axes.set_yticks(range(len(classes)), names)
     axes.set(xlabel="predicted", ylabel="true", title="Test cases")
     figure.colorbar(image, label="share of the true class")
     return figure
@@ -73,7 +75,7 @@ def _draw_case(axes: Any, data: SiteData, case: LoadedCase, predicted: int) -> N
     if true != given:
         lines.append(f"true: {data.classes[true]}")
     lines.append(f"predicted: {data.classes[predicted]}")
-    axes.set_title("\n".join(lines), fontsize=7, color=_RIGHT if predicted == given == true else _WRONG)
+    axes.set_title("\n".join(map(drawable, lines)), fontsize=7, color=_RIGHT if predicted == given == true else _WRONG)
 
 
 def _various_cases(data: SiteData) -> list[LoadedCase]:

@@ -11,6 +11,8 @@ from .corrections_commands import corrections_app
 from .data_commands import data_app
 from .deploy_commands import deploy_app
 from .errors import reported_errors
+from .interruption import KEPT, given_command
+from .plain_lines import say
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
@@ -38,6 +40,7 @@ SettingsOption = Annotated[
 
 @app.command(epilog="Example: fedannot simulate jobs/fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a")
 def simulate(
+    context: typer.Context,
     job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
     data: Annotated[Path | None, typer.Option(help="A federation's folder; default: the embedded phantom.")] = None,
     settings: SettingsOption = None,
@@ -47,21 +50,26 @@ def simulate(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
 ) -> None:
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
-    with reported_errors():
-        from rich.console import Console
 
+    def how_to_go_on() -> str:
+        from .resuming import progress
+
+        return f"{progress(out)} Go on with: {given_command(context, resume=True)}"
+
+    with reported_errors(how_to_go_on):
         from .job import parse_override
         from .output import print_summary
         from .pictures import draw_run
         from .simulate import simulate as run
+        from .terminal import Terminal
 
         overrides = dict(parse_override(text) for text in set_ or [])
         if seed is not None:
             overrides["seed"] = seed
         summary = run(job, out, data=data, settings=settings, overrides=overrides, resume=resume)
         draw_run(out, data or out / "data")
-        print_summary(summary, Console())
-        typer.echo(f"Model, summary and pictures: {out}")
+        print_summary(summary, Terminal())
+        say(f"Model, summary and pictures: {out}")
 
 
 @app.command(epilog="Example: fedannot show simulator_workspace --data runs/lesions --out runs/a")
@@ -75,23 +83,23 @@ def show(
 ) -> None:
     """Collect the model, the summary and the pictures of a run that NVFlare made."""
     with reported_errors():
-        from rich.console import Console
-
         from .output import collect_output, find_run_folder, print_difference, print_summary, read_summary
         from .pictures import draw_run
+        from .terminal import Terminal
 
         summary = collect_output(find_run_folder(workspace), out)
         draw_run(out, data, against=None if against is None else read_summary(against))
-        print_summary(summary, Console())
+        print_summary(summary, Terminal())
         if against is not None:
-            print_difference(summary, read_summary(against), Console())
-        typer.echo(f"Model, summary and pictures: {out}")
+            print_difference(summary, read_summary(against), Terminal())
+        say(f"Model, summary and pictures: {out}")
 
 
 @app.command(
     epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared"
 )
 def compare(
+    context: typer.Context,
     jobs: Annotated[list[Path], typer.Argument(help="The jobs' folders; the first is the reference.")],
     data: Annotated[
         str | None,
@@ -108,13 +116,12 @@ def compare(
 
     A comparison that was interrupted goes on where it stopped.
     """
-    with reported_errors():
-        from rich.console import Console
-
+    with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
         from .compare import Arm
         from .compare import compare as run
         from .comparison import print_comparison
         from .job import JobError, parse_override
+        from .terminal import Terminal
 
         overrides = dict(parse_override(text) for text in set_ or [])
         seed_range = range(first_seed, first_seed + seeds)
@@ -124,8 +131,8 @@ def compare(
         comparison = run(
             arms, out, data=data, seeds=seed_range, settings=settings, overrides=overrides, processes=processes
         )
-        print_comparison(comparison, Console())
-        typer.echo(f"Comparison, plot and all runs: {out}")
+        print_comparison(comparison, Terminal())
+        say(f"Comparison, plot and all runs: {out}")
 
 
 @app.command(epilog="Example: fedannot suspects runs/simulation --site site-2 --pictures runs/suspects")
@@ -139,16 +146,15 @@ def suspects(
 ) -> None:
     """List the cases that look like another class than their label, for the site's data manager; nothing is changed."""
     with reported_errors():
-        from rich.console import Console
-
         from .suspects import draw_suspects, find_suspicions, print_suspects
+        from .terminal import Terminal
 
-        console = Console()
+        console = Terminal()
         for record in find_suspicions(folder, site):
             print_suspects(record, limit, console)
             if pictures is not None and record.other_class:
                 file = draw_suspects(record, record.other_class[:limit], pictures / f"{record.site}.png")
-                typer.echo(f"Picture: {file}")
+                say(f"Picture: {file}")
 
 
 def main() -> None:

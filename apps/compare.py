@@ -3,24 +3,26 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..custom.data.federation import read_federation
-from ..custom.data.whole_files import write_text
+from ..custom.data.whole_files import replaced, write_text
 from ..custom.method_settings import PersonalSettings
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
+from ..transforms.strict_files import read_json
 from .comparison import describe_run, paired_statistics
 from .in_process import JOB_ID, RunError
 from .job import Job, JobError, flat_settings
-from .output import main_score, scoring_of
+from .output import main_score, read_summary, scoring_of
 from .pictures import draw_comparison
-from .run_process import RunTimeoutError, run_command
+from .resuming import RUN_FOLDER, can_be_resumed
+from .run_process import Commands, RunStoppedError, RunTimeoutError
 from .settings_files import SettingsFile
-from .simulate import RUN_FOLDER, can_be_resumed
 
 COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
@@ -98,11 +100,11 @@ def compare(
         )
         processes = max(1, (os.cpu_count() or 1) // threads)
     branching = [arm for arm in planned if arm.shared_rounds]
-    with ThreadPoolExecutor(processes) as pool:
+    with _running(processes) as (pool, commands):
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             runs = [
-                pool.submit(_run, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                pool.submit(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
                 for seed in seeds
                 for arm in phase
             ]
@@ -113,6 +115,19 @@ def compare(
     write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
     draw_comparison(comparison, out / "comparison.png")
     return comparison
+
+
+@contextmanager
+def _running(processes: int) -> Iterator[tuple[ThreadPoolExecutor, Commands]]:
+    """Threads that wait for runs, and the runs, which do not outlive the block."""
+    commands = Commands()
+    with ThreadPoolExecutor(processes) as pool:
+        try:
+            yield pool, commands
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            commands.stop()
+            raise
 
 
 def _plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[_PlannedArm]:
@@ -164,7 +179,7 @@ def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm
     }
     known: dict[str, Any] = {}
     if file.is_file():
-        earlier = json.loads(file.read_text(encoding="utf-8"))
+        earlier = read_json(file, "what was compared before")
         known = earlier.pop("arms", {})
         if earlier != common or any(known.get(name, arm) != arm for name, arm in asked.items()):
             raise JobError(
@@ -186,35 +201,41 @@ def _state_folder(run: Path) -> Path:
 
 
 def _run(
-    arm: _PlannedArm, seed: int, *, reference: str, data: str | None, settings: str | None, out: Path
+    commands: Commands,
+    arm: _PlannedArm,
+    seed: int,
+    *,
+    reference: str,
+    data: str | None,
+    settings: str | None,
+    out: Path,
 ) -> str | None:
     """Run an arm in a process of its own unless that is done already; return an error's text."""
     folder = _run_folder(out, arm.name, seed)
     if (folder / SUMMARY_FILE).is_file():
         return None
     state = _state_folder(folder) / STATE_FILE
-    started = can_be_resumed(folder)
-    if arm.shared_rounds and not started:
+    if arm.shared_rounds and not can_be_resumed(folder):
         branch = _state_folder(_run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
         if not branch.is_file():
             return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
         state.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(branch, state)
-        started = True
+        with replaced(state) as temporary:
+            shutil.copyfile(branch, temporary)
     command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
     if data is not None:
         command += ["--data", str(_federation(data, seed))]
     if settings is not None:
         command += ["--settings", settings]
-    if started:
+    if folder.is_dir() and any(folder.iterdir()):
         command.append("--resume")
     for key, value in arm.overrides.items():
         command += ["--set", f"{key}={json.dumps(value)}"]
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.parent / f"{folder.name}.log"
     try:
-        failed = run_command(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
-    except RunTimeoutError as error:
+        failed = commands.run(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
+    except (RunTimeoutError, RunStoppedError) as error:
         return f"{arm.name}, seed {seed}: {error}"
     if failed:
         last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
@@ -230,7 +251,7 @@ def _summarize(
     for name in names:
         for seed in seeds:
             folder = _run_folder(out, name, seed)
-            summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+            summary = read_summary(folder)
             federation = _federation(data, seed) or folder / "data"
             runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))
             score = main_score(summary)

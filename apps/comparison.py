@@ -1,19 +1,20 @@
 """What a comparison found: the runs' scores, differences paired by seed, and whether groups are those drawn."""
 
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from ..transforms.strict_files import read_json
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
 from .centre_scores import centre_scores
 from .label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
 from .output import number, percent, score_cells, scoring_of
+from .terminal import Terminal
 
 _NO_SPREAD = 1e-12
 
@@ -38,13 +39,14 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
     }
 
 
-def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
+def print_comparison(comparison: Mapping[str, Any], console: Terminal) -> None:
     """Print a row per run and the paired differences to the reference."""
     table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
     findings = [heading for heading, show in _FINDINGS.items() if any(show(run) != "-" for run in comparison["runs"])]
     for heading in ("arm", "seed", *score_cells(comparison["runs"][0]), *findings, "s", "MB"):
         left = heading in ("arm", "groups", "as drawn")
-        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+        # Headings may have two lines.
+        table.add_column(Text(heading), justify="left" if left else "right", no_wrap=True)
     for run in comparison["runs"]:
         table.add_row(
             run["arm"],
@@ -135,7 +137,7 @@ def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool 
     drawn: dict[str, str] = {}
     for site in groups:
         manifest = federation / site / "manifest.json"
-        noise = json.loads(manifest.read_text(encoding="utf-8")).get("noise") if manifest.is_file() else None
+        noise = read_json(manifest, "a manifest").get("noise") if manifest.is_file() else None
         if noise:
             drawn[site] = "larger" if noise["mean"] > 0 else "smaller"
     if not drawn or not any(groups.values()):

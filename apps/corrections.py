@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from ..custom.data.corrections import CORRECTIONS_FILE, CorrectedLabel, Corrections, read_corrections
 from ..custom.data.description import SegmentationDescription, read_site_description
 from ..custom.data.masks import annotated_axis, plain_name, read_classes
+from ..custom.data.whole_files import replaced
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
+from ..transforms.printable import drawable
 from ..transforms.volume_files import is_volume, read_volume
 
 mpl.use("Agg")
@@ -110,15 +112,16 @@ def _draw_case(site: SiteCorrections, label: CorrectedLabel, description: Segmen
             axes.set_yticks([])
     state = ", reverted" if label.reverted else ""
     figure.suptitle(
-        f"{site.corrections.site}: {label.label}{state}\n{label.added_voxels} voxels added, {label.new_lesions} new "
-        f"lesions; {site.corrections.method}, before round {site.corrections.round_number}, probability above "
-        f"{site.corrections.threshold:g}",
+        f"{drawable(f'{site.corrections.site}: {label.label}{state}')}\n"
+        f"{label.added_voxels} voxels added, {label.new_lesions} new lesions; {site.corrections.method}, before "
+        f"round {site.corrections.round_number}, probability above {site.corrections.threshold:g}",
         fontsize=9,
     )
     handles = [Line2D([], [], color=_GIVEN, label="given annotation"), Patch(color=_ADDED, alpha=0.6, label="added")]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=9)
     file = out / f"{plain_name(Path(label.file))}.png"
-    figure.savefig(file, dpi=100)
+    with replaced(file) as temporary:
+        figure.savefig(temporary, dpi=100)
     return file
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from .errors import reported_errors
+from .plain_lines import say
 
 if TYPE_CHECKING:
     from .corrections import SiteCorrections
@@ -35,15 +36,16 @@ SiteOption = Annotated[str | None, typer.Option(help="Only this site.")]
 def list_(folder: FolderArgument, site: SiteOption = None) -> None:
     """List the corrected annotations: what was added, when, by which model."""
     with reported_errors():
-        from rich.console import Console
         from rich.table import Table
 
-        console = Console()
+        from .terminal import Terminal
+
+        console = Terminal()
         for found in _chosen(folder, site):
             corrections = found.corrections
-            console.print(
-                f"[bold]{corrections.site}[/bold]: {len(corrections.used)} of {len(corrections.labels)} annotations "
-                "are used in corrected form"
+            console.print_named(
+                corrections.site,
+                f": {len(corrections.used)} of {len(corrections.labels)} annotations are used in corrected form",
             )
             facts = (
                 f"given annotations: {corrections.data}",
@@ -54,7 +56,7 @@ def list_(folder: FolderArgument, site: SiteOption = None) -> None:
                 f"{corrections.model_sha256[:16]}",
             )
             for fact in facts:
-                console.print(f"  {fact}", highlight=False, soft_wrap=True)
+                console.print(f"  {fact}", soft_wrap=True)
             table = Table(box=None)
             for name, justify in _COLUMNS.items():
                 table.add_column(name, justify=justify)
@@ -80,7 +82,7 @@ def show(
         for found in _chosen(folder, site):
             target = found.folder / PICTURE_FOLDER if out is None else out / found.corrections.site
             files = draw_corrections(found, target, case)
-            typer.echo(f"{found.corrections.site}: {len(files)} pictures in {target}")
+            say(f"{found.corrections.site}: {len(files)} pictures in {target}")
 
 
 @corrections_app.command("revert", epilog="Example: fedannot corrections revert runs/simulation --site site-1")
@@ -96,7 +98,7 @@ def revert(folder: FolderArgument, case: CaseOption = None, site: SiteOption = N
             raise DataError(f"{folder}: found corrections of {sites}; say which with --site.")
         corrections = revert_corrections(chosen[0].folder, case)
         reverted = sum(label.reverted for label in corrections.labels)
-        typer.echo(
+        say(
             f"{corrections.site}: {reverted} annotations count as they were given, {len(corrections.used)} in "
             "corrected form, from the site's next training on."
         )

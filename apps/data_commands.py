@@ -9,6 +9,7 @@ import typer
 from .data_options import OutOption, SeedOption, parse_numbers, print_federation, refuse_options, without_none
 from .errors import reported_errors
 from .import_command import EPILOG, import_federation
+from .plain_lines import say
 
 data_app = typer.Typer(help="Make federations of a phantom or of your own data, check them, and add annotation noise.")
 data_app.command("import", epilog=EPILOG)(import_federation)
@@ -216,19 +217,18 @@ def check(
     Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site.
     """
     with reported_errors():
-        from rich.console import Console
-
         from .checking.checking import check_folder
         from .checking.outputs import write_outputs
         from .checking.table import print_report
+        from .terminal import Terminal
 
         report = check_folder(folder)
         written = write_outputs(
             report, out or Path("runs") / "check" / folder.resolve().name, pictures=pictures, json_file=json_, salt=salt
         )
-        print_report(report, Console())
+        print_report(report, Terminal())
         for what, file in written:
-            typer.echo(f"{what}: {file}")
+            say(f"{what}: {file}")
     if not report.can_train:
         raise typer.Exit(1)
 
@@ -239,9 +239,8 @@ def overlap(
 ) -> None:
     """Count the images and patients that hospitals have in common, from salted fingerprints alone."""
     with reported_errors():
-        from rich.console import Console
-
         from .checking.overlap import find_overlaps
         from .checking.table import print_overlaps
+        from .terminal import Terminal
 
-        print_overlaps(*find_overlaps(files), Console())
+        print_overlaps(*find_overlaps(files), Terminal())

@@ -70,10 +70,10 @@ def parse_numbers(
 
 def print_federation(folder: Path) -> None:
     """Print what a federation holds; for the person who has the data."""
-    from rich.console import Console
     from rich.table import Table
 
     from ..custom.data.overview import federation_overview
+    from .terminal import Terminal
 
     rows = [
         {
@@ -96,4 +96,4 @@ def print_federation(folder: Path) -> None:
         table.add_column(heading, justify="left" if heading == "site" else "right")
     for row in rows:
         table.add_row(*(row[heading] for heading in headings))
-    Console().print(table)
+    Terminal().print(table)

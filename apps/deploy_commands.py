@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .errors import reported_errors
+from .plain_lines import say
 
 deploy_app = typer.Typer(help="Run jobs in a federation of hospitals; see docs/deployment.md.", no_args_is_help=True)
 
@@ -48,10 +49,11 @@ def job(
         grace = (
             "" if chosen.grace_period is None else f", {chosen.grace_period:g} s after which the others are left out"
         )
-        typer.echo(
+        say(
             f"{out}: {made.name} for {who}, {chosen.rounds} rounds, at least {chosen.min_sites} usable results in "
-            f"each{grace}.\nSubmit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER"
+            f"each{grace}."
         )
+        say(f"Submit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER")
 
 
 @deploy_app.command(
@@ -70,8 +72,8 @@ def prepare(
         from .deployment.kit import prepare_kit
 
         for file in prepare_kit(kit, configs, data, jobs):
-            typer.echo(f"Written: {file}")
-        typer.echo(f"Now: fedannot deploy check {kit}")
+            say(f"Written: {file}")
+        say(f"Now: fedannot deploy check {kit}")
 
 
 @deploy_app.command(
@@ -88,32 +90,31 @@ def approve(
         from .deployment.kit import approve_job
 
         name, configuration = read_configuration(job)
-        typer.echo(f"{name} (digest {configuration.digest[:12]}) names these classes, and runs them with their rights:")
+        say(f"{name} (digest {configuration.digest[:12]}) names these classes, and runs them with their rights:")
         for path in configuration.classes:
-            typer.echo(f"  {path}")
+            say(f"  {path}")
         if not yes:
             typer.confirm(f"Approve it for {kit}?", abort=True)
         approve_job(kit, job)
-        typer.echo(f"Approved in {kit / 'local'}. Every other participant has to approve it, too.")
+        say(f"Approved in {kit / 'local'}. Every other participant has to approve it, too.")
 
 
 @deploy_app.command(epilog="Example: fedannot deploy check provisioned/fedannot/prod_00/hospital-1")
 def check(kit: KitArgument) -> None:
     """Check before joining whether everything is ready: what is wrong, and how to mend it. Exit code 1 if not."""
     with reported_errors():
-        from rich.console import Console
-
         from .deployment.check_points import State
         from .deployment.kit_check import check_kit, is_ready
+        from .terminal import Terminal
 
         points = check_kit(kit)
         colours = {State.READY: "green", State.WARNING: "yellow", State.PROBLEM: "red"}
-        console = Console(soft_wrap=True)
+        console = Terminal(soft_wrap=True)
         for point in points:
-            console.print(f"[{colours[point.state]}]{point.state:<8}[/]", end=" ")
-            console.print(f"{point.what}: {point.found}", markup=False, highlight=False)
+            console.print(f"{point.state:<8}", style=colours[point.state], end=" ")
+            console.print(f"{point.what}: {point.found}")
             if point.mend:
-                console.print(f"         → {point.mend}", markup=False, highlight=False)
+                console.print(f"         → {point.mend}")
         ready = is_ready(points)
         console.print("Ready to join." if ready else "Not ready.")
     if not ready:

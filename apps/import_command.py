@@ -8,6 +8,7 @@ import typer
 
 from .data_options import OutOption, SeedOption, parse_label_map, parse_numbers, print_federation
 from .errors import reported_errors
+from .plain_lines import say
 
 if TYPE_CHECKING:
     from .importing.writing import ImportReport
@@ -139,7 +140,7 @@ def import_federation(
 def _print_import(report: "ImportReport") -> None:
     """Print what did not come along, and how label values were understood."""
     for text in report.skipped + report.excluded:
-        typer.echo(f"Left out: {text}")
+        say(f"Left out: {text}")
     if report.labels:
         meaning = ", ".join(f"{value} → class {label}" for value, label in report.labels.items())
-        typer.echo(f"Label values: {meaning}")
+        say(f"Label values: {meaning}")

@@ -16,6 +16,8 @@ from typing import Any
 
 from ..custom.method_settings import read_job_settings
 from ..custom.settings import RunSettings, SettingsError
+from ..transforms.errors import DataError
+from ..transforms.strict_files import read_json
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
@@ -153,9 +155,9 @@ class Job:
 
     def _meta(self) -> dict[str, Any]:
         try:
-            meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise JobError(f"{self.folder / 'meta.json'} is not JSON: {error}.") from error
+            meta: dict[str, Any] = read_json(self.folder / "meta.json", "what the job says of itself")
+        except DataError as error:
+            raise JobError(str(error)) from error
         if not isinstance(meta, dict) or not isinstance(meta.get("deploy_map", {}), dict):
             raise JobError(f"{self.folder / 'meta.json'}: expected keys with values, deploy_map likewise.")
         if missing := [key for key in ("name", "deploy_map") if key not in meta]:
@@ -289,12 +291,12 @@ def parse_override(text: str) -> tuple[str, Any]:
     Raises:
         SettingsError: if there is no ``=``.
     """
-    import yaml
+    from ..transforms.strict_files import parse_yaml
 
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
     try:
-        return key, yaml.safe_load(value) if value else ""
-    except yaml.YAMLError as error:
-        raise SettingsError(f"The value of {text!r} cannot be read: {' '.join(str(error).split())}.") from error
+        return key, parse_yaml(value, f"The value of {text!r}") if value else ""
+    except DataError as error:
+        raise SettingsError(str(error)) from error

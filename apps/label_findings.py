@@ -2,7 +2,6 @@
 rare classes.
 """
 
-import json
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from ..custom.data.description import read_site_description
 from ..custom.data.federation import read_federation
 from ..custom.data.label_suspicions import SELECTION_FILE
 from ..custom.summary import LAST_ROUNDS
+from ..transforms.strict_files import parse_json
 
 
 def selection_scores(run: Path, sites: Sequence[str], round_number: int | None = None) -> dict[str, Any] | None:
@@ -96,4 +96,4 @@ def rare_class_recall(rounds: Sequence[Mapping[str, Any]], rare: Sequence[int]) 
 
 
 def _read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [parse_json(line, str(file)) for line in file.read_text(encoding="utf-8").splitlines()]

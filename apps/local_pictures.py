@@ -12,6 +12,7 @@ from torch import nn
 from ..custom.data.datalist import VALIDATION
 from ..custom.data.federation import read_federation
 from ..custom.data.site_data import SiteData, count_cases, load_site_data
+from ..custom.data.whole_files import replaced
 from ..custom.decoupled_network import LocalModel
 from ..custom.inference import Inference, evaluating
 from ..custom.method_settings import PersonalSettings, read_job_settings
@@ -49,7 +50,8 @@ def draw_local_models(summary: Mapping[str, Any], out: Path, data: Path, folder:
             continue
         cases = load_site_data(data / site, cache, section=VALIDATION, site=site)
         file = folder / f"{site}-own-model.png"
-        _local_figure(model, cases, Inference.of(settings)).savefig(file, dpi=110)
+        with replaced(file) as temporary:
+            _local_figure(model, cases, Inference.of(settings)).savefig(temporary, dpi=110)
         files.append(file)
     return files
 

@@ -3,19 +3,19 @@
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from ..custom.data.whole_files import replaced, write_text
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ..custom.scoring import Scoring
+from ..transforms.strict_files import read_json
+from .terminal import Terminal
 
-# Fields of a site's report that say what was spent, and on what.
 # Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
 _PRIVATE = (
     ("privacy_epsilon", "privacy_delta", "of the site's taking part, by its updates"),
@@ -49,13 +49,24 @@ def find_run_folder(workspace: Path) -> Path:
     return found[0]
 
 
-def collect_output(run_folder: Path, out: Path) -> dict[str, Any]:
-    """Copy model, summary and metrics of a run to the output folder and return the summary."""
+def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str, Any]] = lambda: {}) -> dict[str, Any]:
+    """Copy model, metrics and, last, the summary of a run to the output folder and return the summary.
+
+    Args:
+        run_folder: the server's run folder.
+        out: the output folder.
+        added: gives what the summary gets beside what the run wrote.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(run_folder / PERSISTED_MODEL, out / MODEL_FILE)
-    for name in (SUMMARY_FILE, METRICS_FILE):
-        shutil.copyfile(run_folder / name, out / name)
-    return read_summary(out)
+    for source, name in ((run_folder / PERSISTED_MODEL, MODEL_FILE), (run_folder / METRICS_FILE, METRICS_FILE)):
+        with replaced(out / name) as temporary:
+            shutil.copyfile(source, temporary)
+    summary, text = read_summary(run_folder), (run_folder / SUMMARY_FILE).read_text(encoding="utf-8")
+    if more := added():
+        summary |= more
+        text = json.dumps(summary, indent=2) + "\n"
+    write_text(out / SUMMARY_FILE, text)
+    return summary
 
 
 def read_summary(out: Path) -> dict[str, Any]:
@@ -67,11 +78,11 @@ def read_summary(out: Path) -> dict[str, Any]:
     file = out / SUMMARY_FILE
     if not file.is_file():
         raise OutputError(f"Expected the output of a run in {out}, but there is no {SUMMARY_FILE}.")
-    summary: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    summary: dict[str, Any] = read_json(file, "a run's summary")
     return summary
 
 
-def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Console) -> None:
+def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Terminal) -> None:
     """Print the scores of two runs on the same data beside each other."""
     table = Table(title="On the same data, mean of the last five rounds")
     for heading in ("method", *score_cells(summary)):
@@ -105,11 +116,12 @@ def score_cells(run: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+def print_summary(summary: Mapping[str, Any], console: Terminal) -> None:
     """Print a run's scores and, for a quality-aware method, what was concluded of each site."""
-    console.print(
-        f"[bold]{summary['method']}[/bold], seed {summary['seed']}, {summary['rounds_finished']} rounds, "
-        f"{summary['seconds']:.0f} s: {_score_text(summary)} (mean of the last five rounds)"
+    console.print_named(
+        summary["method"],
+        f", seed {summary['seed']}, {summary['rounds_finished']} rounds, "
+        f"{summary['seconds']:.0f} s: {_score_text(summary)} (mean of the last five rounds)",
     )
     console.print(_site_table(summary))
     if summary.get("weights"):
@@ -122,14 +134,14 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
             "added what it lacked"
         )
     if (estimate := summary.get("estimate")) and estimate["reason"]:
-        console.print(f"No groups of sites: {escape(estimate['reason'])}")
+        console.print(f"No groups of sites: {estimate['reason']}")
     if absent := summary.get("absent"):
-        console.print(f"[yellow]Not there when the job started: {escape(', '.join(absent))}[/yellow]")
+        console.print(f"Not there when the job started: {', '.join(absent)}", style="yellow")
     _print_privacy(summary["sites"], console)
     _print_bounds(summary.get("bounded", []), console)
     for refusal in summary["refusals"]:
         text = f"Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}"
-        console.print(f"[yellow]{escape(text)}[/yellow]")
+        console.print(text, style="yellow")
 
 
 def _score_text(summary: Mapping[str, Any]) -> str:
@@ -210,7 +222,7 @@ def number(value: float | None, decimals: int = 1) -> str:
     return "-" if value is None else f"{value:.{decimals}f}"
 
 
-def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> None:
+def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Terminal) -> None:
     """Say whose influence was bounded, in how many rounds, and how far at most."""
     for site in sorted({entry["site"] for entry in bounded}):
         of_site = [entry for entry in bounded if entry["site"] == site]
@@ -218,10 +230,10 @@ def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Console) -> Non
         shares = sum("share" in entry for entry in of_site)
         said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
         said += [f"share bounded in {shares} rounds"] if shares else []
-        console.print(escape(f"{site}: {'; '.join(said)}"), highlight=False)
+        console.print(f"{site}: {'; '.join(said)}")
 
 
-def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Terminal) -> None:
     """Say what sites that give noise to what they send have spent; None stands for a bound that is none."""
     for site, report in sites.items():
         for epsilon_field, delta_field, what in _PRIVATE:
@@ -229,4 +241,4 @@ def _print_privacy(sites: Mapping[str, Mapping[str, Any]], console: Console) -> 
                 epsilon = report[epsilon_field]
                 spent = "no bound" if epsilon is None else f"ε = {epsilon:.3g}"
                 said = f"{site}: differential privacy {what}: spent {spent} at δ = {delta:g}"
-                console.print(escape(said), highlight=False)
+                console.print(said)

@@ -15,6 +15,7 @@ from ..custom.data.datalist import TESTING, TRAINING
 from ..custom.data.description import DESCRIPTION_FILE, read_site_description
 from ..custom.data.federation import TEST_FOLDER, read_federation
 from ..custom.data.site_data import load_site_data
+from ..custom.data.whole_files import replaced
 from ..custom.inference import Inference
 from ..custom.method_settings import PersonalSettings, read_job_settings
 from .case_drawing import LINE_STYLES, annotated_cases, draw_contours, draw_image, largest_slice
@@ -196,5 +197,6 @@ def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
 
 
 def _save(figure: Figure, file: Path) -> Path:
-    figure.savefig(file, dpi=110)
+    with replaced(file) as temporary:
+        figure.savefig(temporary, dpi=110)
     return file

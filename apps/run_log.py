@@ -1,21 +1,32 @@
 """The log of an in-process run: everything in a file, and on the console what a person waits for."""
 
+import copy
 import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..transforms.printable import printable, printable_lines
+
 LOG_FILE = "log.txt"
 
 # NVFlare puts the participant and the run in front of a message.
 _PREFIX = re.compile(r"^\[identity=(?P<identity>[^,\]]+)[^\]]*\]: ")
-_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after")
+_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after|Finished already")
+
+
+class _ForFiles(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        # A message, whatever names it holds, cannot pass for a line of its own; of a traceback lines are indented.
+        own = copy.copy(record)
+        own.msg, own.args = printable(record.getMessage()), None
+        return printable_lines(super().format(own))
 
 
 class _ForPeople(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = _PREFIX.sub(lambda match: f"{match['identity']}: ", record.getMessage())
+        text = printable(_PREFIX.sub(lambda match: f"{match['identity']}: ", record.getMessage()))
         return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
 
 
@@ -24,7 +35,7 @@ def run_log(folder: Path) -> Iterator[None]:
     """Log everything to a file in the folder, and rounds and warnings to the console, while the block runs."""
     root = logging.getLogger()
     file = logging.FileHandler(folder / LOG_FILE)
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    file.setFormatter(_ForFiles("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     console = logging.StreamHandler()
     console.setFormatter(_ForPeople())
     console.addFilter(lambda record: record.levelno >= logging.WARNING or bool(_SHOWN.search(record.getMessage())))

@@ -2,48 +2,143 @@
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Protocol
 
 # What a run imports; see preloaded_runs.
 _PRELOADED = "fedannot.apps.preloaded_runs"
+
+
+# How long a command may take to end when it is told to, in seconds.
+_END_TIMEOUT = 10.0
 
 
 class RunTimeoutError(RuntimeError):
     """A run took longer than it may."""
 
 
+class RunStoppedError(RuntimeError):
+    """A run was not begun, since all were told to end."""
+
+
+class Commands:
+    """Runs ``fedannot ARGUMENTS`` in processes of their own, from several threads, and ends them together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[_Process] = set()
+        self._stopped = False
+
+    def run(self, arguments: Sequence[str], log: Path, *, timeout: float) -> int:
+        """Run a command and return its exit code; of one that was killed the signal's number with a minus.
+
+        On Linux the process is forked from one that has imported what runs need, which saves each of them some seconds;
+        elsewhere it is a new one.
+
+        Args:
+            arguments: the command's.
+            log: file for what it prints, written anew.
+            timeout: seconds after which it is killed.
+
+        Raises:
+            RunTimeoutError: if it was.
+            RunStoppedError: if :meth:`stop` came before.
+        """
+        with self._lock:
+            if self._stopped:
+                raise RunStoppedError(f"fedannot {' '.join(arguments)}: not begun, since all runs were told to end.")
+            process = _begin(arguments, log)
+            self._running.add(process)
+        try:
+            if (code := process.wait(timeout)) is None:
+                process.kill()
+                raise RunTimeoutError(
+                    f"fedannot {' '.join(arguments)}: took longer than {timeout:g} s and was stopped."
+                )
+            return code
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+    def stop(self) -> None:
+        """End all that runs, by force what does not end in time, and begin nothing more."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for process in running:
+            process.terminate()
+        end = time.monotonic() + _END_TIMEOUT
+        for process in running:
+            if process.wait(max(0.0, end - time.monotonic())) is None:
+                process.kill()
+
+
 def run_command(arguments: Sequence[str], log: Path, *, timeout: float) -> int:
-    """Run ``fedannot ARGUMENTS`` in a process of its own and return its exit code.
+    """Run ``fedannot ARGUMENTS`` in a process of its own and return its exit code; see :meth:`Commands.run`."""
+    return Commands().run(arguments, log, timeout=timeout)
 
-    On Linux the process is forked from one that has imported what runs need, which saves each of them some seconds;
-    elsewhere it is a new one.
 
-    Args:
-        arguments: the command's.
-        log: file for what it prints, written anew.
-        timeout: seconds after which it is killed.
+class _Process(Protocol):
+    def wait(self, timeout: float) -> int | None:
+        """The exit code, None if there is none in time."""
 
-    Raises:
-        RunTimeoutError: if it was.
-    """
+    def terminate(self) -> None:
+        """Tell it to end."""
+
+    def kill(self) -> None:
+        """End it by force."""
+
+
+class _Forked:
+    def __init__(self, context: ForkServerContext, arguments: Sequence[str], log: Path) -> None:
+        what_it_gets = (list(arguments), str(log), dict(os.environ), str(Path.cwd()))
+        self._process = context.Process(target=_run_forked, args=what_it_gets, daemon=True)
+        self._process.start()
+
+    def wait(self, timeout: float) -> int | None:
+        wait([self._process.sentinel], timeout)
+        return self._process.exitcode
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+class _New:
+    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+        command = [sys.executable, "-m", "fedannot.apps", *arguments]
+        with log.open("w", encoding="utf-8") as stream:
+            self._process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
+
+    def wait(self, timeout: float) -> int | None:
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def _begin(arguments: Sequence[str], log: Path) -> _Process:
     context = _fork_server()
-    if context is None:
-        return _run_anew(arguments, log, timeout)
-    what_it_gets = (list(arguments), str(log), dict(os.environ), str(Path.cwd()))
-    process = context.Process(target=_run_forked, args=what_it_gets, daemon=True)
-    process.start()
-    process.join(timeout)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        raise RunTimeoutError(_timeout_text(arguments, timeout))
-    # Of a process that was killed it is the signal's number with a minus.
-    return process.exitcode or 0
+    return _New(arguments, log) if context is None else _Forked(context, arguments, log)
 
 
 @cache
@@ -64,21 +159,20 @@ def _run_forked(arguments: list[str], log: str, environment: Mapping[str, str], 
     for stream in (1, 2):
         os.dup2(descriptor, stream)
     os.close(descriptor)
+    _end_with_parent()
     from .cli import app
 
     app(arguments, prog_name="fedannot")
 
 
-def _run_anew(arguments: Sequence[str], log: Path, timeout: float) -> int:
-    command = [sys.executable, "-m", "fedannot.apps", *arguments]
-    with log.open("w", encoding="utf-8") as stream:
-        try:
-            return subprocess.run(
-                command, stdout=stream, stderr=subprocess.STDOUT, timeout=timeout, check=False
-            ).returncode
-        except subprocess.TimeoutExpired:
-            raise RunTimeoutError(_timeout_text(arguments, timeout)) from None
+def _end_with_parent() -> None:
+    """Let this process end when the one that asked for it does, even if that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
 
+    def end() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
-def _timeout_text(arguments: Sequence[str], timeout: float) -> str:
-    return f"fedannot {' '.join(arguments)}: took longer than {timeout:g} s and was stopped."
+    threading.Thread(target=end, daemon=True).start()

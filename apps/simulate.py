@@ -1,6 +1,6 @@
 """One run of a job in one process, from the job folder to the output folder with model, summary and pictures."""
 
-import json
+import logging
 import os
 import resource
 import shutil
@@ -16,17 +16,29 @@ from ..custom.data.embedded_choice import write_embedded_federation
 from ..custom.data.federation import read_federation
 from ..custom.data.location import DATA_VARIABLE
 from ..custom.data_fit import network_settings
-from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
+from ..custom.run_state import SUMMARY_FILE
 from ..custom.settings import RunSettings
-from .in_process import JOB_ID, run_in_process
-from .job import Job, JobError, check_runs_in_process
+from .in_process import run_in_process
+from .job import Job, check_runs_in_process
 from .output import collect_output
+from .resuming import (
+    DATA_FOLDER,
+    RESUMED_FOLDER,
+    RUN_FOLDER,
+    EarlierRun,
+    check_continues,
+    check_is_run,
+    check_new,
+    copy_job,
+    finished_summary,
+    prepare_beginning,
+    prepare_collection,
+    prepare_next_rounds,
+)
 from .run_log import run_log
 from .settings_files import SettingsFile
 
-RUN_FOLDER = "run"
-# Where the workspaces of a run that is being continued lie until the run is over.
-RESUMED_FOLDER = "resumed"
+logger = logging.getLogger(__name__)
 
 
 def simulate(
@@ -50,74 +62,90 @@ def simulate(
         data: a federation's folder; its sites replace those that the job names.
         settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
-        resume: go on after the last finished round of an earlier run in ``out``.
+        resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
+            What was stopped after its last round is collected; of a finished run the summary is returned.
 
     Raises:
         JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
         SettingsError: if a setting cannot be used.
         DataError: if the data cannot be used, or are not those that the set of settings is for.
+        ResumeError: if another job or other settings began the run that is to be continued; nothing is changed.
         RunError: if the run ended with an error.
     """
     started = time.monotonic()
     job = Job.open(job_folder)
     check_runs_in_process(job)
-    changes: dict[str, Any] = {}
-    if settings is not None:
-        settings_file = SettingsFile.read(job, settings)
-        settings_file.check_data(data)
-        changes |= settings_file.values
-    changes |= overrides or {}
-    earlier_state = _prepare_output(out, resume)
-    if earlier_state is not None:
-        changes["resume_from"] = str(earlier_state)
+    changes = _changes(job, settings, data, overrides or {})
+    earlier = _earlier_run(out, resume)
     if data is None:
-        data = _embedded_federation(job.settings_with(changes), out / "data")
+        data = _embedded_federation(job.settings_with(changes), out / DATA_FOLDER)
     federation = read_federation(data)
     for key, value in network_settings(read_site_description(data / federation.sites[0])).items():
         changes.setdefault(f"network.{key}", value)
-    run_job = job.copy_with(changes, out / "job")
+    run_settings = job.settings_with(changes)
+    rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
+    if resume:
+        check_continues(job, run_settings, out, earlier)
+    if earlier is not None and not rounds_left and (summary := _finished(out, earlier)) is not None:
+        return summary
+    if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
+        changes["resume_from"] = str(state)
+    # Its state holds a model, which is read once more.
+    del earlier
+    run_job = copy_job(job, changes, out)
     with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out):
-        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
-    summary = collect_output(run_folder, out)
+        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, rounds_left=rounds_left)
+    summary = collect_output(
+        run_folder,
+        out,
+        lambda: {
+            "data": str(data.resolve()),
+            "wall_seconds": round(time.monotonic() - started, 2),
+            "peak_memory_mb": round(_peak_memory_mb(), 1),
+        },
+    )
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
-    summary["data"] = str(data.resolve())
-    summary["wall_seconds"] = round(time.monotonic() - started, 2)
-    summary["peak_memory_mb"] = round(_peak_memory_mb(), 1)
-    (out / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
 
 
-def can_be_resumed(out: Path) -> bool:
-    """Return whether an output folder holds a run with a finished round."""
-    return any(_state_file(out / folder).is_file() for folder in (RUN_FOLDER, RESUMED_FOLDER))
-
-
-def _state_file(workspaces: Path) -> Path:
-    return workspaces / "server" / JOB_ID / STATE_FILE
-
-
-def _prepare_output(out: Path, resume: bool) -> Path | None:
-    """Make the output folder ready; return the state to continue from, in the earlier run's workspaces."""
+def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
+    """The run to continue, None if no round of it was finished; a new run's output folder is made."""
     if not resume:
-        if out.exists() and any(out.iterdir()):
-            raise JobError(
-                f"Expected an empty or absent output folder, but {out} holds files; --resume continues a run."
-            )
+        check_new(out)
         out.mkdir(parents=True, exist_ok=True)
         return None
-    if not can_be_resumed(out):
-        raise JobError(f"Expected a run to continue in {out}, but there is no {_state_file(out / RUN_FOLDER)}.")
-    if _state_file(out / RUN_FOLDER).is_file():
+    earlier = EarlierRun.find(out)
+    check_is_run(out, earlier)
+    return earlier
+
+
+def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from the job's own settings."""
+    if settings is None:
+        return dict(overrides)
+    settings_file = SettingsFile.read(job, settings)
+    settings_file.check_data(data)
+    return settings_file.values | dict(overrides)
+
+
+def _finished(out: Path, earlier: EarlierRun) -> dict[str, Any] | None:
+    """The summary of a run of which everything was collected; says so."""
+    summary = finished_summary(out, earlier)
+    if summary is not None:
         shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
-        (out / RUN_FOLDER).rename(out / RESUMED_FOLDER)
-    for folder in (out / RUN_FOLDER, out / "job"):
-        shutil.rmtree(folder, ignore_errors=True)
-    state = _state_file(out / RESUMED_FOLDER)
-    # The states that the job keeps stay where other runs look for them.
-    _state_file(out / RUN_FOLDER).parent.mkdir(parents=True)
-    for kept in state.parent.glob(kept_state_file("*")):
-        shutil.copyfile(kept, _state_file(out / RUN_FOLDER).with_name(kept.name))
-    return state.resolve()
+        with run_log(out):
+            logger.info("Finished already: the run in %s, after round %d.", out, summary["rounds_finished"])
+    return summary
+
+
+def _make_ready(out: Path, earlier: EarlierRun | None, *, rounds_left: bool) -> Path | None:
+    """Make the output folder ready; return the state to continue from."""
+    # What has a summary is finished.
+    (out / SUMMARY_FILE).unlink(missing_ok=True)
+    if earlier is None:
+        prepare_beginning(out)
+        return None
+    return prepare_next_rounds(out, earlier) if rounds_left else prepare_collection(out, earlier)
 
 
 def _embedded_federation(settings: RunSettings, folder: Path) -> Path:

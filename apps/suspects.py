@@ -6,13 +6,15 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
 
 from ..custom.data.json_record import read_record
 from ..custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions, SuspectCase
+from ..custom.data.whole_files import replaced
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
+from ..transforms.printable import drawable
+from .terminal import Terminal
 
 mpl.use("Agg")
 
@@ -38,14 +40,15 @@ def find_suspicions(folder: Path, site: str | None = None) -> list[LabelSuspicio
     return sorted(chosen, key=lambda record: record.site)
 
 
-def print_suspects(record: LabelSuspicions, limit: int, console: Console) -> None:
+def print_suspects(record: LabelSuspicions, limit: int, console: Terminal) -> None:
     """Print a site's suspect cases that look like another class, at most so many."""
     listed = record.other_class
-    console.print(
-        f"[bold]{record.site}[/bold]: {len(record.suspects)} labels ({100 * record.noise_level:.1f} %) do not look "
-        f"right to the model of round {record.round_number} ({record.method}); {len(listed)} look like another class"
+    console.print_named(
+        record.site,
+        f": {len(record.suspects)} labels ({100 * record.noise_level:.1f} %) do not look "
+        f"right to the model of round {record.round_number} ({record.method}); {len(listed)} look like another class",
     )
-    console.print(f"  images: {record.data}", highlight=False, soft_wrap=True)
+    console.print(f"  images: {record.data}", soft_wrap=True)
     table = Table(box=None)
     for heading in ("image", "given", "looks like", "sure, %", "trained as"):
         table.add_column(heading, justify="right" if heading == "sure, %" else "left")
@@ -78,9 +81,11 @@ def draw_suspects(record: LabelSuspicions, suspects: Sequence[SuspectCase], file
         low, high = np.percentile(image, (1, 99))
         axes.imshow(np.clip((image - low) / max(high - low, 1e-6), 0, 1))
         axes.set_title(
-            f"{Path(suspect.image).name}\ngiven: {suspect.given}\n{suspect.predicted}? ({suspect.confidence:.2f})",
+            f"{drawable(Path(suspect.image).name)}\ngiven: {drawable(suspect.given)}\n"
+            f"{drawable(suspect.predicted)}? ({suspect.confidence:.2f})",
             fontsize=7,
         )
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=110)
+    with replaced(file) as temporary:
+        figure.savefig(temporary, dpi=110)
     return file

@@ -1,7 +1,6 @@
 """A site corrects its annotations: what a model is sure of and nobody has annotated becomes foreground (FedIA)."""
 
 import hashlib
-import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from torch import nn
 
 from ..transforms.connected_lesions import label_lesions
 from ..transforms.errors import DataError
+from ..transforms.printable import printable_logger
 from .data.corrections import (
     CorrectedLabel,
     Corrections,
@@ -30,7 +30,7 @@ from .data.whole_files import new_folder
 from .inference import Inference
 from .quality.correction import confident_classes
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = printable_logger(__name__)
 
 
 def correct_annotations(

@@ -16,6 +16,14 @@ ROOT = Path(__file__).parents[1]
 # Every package may import itself and those below it.
 LEVELS = ("transforms", "custom", "apps")
 MODULES = sorted(path for package in LEVELS for path in (ROOT / package).rglob("*.py"))
+# What is read there was written by the software itself, or is checked in other ways.
+OWN_READERS = {
+    "transforms/strict_files.py",
+    "custom/data/tensor_store.py",
+    "custom/flare/job_meta.py",
+    "apps/job.py",
+    "apps/deployment/kit.py",
+}
 JOBS = sorted(path.parent for path in ROOT.glob("jobs/*/meta.json"))
 
 
@@ -75,6 +83,18 @@ def test_nvflare_is_imported_at_the_edge_only(path):
     parts = path.relative_to(ROOT).parts
     uses = [name for name in imported_modules(path) if name.split(".")[0] == "nvflare"]
     assert not uses or parts[0] == "apps" or parts[:2] == ("custom", "flare")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=identify)
+def test_json_and_yaml_of_others_are_read_strictly(path):
+    """A key that appears twice, or an alias that stands for millions of values, must not pass anywhere."""
+    called = {
+        f"{node.func.value.id}.{node.func.attr}"
+        for node in ast.walk(syntax_tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+    }
+    loaders = {"json.load", "json.loads", "yaml.load", "yaml.safe_load"}
+    assert identify(path) in OWN_READERS or not called & loaders
 
 
 def test_every_package_folder_is_installed():

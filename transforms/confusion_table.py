@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from .errors import DataError
+from .errors import DataError, shown
+from .strict_files import read_yaml
 
 _FOLDER = Path(__file__).parent / "confusion_tables"
 _ANY = "any"
@@ -49,16 +47,13 @@ def _read(file: Path) -> dict[str, list[str] | None]:
     if not file.is_file():
         known = ", ".join(known_tables())
         raise DataError(f"{file}: found no such confusion table; expected a YAML file or one of: {known}.")
-    try:
-        values: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, ValueError) as error:
-        raise DataError(f"{file}: cannot be read ({' '.join(str(error).split())}); expected {_EXPECTED}.") from error
+    values = read_yaml(file, _EXPECTED)
     if not isinstance(values, dict):
         raise DataError(f"{file}: found {type(values).__name__}; expected {_EXPECTED}.")
     table: dict[str, list[str] | None] = {}
     for name, others in values.items():
         if others != _ANY and not isinstance(others, list):
-            raise DataError(f"{file}: the class {name!r} has {others!r}; expected {_EXPECTED}.")
+            raise DataError(f"{file}: the class {name!r} has {shown(others)}; expected {_EXPECTED}.")
         table[str(name).casefold()] = None if others == _ANY else [str(other).casefold() for other in others]
     unknown = {other for others in table.values() for other in others or ()} - set(table)
     if unknown:

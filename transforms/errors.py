@@ -5,9 +5,17 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+_SHOWN_CHARACTERS = 200
+
 
 class DataError(ValueError):
     """Data or their description cannot be used; the text names site, file, what was found and what was expected."""
+
+
+def shown(value: Any) -> str:
+    """Return a value as it is written, shortened: nobody knows what stands in a file."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
 def describe_validation_error(error: ValidationError, *, source: str, model: type[BaseModel]) -> str:
@@ -28,12 +36,12 @@ def _describe(details: Any, model: type[BaseModel]) -> str:
         allowed = sorted(_model_at(model, location[:-1]).model_fields)
         close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        return f"unknown key {key!r} = {details['input']!r}{hint} Allowed keys: {', '.join(allowed)}."
+        return f"unknown key {shown(key)} = {shown(details['input'])}{hint} Allowed keys: {', '.join(allowed)}."
     if details["type"] == "missing":
         return f"missing key {key!r}."
     if not key:
         return f"{details['msg'].removeprefix('Value error, ')}."
-    return f"key {key!r} is {details['input']!r}: {details['msg']}."
+    return f"key {shown(key)} is {shown(details['input'])}: {details['msg']}."
 
 
 def _model_at(model: type[BaseModel], location: tuple[Any, ...]) -> type[BaseModel]:

@@ -17,7 +17,10 @@ HIGH_DEPTH_MODES = ("I", "F", "I;16", "I;16L", "I;16B")
 _SHOWN_VALUES = 8
 # Beyond it the squares that a z-score adds up could leave the range of float32; no scanner gives it.
 _MAX_INTENSITY = 1e12
-_MAX_PIXELS = 2**27  # 1.5 GiB as float32 with three channels
+# 0.75 GiB as float32 with three channels, and several images are decoded at a time. Pillow warns of larger ones.
+MAX_PIXELS = 2**26
+# Label values that lie closer than this are counted in a table rather than sorted.
+_TABLE_LENGTH = 2**16
 # No compression gives more, not even of a blank fax; Pillow makes black pixels of what a damaged file lacks.
 _MAX_PIXELS_PER_BYTE = 2**16
 # What Pillow raises on damaged files.
@@ -47,8 +50,11 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
             return np.repeat(np.asarray(picture)[..., None], channels, axis=-1)
         return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(*picture.size[::-1], channels)
 
-    image = np.ascontiguousarray(np.moveaxis(_open(file, convert), -1, 0), dtype=np.float32)
-    check_intensities(image, file)
+    # Bytes are moved before they become four times as many.
+    values = np.ascontiguousarray(np.moveaxis(_open(file, convert), -1, 0))
+    image = values.astype(np.float32, copy=False)
+    if values.dtype != np.uint8:
+        check_intensities(image, file)
     return image
 
 
@@ -81,17 +87,39 @@ def map_mask(values: NDArray[np.int64], labels: Mapping[int, int], file: Path) -
     Raises:
         DataError: if the mask has a value that is not mapped; the text says what was found and what to write.
     """
-    found = np.unique(values)
+    found = distinct_values(values)
     unknown = [int(value) for value in found if int(value) not in labels]
     if unknown:
         raise DataError(
             f"{file}: found the label values {show_values(found)}, expected only {show_values(sorted(labels))}. "
             f"{_advice(file, unknown, labels)}"
         )
-    classes = np.zeros(values.shape, dtype=np.uint8)
-    for value in found:
-        classes[values == value] = labels[int(value)]
-    return classes
+    if not _fits_table(found):
+        classes = np.zeros(values.shape, dtype=np.uint8)
+        for value in found:
+            classes[values == value] = labels[int(value)]
+        return classes
+    table = np.zeros(found[-1] - found[0] + 1, dtype=np.uint8)
+    table[found - found[0]] = [labels[int(value)] for value in found]
+    mapped: NDArray[np.uint8] = table[values - found[0] if found[0] else values]
+    return mapped
+
+
+def distinct_values(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the values that an array of any shape has, each once, sorted; without sorting the array where it can."""
+    if not values.size:
+        return np.empty(0, dtype=np.int64)
+    ends = np.array([values.min(), values.max()], dtype=np.int64)
+    if not _fits_table(ends):
+        return np.unique(values)
+    # In the order of the memory, or a volume's axes would be turned around.
+    counts = np.bincount((values - ends[0] if ends[0] else values).ravel(order="K"))
+    found: NDArray[np.int64] = np.flatnonzero(counts) + ends[0]
+    return found
+
+
+def _fits_table(ends: NDArray[np.int64]) -> bool:
+    return len(ends) > 0 and int(ends[-1]) - int(ends[0]) < _TABLE_LENGTH
 
 
 def check_same_size(file: Path, found: Sequence[int], expected: Sequence[int]) -> None:
@@ -140,10 +168,13 @@ def show_values(values: Any) -> str:
 def _check_header(file: Path, picture: Image.Image) -> None:
     """Check what a picture claims to hold before any pixel is read."""
     pixels, held = picture.width * picture.height, file.stat().st_size
-    if pixels > _MAX_PIXELS or pixels > _MAX_PIXELS_PER_BYTE * held:
+    claim = f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns)"
+    if pixels > _MAX_PIXELS_PER_BYTE * held:
+        raise DataError(f"{claim} in {held} bytes; expected a complete file. Copy or export it again.")
+    if pixels > MAX_PIXELS:
         raise DataError(
-            f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns) in {held} bytes; "
-            f"expected at most {_MAX_PIXELS} pixels in a complete file. Copy or export it again."
+            f"{claim}; expected at most {MAX_PIXELS} in all, 8192 × 8192. Make the image and its mask smaller, or cut "
+            "them into parts."
         )
     # A second picture in a JPEG is a preview or a depth map.
     pictures = getattr(picture, "n_frames", 1) if picture.format != "MPO" else 1

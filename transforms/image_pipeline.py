@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from monai.config import KeysCollection
 from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
-from torch.nn.functional import interpolate, one_hot
+from torch.nn.functional import interpolate
 
 from .errors import DataError
 from .image_files import check_same_size, map_mask, read_image, read_mask
@@ -181,8 +181,12 @@ class ResizeMaskd(MapTransform):  # type: ignore[misc]
         result = dict(data)
         for key in self.key_iterator(result):
             if tuple(result[key].shape[1:]) != self.size:
-                members = one_hot(result[key][0].long(), self.num_classes).permute(2, 0, 1).float()
-                shares = interpolate(members[None], self.size, mode="area")[0]
+                # One class at a time: all of them at once would take many times the memory of the image.
+                shares = torch.cat([self._share(result[key], label) for label in range(self.num_classes)])
                 last_winner = self.num_classes - 1 - shares.flip(0).argmax(0, keepdim=True)
                 result[key] = last_winner.to(torch.uint8)
         return result
+
+    def _share(self, mask: torch.Tensor, label: int) -> torch.Tensor:
+        """How much of every pixel of the result ``(1, H, W)`` a class covers."""
+        return interpolate((mask == label).float()[None], self.size, mode="area")[0]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ...custom.data.whole_files import write_text
 from ...custom.summary import LAST_ROUNDS
+from ...transforms.strict_files import read_json
 from ..annotation_findings import pooled_correction
 from ..compare import Arm, compare
 from ..comparison import print_comparison
 from ..label_findings import pooled_selection
 from ..output import main_score, scoring_of
+from ..terminal import Terminal
 
 # The score that a table shows; all its rows are of one task.
 _SCORES = {"dice": "Dice %", "f1": "macro F1 %"}
@@ -58,7 +58,7 @@ def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
     return {name: rows[name] for name in asked}
 
 
-def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Console) -> dict[str, Any]:
+def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Terminal) -> dict[str, Any]:
     """Make a row's data where they are absent, run what has not been run, and return the row's figures.
 
     Args:
@@ -85,7 +85,7 @@ def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path,
         seeds=seeds,
         overrides=row.settings,
     )
-    console.print(f"[bold]{name}[/bold]: {row.what}")
+    console.print_named(name, f": {row.what}")
     print_comparison(comparison, console)
     return row_figures(name, row.what, comparison)
 
@@ -123,7 +123,7 @@ def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
 
     Rows that the file has already stay in it, so a table can be made a row at a time; the same row is replaced.
     """
-    earlier = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
+    earlier = read_json(file, "the rows of a table") if file.is_file() else []
     figures = list({row["row"]: row for row in [*earlier, *figures]}.values())
     write_text(file, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     write_text(file.with_suffix(".md"), markdown_table(figures))

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...custom.data.description import ClassificationDescription, ImageDescription
+from ...transforms.printable import printable
 from .inference_config import POSTFIX, PREDICTIONS_FILE
 from .metadata import bundle_name
 from .source import BundleSource
 
+_MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\|<>`[]"})
 _SECTIONS = ("Intended use", "Run it", "How it was trained", "Scores", "Limits", "Files")
 
 
@@ -26,7 +28,7 @@ def model_card(source: BundleSource, metadata: Mapping[str, Any]) -> str:
         _limits(source),
         _FILES,
     )
-    parts = [f"# {bundle_name(source)}", f"{metadata['description']} {metadata['task']}."]
+    parts = [f"# {_words(bundle_name(source))}", _words(f"{metadata['description']} {metadata['task']}.")]
     parts += [f"## {title}\n{text}" for title, text in zip(_SECTIONS, texts, strict=True)]
     return "\n\n".join(parts) + "\n"
 
@@ -58,7 +60,7 @@ def _files(source: BundleSource) -> tuple[str, str]:
         return "pictures (PNG, JPEG, BMP, TIFF)", (
             f"`RESULTS/{PREDICTIONS_FILE}` gets the probability of every class for every file."
         )
-    classes = ", ".join(f"{number} {name}" for number, name in enumerate(("background", *description.classes)))
+    classes = ", ".join(f"{number} {_words(name)}" for number, name in enumerate(("background", *description.classes)))
     if isinstance(description, ImageDescription):
         return "pictures (PNG, JPEG, BMP, TIFF)", (
             f"`RESULTS/NAME_{POSTFIX}.png` has the size of its picture; its values are {classes}."
@@ -70,16 +72,17 @@ def _files(source: BundleSource) -> tuple[str, str]:
 
 def _training(source: BundleSource, metadata: Mapping[str, Any]) -> str:
     facts = metadata["fedannot"]
+    federation = _words(facts["federation"]["name"] or "not named")
     lines = [
         f"- method: {facts['method']}, {facts['rounds']} rounds, seed {facts['seed']}, fedannot "
         f"{facts['fedannot_version']}",
-        f"- federation: {facts['federation']['name'] or 'not named'}, {len(facts['federation']['sites'])} sites known",
+        f"- federation: {federation}, {len(facts['federation']['sites'])} sites known",
     ]
     if sites := facts["federation"]["sites"]:
         weights = facts["weights"].get("values", {})
         lines += ["", "| site | samples | weight |", "|---|---|---|"]
         lines += [
-            f"| {site} | {report.get('num_samples', '-')} | {_weight(weights.get(site))} |"
+            f"| {_words(site)} | {report.get('num_samples', '-')} | {_weight(weights.get(site))} |"
             for site, report in sites.items()
         ]
         if facts["weights"].get("by") == "site and layer block":
@@ -87,8 +90,16 @@ def _training(source: BundleSource, metadata: Mapping[str, Any]) -> str:
     if facts["noise_estimates"]:
         lines += ["", "What was concluded of the sites' annotations is in `configs/metadata.json` (`noise_estimates`)."]
     if source.site is not None:
-        lines += ["", f"The model holds layers that {source.site} trained for itself alone, by its own annotations."]
+        lines += [
+            "",
+            f"The model holds layers that {_words(source.site)} trained for itself alone, by its own annotations.",
+        ]
     return "\n".join(lines)
+
+
+def _words(text: str) -> str:
+    """A name as words of one line, which are neither a cell's end nor HTML."""
+    return printable(text).translate(_MARKDOWN)
 
 
 def _weight(value: Any) -> str:

@@ -1,6 +1,5 @@
 """What a bundle is made of: a run's model, its settings, its data's description and its summary."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ...custom.method_settings import PersonalSettings, read_job_settings
 from ...custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
+from ...transforms.strict_files import parse_json
 from ..job import parse_hocon
 from ..local_models import read_local_model
 from ..output import MODEL_FILE, PERSISTED_MODEL, OutputError, find_run_folder, read_summary
@@ -168,5 +168,5 @@ def _check_is_model(folder: Path, settings: RunSettings) -> None:
 def _last_record(folder: Path) -> dict[str, Any] | None:
     file = folder / METRICS_FILE
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    record: dict[str, Any] | None = json.loads(lines[-1]) if lines else None
+    record: dict[str, Any] | None = parse_json(lines[-1], f"{file}, last line") if lines else None
     return record

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from ...custom.data.description import ImageDescription, SegmentationDescription, SliceDescription, VolumeDescription
 from ...custom.data.masks import Mask, annotated_axis, read_classes
+from ...custom.data.whole_files import replaced
 from ...transforms.errors import DataError
 from ...transforms.image_files import read_image
+from ...transforms.printable import drawable, printable
 from ...transforms.volume_files import read_volume
 from .facts import CaseFacts, SiteFacts
 from .finding import Severity
@@ -71,9 +73,16 @@ def draw_contact_sheet(report: SiteReport, file: Path) -> Path | None:
         colour = "red" if kinds else "black"
         axes.text(left, top + 0.02, text, va="top", fontsize=6.5, color=colour, clip_on=True)
         _draw_panel(axes, _panel(case, report.facts), left, top + TITLE)
-    axes.text(width / 2, 0.1, f"{report.site}: {len(cases)} of {len(report.facts.cases)} cases", va="top", ha="center")
+    axes.text(
+        width / 2,
+        0.1,
+        f"{drawable(report.site)}: {len(cases)} of {len(report.facts.cases)} cases",
+        va="top",
+        ha="center",
+    )
     _draw_legend(figure, report.facts, 1 - 0.25 / height)
-    figure.savefig(file)
+    with replaced(file) as temporary:
+        figure.savefig(temporary)
     return file
 
 
@@ -195,10 +204,10 @@ def colour_of(label: int) -> str:
 
 
 def _title(case: CaseFacts, site: SiteFacts) -> str:
-    name = Path(case.name).name
-    name = name if len(name) <= _NAME_LENGTH else f"…{name[1 - _NAME_LENGTH :]}"
+    name = printable(Path(case.name).name)
+    name = drawable(name if len(name) <= _NAME_LENGTH else f"…{name[1 - _NAME_LENGTH :]}")
     if site.is_classification and isinstance(case.case.label, int):
-        return f"{name}: {site.class_names.get(case.case.label, case.case.label)}"
+        return f"{name}: {drawable(str(site.class_names.get(case.case.label, case.case.label)))}"
     return name
 
 
@@ -206,7 +215,7 @@ def _draw_legend(figure: Figure, site: SiteFacts, top: float) -> None:
     if site.is_classification:
         return
     line = mpl.lines.Line2D
-    handles = [line([], [], color=colour_of(label), label=name) for label, name in site.class_names.items()]
+    handles = [line([], [], color=colour_of(label), label=drawable(name)) for label, name in site.class_names.items()]
     if any(case.case.clean_label is not None for case in site.cases):
         handles.append(line([], [], color=_CLEAN_COLOUR, linestyle="dashed", label="clean label"))
     figure.legend(

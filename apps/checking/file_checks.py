@@ -1,7 +1,9 @@
 """Files that cannot be used, and sites that cannot train because of it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import TESTING, TRAINING, VALIDATION
 from .facts import SiteFacts
 from .finding import Finding, Severity, plural, site_finding
@@ -29,6 +31,30 @@ def check_files(site: SiteFacts) -> Iterator[Finding]:
                 if problem.excludes
                 else f"{problem.mend} Until then the clean labels of this list are not used at all.",
             )
+
+
+def check_links(site: SiteFacts) -> Iterator[Finding]:
+    """Find files with more than one name on the disk: where the others lie cannot be known from here."""
+    files = dict.fromkeys(file for case in site.cases for file in case.case.files)
+    linked = [relative_name(file, site.folder) for file in files if _has_other_names(file)]
+    if linked:
+        yield site_finding(
+            Severity.WARNING,
+            "hard-links",
+            f"found {plural(len(linked), 'file')} with further names on the disk (hard links), which may lie outside "
+            "this folder; who changes the file under one name changes it under all, and removing it here removes "
+            "nothing there.",
+            "If a store without duplicates or a backup made them, nothing is wrong: listed files are only read. Else "
+            "give the folder copies of its own: cp -r --no-preserve=links DIR COPY.",
+            files=linked,
+        )
+
+
+def _has_other_names(file: Path) -> bool:
+    try:
+        return file.stat().st_nlink > 1
+    except OSError:
+        return False
 
 
 def check_trainable(site: SiteFacts) -> Iterator[Finding]:

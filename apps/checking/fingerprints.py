@@ -13,8 +13,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...custom.data.datalist import SECTIONS, read_json
+from ...custom.data.datalist import SECTIONS
+from ...custom.data.whole_files import write_text
 from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.strict_files import read_json
 from .facts import CaseFacts, SiteFacts
 
 MIN_SALT = 8
@@ -106,7 +108,7 @@ def write_fingerprints(file: Path, sites: Sequence[SiteFacts], salt: str) -> Non
         salt_check=fingerprint(key, "check", "fedannot"),
         sites=tuple(SiteFingerprints(site=site.site, lists=_lists(site, key)) for site in sites),
     )
-    file.write_text(json.dumps(content.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(content.model_dump(mode="json"), indent=1) + "\n")
 
 
 def read_fingerprints(file: Path) -> FingerprintFile:

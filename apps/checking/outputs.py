@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from ...custom.data.whole_files import write_text
 from .contact_sheet import draw_contact_sheet
 from .fingerprints import salt_key, write_fingerprints
 from .report import CheckReport, report_as_json
@@ -31,7 +32,7 @@ def write_outputs(
     written = []
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(report_as_json(report), indent=1) + "\n", encoding="utf-8")
+        write_text(json_file, json.dumps(report_as_json(report), indent=1) + "\n")
         written.append(("All findings", json_file))
     if salt is not None:
         salt_key(salt)

@@ -1,6 +1,7 @@
 """Reading a site's cases through the readers of training: what cannot be used here is what training leaves out."""
 
 import hashlib
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import Case, read_datalist
 from ...custom.data.description import (
     AnyDescription,
@@ -30,6 +32,8 @@ Result = TypeVar("Result")
 _MAX_THREADS = 4
 # Percentiles of more values than this are those of a regular sample.
 _MAX_SAMPLE = 2**14
+# So many values become float64 at a time.
+_PART = 2**20
 
 MISSING, IMAGE, MASK, GEOMETRY, VALUES, CLASS = (
     "missing-file",
@@ -164,7 +168,7 @@ class CaseReader:
         return classes
 
     def _name(self, file: Path) -> str:
-        return Path(os.path.relpath(file, self._folder)).as_posix()
+        return Path(relative_name(file, self._folder)).as_posix()
 
 
 class _Attempt:
@@ -212,6 +216,7 @@ def _image_facts(
     intensities: NDArray[np.float32], spacing: tuple[float, ...] | None, orientation: str | None, voxel_type: str
 ) -> ImageFacts:
     sample = intensities.reshape(-1)[:: 1 + intensities.size // _MAX_SAMPLE]
+    mean, deviation = _mean_and_deviation(intensities)
     low, middle, high = (float(value) for value in np.percentile(sample, (1, 50, 99)))
     return ImageFacts(
         shape=intensities.shape,
@@ -220,16 +225,27 @@ def _image_facts(
         voxel_type=voxel_type,
         minimum=float(intensities.min()),
         maximum=float(intensities.max()),
-        mean=float(intensities.mean(dtype=np.float64)),
-        deviation=float(intensities.std(dtype=np.float64)),
+        mean=mean,
+        deviation=deviation,
         percentiles=(low, middle, high),
         digest=_digest(intensities.astype("<f4", copy=False)),
     )
 
 
+def _mean_and_deviation(values: NDArray[np.float32]) -> tuple[float, float]:
+    """The mean and standard deviation of all values, of which a part at a time becomes float64."""
+    flat = values.reshape(-1)
+    parts = [flat[start : start + _PART] for start in range(0, flat.size, _PART)]
+    mean = sum(float(part.sum(dtype=np.float64)) for part in parts) / flat.size
+    squares = sum(float(np.square(part - np.float64(mean)).sum()) for part in parts)
+    return mean, math.sqrt(squares / flat.size)
+
+
 def _annotation_facts(classes: NDArray[np.uint8], kept: float = 1.0) -> AnnotationFacts:
-    counts = np.bincount(classes.reshape(-1), minlength=1)
-    areas = {label: int(count) for label, count in enumerate(counts) if label and count}
+    flat = classes.reshape(-1)
+    # Counting makes eight bytes of each value that it is given.
+    counts = sum(np.bincount(flat[start : start + _PART], minlength=256) for start in range(0, flat.size, _PART))
+    areas = {label: int(count) for label, count in enumerate(np.atleast_1d(counts)) if label and count}
     return AnnotationFacts(areas, _digest(classes), kept)
 
 

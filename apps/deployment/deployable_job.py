@@ -13,6 +13,8 @@ from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
 from ...custom.data_fit import network_settings
 from ...custom.settings import RunSettings
+from ...transforms.errors import DataError
+from ...transforms.strict_files import read_json
 from ..job import ALL_MEMBERS, Job, JobError, parse_hocon
 from ..settings_files import SettingsFile
 
@@ -126,8 +128,8 @@ def read_configuration(folder: Path) -> tuple[str, JobConfiguration]:
         job = Job.open(folder)
         return job.name, job_configuration(job)
     try:
-        name = str(json.loads((folder / "meta.json").read_text(encoding="utf-8"))["name"])
+        name = str(read_json(folder / "meta.json", "what the job says of itself")["name"])
         texts = [(config / file).read_bytes() for file in (SERVER_CONFIG, CLIENT_CONFIG)]
         return name, JobConfiguration.of_texts(*texts)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, DataError) as error:
         raise JobError(f"{folder}: expected a job with meta.json and two configurations, but {error}.") from error

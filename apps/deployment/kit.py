@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from ...custom.approval.approved import (
     APPROVED_FILE,
     ApprovedJob,
@@ -22,7 +20,9 @@ from ...custom.approval.approved import (
 from ...custom.data.description import DESCRIPTION_FILE, read_description_file
 from ...custom.data.whole_files import write_text
 from ...custom.flare.kept_files import MODELS_FOLDER
+from ...transforms import strict_files
 from ...transforms.errors import DataError
+from ...transforms.strict_files import read_yaml
 from .deployable_job import read_configuration
 
 _RESOURCES = "resources.json"
@@ -207,9 +207,9 @@ def read_json(file: Path) -> dict[str, Any]:
         KitError: if it cannot be read.
     """
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise KitError(f"{file} cannot be read: {error}.") from error
+        values = strict_files.read_json(file, "a kit's configuration")
+    except DataError as error:
+        raise KitError(str(error)) from error
     if not isinstance(values, dict):
         raise KitError(f"{file}: expected keys with values, but found {type(values).__name__}.")
     return values
@@ -217,9 +217,9 @@ def read_json(file: Path) -> dict[str, Any]:
 
 def _read_policies(file: Path, kit: Kit) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise KitError(f"{file} cannot be read: {' '.join(str(error).split())}.") from error
+        values = read_yaml(file, "a participant's policies")
+    except DataError as error:
+        raise KitError(str(error)) from error
     if not isinstance(values, dict) or not all(
         str(name).endswith(".json") and isinstance(content, dict) for name, content in values.items()
     ):

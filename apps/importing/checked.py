@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from ...transforms.errors import DataError
-from ...transforms.image_files import check_same_size, map_mask, read_image, read_mask
+from ...transforms.image_files import check_same_size, distinct_values, map_mask, read_image, read_mask
 from ...transforms.volume_files import check_same_geometry, read_label_volume, read_volume
 from .source import SourceCase, SourceDataset
 from .volumes import as_nifti
@@ -94,7 +94,7 @@ def _checked_picture(case: SourceCase, staging: Path) -> CheckedCase:
         for file, part in zip(files, parts, strict=True):
             check_same_size(file, part.shape, size)
         merged = np.maximum.reduce(parts)
-        found.update(int(value) for value in np.unique(merged))
+        found.update(int(value) for value in distinct_values(merged))
         if len(files) == 1:
             return files[0]
         target = staging / kind / f"{case.name}.png"
@@ -121,7 +121,7 @@ def _checked_volume(case: SourceCase, staging: Path) -> CheckedCase:
         with _errors_name(files[0], file):
             volume = read_label_volume(file)
         check_same_geometry(files[0], volume, image)
-        found.update(int(value) for value in np.unique(volume.voxels))
+        found.update(int(value) for value in distinct_values(volume.voxels))
         return file
 
     label = mask(case.label, "labels")

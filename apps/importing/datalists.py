@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from ...custom.data.datalist import SECTIONS, TRAINING, cases_of, read_json
+from ...custom.data.datalist import SECTIONS, TRAINING, cases_of
 from ...transforms.errors import DataError
+from ...transforms.strict_files import read_json
 from ...transforms.volume_files import is_volume
 from .source import Section, SourceCase, SourceDataset
 from .volumes import VOLUME_FILE_SUFFIXES
@@ -29,7 +30,7 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
     Raises:
         DataError: if the file cannot be read, has no such list, no case, or masks and classes mixed.
     """
-    content = read_json(file, "a datalist")
+    content = read_json(file, "a datalist", any_number=True)
     lists = _lists(content, file, key)
     cases: list[SourceCase] = []
     skipped: list[str] = []

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from ...transforms.errors import DataError
+from ...transforms.strict_files import parse_json
 
 SERVER_CONFIG = "config_fed_server.json"
 CLIENT_CONFIG = "config_fed_client.json"
@@ -16,7 +18,6 @@ CLIENT_CONFIG = "config_fed_client.json"
 SETTINGS = "settings"
 REFERENCE = "{settings}"
 
-_LARGEST_DEPTH = 40
 _LONGEST_REASON = 600
 
 
@@ -77,7 +78,8 @@ class JobConfiguration:
                 raise JobRefusedError(f"{name}: expected keys and values with a block 'settings'.")
             configs[name] = config
         server_settings, client_settings = (configs[name].pop(SETTINGS) for name in (SERVER_CONFIG, CLIENT_CONFIG))
-        if server_settings != client_settings:
+        # Not compared as Python does, to which 1 and true are the same.
+        if _canonical(server_settings) != _canonical(client_settings):
             raise JobRefusedError("The settings of server and sites differ; expected the same document in both.")
         return cls(configs[SERVER_CONFIG], configs[CLIENT_CONFIG], server_settings)
 
@@ -93,7 +95,7 @@ class JobConfiguration:
     def digest(self) -> str:
         """SHA-256 of the configurations without settings, in hexadecimal digits."""
         content = {"server": self.server, "client": self.client}
-        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -102,60 +104,25 @@ class JobConfiguration:
 
 
 def read_strict_json(name: str, text: bytes) -> Any:
-    """Read JSON in which every key stands once and every number is finite.
+    """Read JSON of a job; see :func:`fedannot.transforms.strict_files.parse_json` for what is refused.
 
     Args:
         name: the file's name, for an error.
         text: its content.
 
     Raises:
-        JobRefusedError: if it is anything else, or nested too deep.
+        JobRefusedError: if it is not JSON or is refused.
     """
     try:
-        content = json.loads(
-            text.decode("utf-8"),
-            object_pairs_hook=_once,
-            parse_constant=_refused_constant,
-            parse_float=_finite,
-        )
-        if _depth(content) > _LARGEST_DEPTH:
-            raise ValueError("it is nested too deep")
-    except (ValueError, RecursionError) as error:
-        what = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise JobRefusedError(f"{name}: expected plain JSON, but {what}.") from error
-    return content
+        return parse_json(text.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        raise JobRefusedError(f"{name}: is not JSON; expected text in UTF-8.") from error
+    except DataError as error:
+        raise JobRefusedError(str(error)) from error
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        names = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in names if names.count(key) > 1)!r} stands twice")
-    return content
-
-
-def _refused_constant(text: str) -> Any:
-    raise ValueError(f"it holds {text}")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {text} is too large")
-    return value
-
-
-def _depth(content: Any) -> int:
-    depth, level = 0, [content]
-    while level:
-        depth += 1
-        level = [
-            child
-            for element in level
-            if isinstance(element, (dict, list))
-            for child in (element.values() if isinstance(element, dict) else element)
-        ]
-    return depth
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def _with_references(element: Any, settings: Mapping[str, Any]) -> Any:

@@ -3,12 +3,14 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...transforms.errors import DataError
+from ...transforms.errors import DataError, shown
+from ...transforms.strict_files import read_json
+from .contained_paths import ContainedPaths
+from .whole_files import write_text
 
 TRAINING, VALIDATION, TESTING = "training", "validation", "testing"
 SECTIONS = (TRAINING, VALIDATION, TESTING)
@@ -77,7 +79,7 @@ def read_datalist(file: Path) -> Datalist:
     Raises:
         DataError: if the file is missing, is not JSON, or has none of the lists.
     """
-    content = read_json(file, "a datalist with a list 'training' or 'testing'")
+    content = read_json(file, "a datalist with a list 'training' or 'testing'", any_number=True)
     if not isinstance(content, dict) or not any(section in content for section in SECTIONS):
         found = ", ".join(map(repr, content)) if isinstance(content, dict) else type(content).__name__
         raise DataError(
@@ -91,26 +93,6 @@ def read_datalist(file: Path) -> Datalist:
     return datalist
 
 
-def read_json(file: Path, expected: str) -> Any:
-    """Read a JSON file.
-
-    Args:
-        file: the file.
-        expected: what it should be, for an error.
-
-    Raises:
-        DataError: if the file is missing or is not JSON.
-    """
-    if not file.is_file():
-        raise DataError(f"{file}: found no such file; expected {expected}.")
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}); expected {expected}.") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: is not JSON ({error}).") from error
-
-
 def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[ExcludedCase]]:
     """Make the items of a list into cases; those that cannot be are returned with the reason.
 
@@ -118,14 +100,14 @@ def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[Exc
         DataError: if it is no list.
     """
     if not isinstance(items, list):
-        raise DataError(f"{file}: key {section!r} is {_shown(items)}; expected a list of cases.")
-    folder = file.parent.resolve()
+        raise DataError(f"{file}: key {section!r} is {shown(items)}; expected a list of cases.")
+    paths = ContainedPaths(file.parent)
     cases: list[Case] = []
     refused: list[ExcludedCase] = []
     for index, item in enumerate(items):
         place = f"{section}[{index}]"
         try:
-            cases.append(_read_case(item, file, folder, place))
+            cases.append(_read_case(item, file, paths, place))
         except DataError as error:
             refused.append(ExcludedCase(_name_of(item) or f"{file.name}: {place}", str(error)))
     return cases, refused
@@ -138,16 +120,16 @@ def write_datalist(file: Path, sections: Mapping[str, Sequence[Case]]) -> None:
         ValueError: if a file of a case does not lie in the datalist's folder.
     """
     content = {section: [_as_item(case, file.parent) for case in cases] for section, cases in sections.items()}
-    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(content, indent=1) + "\n")
 
 
-def _read_case(item: Any, file: Path, folder: Path, place: str) -> Case:
+def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case:
     if not isinstance(item, dict):
-        raise DataError(f"{file}: {place} is {_shown(item)}; expected the keys {', '.join(_KEYS)}.")
+        raise DataError(f"{file}: {place} is {shown(item)}; expected the keys {', '.join(_KEYS)}.")
     for key in ("image", "label"):
         if key not in item:
             raise DataError(f"{file}: {place} has no {key!r}; expected {_expected(file, key)}.")
-    image = _path_or_class("image", item["image"], file, folder, place)
+    image = _path_or_class("image", item["image"], file, paths, place)
     if not isinstance(image, Path):
         raise _wrong_value("image", image, file, place)
     for key in ("group", "source"):
@@ -156,8 +138,8 @@ def _read_case(item: Any, file: Path, folder: Path, place: str) -> Case:
     clean = item.get("clean_label")
     return Case(
         image=image,
-        label=_path_or_class("label", item["label"], file, folder, place),
-        clean_label=None if clean is None else _path_or_class("clean_label", clean, file, folder, place),
+        label=_path_or_class("label", item["label"], file, paths, place),
+        clean_label=None if clean is None else _path_or_class("clean_label", clean, file, paths, place),
         group=_text(item.get("group")),
         source=_text(item.get("source")),
     )
@@ -170,50 +152,43 @@ def _name_of(item: Any) -> str | None:
     return image if usable else None
 
 
-def _path_or_class(key: str, value: Any, file: Path, folder: Path, place: str) -> Path | int:
+def _path_or_class(key: str, value: Any, file: Path, paths: ContainedPaths, place: str) -> Path | int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str) or not value or not _can_be_a_path(value):
         raise _wrong_value(key, value, file, place)
-    path, found = file.parent / value, f"{file}: {place} has {key!r} = {_shown(value)}"
     try:
-        if not path.resolve().is_relative_to(folder):
-            raise DataError(
-                f"{found}, which leads out of {file.parent}; it is not read. Put the file into that folder, or the "
-                "datalist into a folder that holds all files."
-            )
-        # A name that is too long shows only now.
-        with suppress(FileNotFoundError, NotADirectoryError):
-            path.lstat()
+        leads_out = paths.leads_out(value)
     except OSError as error:
-        raise DataError(f"{found}, which is no usable path ({error.strerror}).") from error
-    except RuntimeError as error:
-        raise DataError(f"{found}, which is no usable path (a link that leads to itself).") from error
-    return path
+        reason = f"which is no usable path ({error.strerror})."
+    except RuntimeError:
+        reason = "which is no usable path (a link that leads to itself)."
+    else:
+        if not leads_out:
+            return paths.folder / value
+        reason = (
+            f"which leads out of {file.parent}; it is not read. Put the file into that folder, or the datalist into a "
+            "folder that holds all files."
+        )
+    raise DataError(f"{file}: {place} has {key!r} = {shown(value)}, {reason}")
 
 
 def _can_be_a_path(value: str) -> bool:
     """Return whether the disk can have the name: no zero in it, and characters that can be encoded."""
     try:
-        return b"\0" not in os.fsencode(value)
+        return "\0" not in value and (value.isascii() or bool(os.fsencode(value)))
     except UnicodeEncodeError:
         return False
 
 
 def _wrong_value(key: str, value: Any, file: Path, place: str) -> DataError:
-    return DataError(f"{file}: {place} has {key!r} = {_shown(value)}; expected {_expected(file, key)}.")
+    return DataError(f"{file}: {place} has {key!r} = {shown(value)}; expected {_expected(file, key)}.")
 
 
 def _expected(file: Path, key: str) -> str:
     if key in ("group", "source"):
         return "a text or a number"
     return f"a path relative to {file.parent}{'' if key == 'image' else ' or, for classification, a class index'}"
-
-
-def _shown(value: Any) -> str:
-    """A value as it is written, shortened: nobody knows what stands in a file."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
 def _as_item(case: Case, folder: Path) -> dict[str, str | int]:

@@ -1,18 +1,18 @@
 """A copy of a federation, site by site, with other annotations than the source's."""
 
-import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.printable import printable_logger
 from .datalist import Case, read_datalist, write_datalist
 from .description import DATALIST_FILE, DESCRIPTION_FILE, read_site_description, write_site_description
 from .federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
 from .manifest import read_manifest, write_manifest
 from .whole_files import new_folder
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = printable_logger(__name__)
 
 IMAGES, LABELS, CLEAN_LABELS = "images", "labels", "clean_labels"
 

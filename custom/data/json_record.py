@@ -7,6 +7,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.strict_files import read_json
 from .whole_files import write_text
 
 
@@ -23,16 +24,14 @@ def read_record(file: Path, kind: type[Record]) -> Record | None:
     """Read a record, None if there is no such file.
 
     Raises:
-        DataError: if the file is not JSON, or has a wrong key or value.
+        DataError: if the file is not JSON, has a key twice, or a wrong key or value.
     """
     if not file.is_file():
         return None
     try:
-        return kind.model_validate(json.loads(file.read_text(encoding="utf-8")))
+        return kind.model_validate(read_json(file, "a record in JSON"))
     except ValidationError as error:
         raise DataError(describe_validation_error(error, source=str(file), model=kind)) from error
-    except ValueError as error:
-        raise DataError(f"{file}: is not JSON ({error}).") from error
 
 
 def write_record(file: Path, record: JsonRecord) -> None:

@@ -1,6 +1,5 @@
 """A copy of a federation whose training and validation labels are imperfect; the clean ones are kept beside."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise
+from ...transforms.printable import printable_logger
 from ...transforms.site_protocol import SiteProtocol
 from .datalist import TRAINING, Case, write_datalist
 from .description import DATALIST_FILE, DESCRIPTION_FILE, SegmentationDescription
@@ -35,7 +35,7 @@ from .noise_choice import (
     protocols_of_sites,
 )
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = printable_logger(__name__)
 
 _Pair = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +13,14 @@ from pathlib import Path
 import torch
 
 from ...transforms.errors import DataError
+from ...transforms.printable import printable_logger
+from .contained_paths import relative_name
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
 from .description import SiteDescription, read_site_description
 from .preparation import CLEAN_LABEL, IMAGE, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
 from .tensor_store import PreparedCase, StoredCase, TensorStore, view
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = printable_logger(__name__)
 
 _MAX_THREADS = 4
 
@@ -189,11 +190,12 @@ def _with_labels(cases: Sequence[Case], replaced: Mapping[Path, Path]) -> list[C
 def _keys(description: SiteDescription, cases: Sequence[Case], folder: Path) -> list[str]:
     """Hash of everything that a case's tensors depend on."""
     pipeline = [PREPARATION_VERSION, description.model_dump(mode="json", exclude={"datalist"})]
+    start = json.dumps(pipeline, sort_keys=True)
 
     def key(case: Case) -> str:
         values = [case.image, case.label, case.clean_label]
-        content = [[os.path.relpath(v, folder), *_size_and_times(v)] if isinstance(v, Path) else v for v in values]
-        return hashlib.sha256(json.dumps([pipeline, content], sort_keys=True).encode()).hexdigest()[:32]
+        content = [[relative_name(v, folder), *_size_and_times(v)] if isinstance(v, Path) else v for v in values]
+        return hashlib.sha256(f"[{start}, {json.dumps(content)}]".encode()).hexdigest()[:32]
 
     return [key(case) for case in cases]
 

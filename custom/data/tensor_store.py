@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import logging
 import math
 import os
 import re
@@ -18,8 +17,9 @@ import numpy as np
 import torch
 
 from ...transforms.errors import DataError
+from ...transforms.printable import printable_logger
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = printable_logger(__name__)
 
 _INDEX = "index.json"
 _LOCK = "lock"

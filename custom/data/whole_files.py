@@ -1,6 +1,8 @@
 """Writing a folder or a file as a whole or not at all."""
 
+import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,10 +11,15 @@ from pathlib import Path
 
 from ...transforms.errors import DataError
 
+_LOCK = "lock"
+
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Give a temporary folder beside the wanted one that takes its place when everything went well.
+
+    What a process that was killed has left of the same folder is removed. A process that still writes it holds a lock,
+    and what it writes stays.
 
     Args:
         folder: the wanted folder; must be absent or empty. Its parents are made.
@@ -26,7 +33,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
             f"{folder}: found {found}; expected an empty or absent output folder. Remove it or choose another."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    workplace = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-unfinished-"))
+    _remove_abandoned(folder)
+    workplace, lock = _workplace(folder)
     try:
         # A folder of tempfile's can be read by its owner alone, the result need not be.
         unfinished = workplace / folder.name
@@ -35,10 +43,83 @@ def new_folder(folder: Path) -> Iterator[Path]:
         unfinished.rename(folder)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
+        os.close(lock)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in one step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    """Write a text file in one step; a further name of an older file (a hard link) keeps what it has."""
+    with replaced(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replaced(file: Path) -> Iterator[Path]:
+    """Give a temporary file of the same suffix that takes a file's place in one step when everything went well."""
+    temporary = file.with_name(f".{os.getpid()}.{file.name}")
+    try:
+        yield temporary
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _prefix(folder: Path) -> str:
+    return f".{folder.name}-unfinished-"
+
+
+def _workplace(folder: Path) -> tuple[Path, int]:
+    """A folder to work in beside the wanted one, and its lock, which ends with the process."""
+    while True:
+        workplace = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_prefix(folder)))
+        try:
+            lock = os.open(workplace / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            # Another process took it for abandoned before it was locked.
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        except OSError:
+            # Some network disks have no locks; nobody can get this one there.
+            return workplace, lock
+        if (workplace / _LOCK).exists():
+            return workplace, lock
+        os.close(lock)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes that are gone have left of a folder: only what has the form of our own, and no lock."""
+    form = re.compile(re.escape(_prefix(folder)) + r"[a-z0-9_]{8}")
+    for workplace in folder.parent.iterdir():
+        if form.fullmatch(workplace.name) and workplace.is_dir() and not workplace.is_symlink():
+            _remove_if_abandoned(workplace, folder.name)
+
+
+def _remove_if_abandoned(workplace: Path, name: str) -> None:
+    try:
+        if any(entry.name not in (name, _LOCK) for entry in workplace.iterdir()):
+            return
+        lock = os.open(workplace / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        # Killed before it was locked, or about to be: only an empty folder goes, whose owner takes another.
+        _remove_empty(workplace)
+        return
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(workplace, ignore_errors=True)
+    except OSError:
+        # Held by a process that lives, or the disk has no locks.
+        return
+    finally:
+        os.close(lock)
+
+
+def _remove_empty(workplace: Path) -> None:
+    try:
+        workplace.rmdir()
+    except OSError:
+        return

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.errors import DataError, describe_validation_error, shown
+from ...transforms.strict_files import read_yaml
+from .whole_files import write_text
 
 
 class YamlContent(BaseModel):
@@ -30,16 +32,9 @@ def read_values(file: Path, kind: type[YamlContent]) -> dict[str, Any]:
         DataError: if the file is missing or holds anything but keys with values.
     """
     expected = f"the keys {', '.join(kind.model_fields)}"
-    if not file.is_file():
-        raise DataError(f"{file}: found no such file; expected one with {expected}.")
-    try:
-        values: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}); expected a file with {expected}.") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DataError(f"{file}: is not YAML ({' '.join(str(error).split())}).") from error
+    values = read_yaml(file, f"one with {expected}")
     if not isinstance(values, dict):
-        found = "nothing" if values is None else repr(values)
+        found = "nothing" if values is None else shown(values)
         raise DataError(f"{file}: found {found}; expected {expected}.")
     return values
 
@@ -58,4 +53,4 @@ def validated(values: Mapping[str, Any], kind: type[Content], source: str) -> Co
 
 def write_values(file: Path, values: Mapping[str, Any]) -> None:
     """Write keys and values in their order."""
-    file.write_text(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    write_text(file, yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy import stats
 
 from fedannot.apps.comparison import groups_as_drawn, paired_statistics, print_comparison
+from fedannot.apps.terminal import Terminal
 
 
 def test_paired_statistics_by_hand():
@@ -134,7 +134,7 @@ def test_the_table_fits_a_terminal_of_80_columns():
         "peak_memory_mb": 1234.0,
     }
     text = io.StringIO()
-    print_comparison({"runs": [run], "paired": []}, Console(file=text, width=80))
+    print_comparison({"runs": [run], "paired": []}, Terminal(file=text, width=80))
     lines = [line.split() for line in text.getvalue().splitlines()]
     assert "…" not in text.getvalue()
     assert ["compl.", "added:", "prec.,"] in lines

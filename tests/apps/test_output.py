@@ -5,7 +5,6 @@ import json
 import re
 
 import pytest
-from rich.console import Console
 
 from fedannot.apps.output import (
     OutputError,
@@ -18,6 +17,7 @@ from fedannot.apps.output import (
     print_summary,
     read_summary,
 )
+from fedannot.apps.terminal import Terminal
 
 REPORT = {"num_samples": 12, "num_excluded": 0, "embedded_data": True, "train_loss": 0.1234}
 
@@ -50,7 +50,7 @@ WEIGHTS = {"sites": ["site-1", "site-2"], "blocks": ["a", "b", "c"], "values": [
 
 
 def printed(show, *arguments):
-    console = Console(record=True, width=200, file=io.StringIO())
+    console = Terminal(record=True, width=200, file=io.StringIO())
     show(*arguments, console)
     return console.export_text()
 

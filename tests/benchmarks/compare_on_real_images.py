@@ -19,11 +19,11 @@ from real_federations import (
     write_hippocampi,
     write_majority_cells,
 )
-from rich.console import Console
 
 from fedannot.apps.benchmarks import decoupled, fedgsca
 from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
 from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row, write_table
+from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.mislabelled_copy import mislabel_cases
 from fedannot.custom.data.noise_choice import NoiseChoice
 from fedannot.custom.data.noisy_copy import add_contour_noise, follow_protocols
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/bench/real"))
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
-    console = Console()
+    console = Terminal()
     for name, row in chosen_rows(ROWS, arguments.rows).items():
         figures = run_row(name, row, jobs=JOBS, seeds=seeds, out=arguments.out, console=console)
         write_table([figures], arguments.out / "table.json")

@@ -1,8 +1,9 @@
 """Loading a site's volumes: first and later passes beside MONAI's datasets, and the memory that a large site takes.
+The largest picture that is read, and a datalist of 300,000 cases.
 
     pytest -m benchmark -s tests/benchmarks/test_loading_speed.py
 
-The first needs FEDANNOT_REAL_DATA (the hippocampus volumes); the second makes its volumes.
+The first needs FEDANNOT_REAL_DATA (the hippocampus volumes); the others make their data.
 """
 
 import shutil
@@ -20,11 +21,19 @@ import torch
 from monai.data import CacheDataset, PersistentDataset
 from monai.transforms import Transform
 from nibabel.nifti1 import Nifti1Image
+from PIL import Image
 
-from fedannot.custom.data.datalist import Case, cases_of, read_datalist, read_json, write_datalist
-from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
-from fedannot.custom.data.preparation import build_volume_pipeline
+from fedannot.apps.checking.reading import CaseReader
+from fedannot.custom.data.datalist import Case, cases_of, read_datalist, write_datalist
+from fedannot.custom.data.description import (
+    ImageDescription,
+    SliceDescription,
+    VolumeDescription,
+    write_site_description,
+)
+from fedannot.custom.data.preparation import build_preparation, build_volume_pipeline
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.transforms.strict_files import read_json
 from fedannot.transforms.volume_pipeline import VolumePipeline
 
 pytestmark = pytest.mark.benchmark
@@ -32,6 +41,8 @@ pytestmark = pytest.mark.benchmark
 CLASSES = {"labels": {0: 0, 1: 1, 2: 2}, "classes": ("anterior", "posterior")}
 PASSES = 5
 NUM_LARGE_SITE = 2000
+NUM_LISTED = 300_000
+LARGEST_SIDE = 8192
 
 
 @pytest.fixture
@@ -160,3 +171,29 @@ def test_memory_of_a_large_site(tmp_path):
         command = [sys.executable, "-c", LOADING, str(site), str(tmp_path / "cache")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=580, check=True)
         print(f"\n{name} load: {done.stdout.strip()}")
+
+
+def test_the_largest_picture(tmp_path):
+    Image.new("RGB", (LARGEST_SIDE, LARGEST_SIDE)).save(tmp_path / "image.png")
+    Image.new("L", (LARGEST_SIDE, LARGEST_SIDE)).save(tmp_path / "label.png")
+    description = ImageDescription(channels=3, size=(256, 256), labels={0: 0, 1: 1}, classes=("lesion",))
+    prepare, check = build_preparation(description), CaseReader(tmp_path, description)
+    case = Case(tmp_path / "image.png", tmp_path / "label.png")
+    print(
+        f"\nblank PNG of {LARGEST_SIDE} × {LARGEST_SIDE} with its mask: prepared in {timed(lambda: prepare(case)):.1f} "
+        f"s, checked in {timed(lambda: check('training', case)):.1f} s"
+    )
+
+
+@pytest.mark.parametrize("folders", [1, 100, NUM_LISTED])
+def test_a_long_datalist(tmp_path, folders):
+    """In one folder, in some, and in one of each case; the files themselves need not be there."""
+    cases = [
+        Case(
+            tmp_path / f"{number % folders}" / f"{number}.png", tmp_path / f"{number % folders}" / f"{number}_mask.png"
+        )
+        for number in range(NUM_LISTED)
+    ]
+    write_datalist(tmp_path / "datalist.json", {"training": cases})
+    seconds = timed(lambda: read_datalist(tmp_path / "datalist.json"))
+    print(f"\n{NUM_LISTED} cases in {folders} folders: read in {seconds:.1f} s")

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +42,27 @@ requires {{ sites = 3, noise = "{TINY_NOISE}" }}
 """
 
 
-@pytest.fixture
-def small_job(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that copies a job of the project with small settings and returns its folder."""
+@pytest.fixture(scope="session")
+def small_job_in() -> Callable[..., Path]:
+    """Return a function that copies a job of the project with small settings into a folder and returns its folder."""
 
-    def make(name: str = "fedaaai", **changes: Any) -> Path:
+    def make(folder: Path, name: str = "fedaaai", **changes: Any) -> Path:
         overrides = dict(SMALL)
         if name == "fedaaai":
             overrides |= {"warmup_rounds": 1, "min_predicted_share": 0.0}
         if name == "fedia":
             overrides |= SMALL_FEDIA
         overrides |= {key.replace("__", "."): value for key, value in changes.items()}
-        number = len(list(tmp_path.glob(f"job-{name}-*")))
-        return Job.open(JOBS / name).copy_with(overrides, tmp_path / f"job-{name}-{number}").folder
+        number = len(list(folder.glob(f"job-{name}-*")))
+        return Job.open(JOBS / name).copy_with(overrides, folder / f"job-{name}-{number}").folder
 
     return make
+
+
+@pytest.fixture
+def small_job(small_job_in: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that copies a job of the project with small settings and returns its folder."""
+    return partial(small_job_in, tmp_path)
 
 
 @pytest.fixture

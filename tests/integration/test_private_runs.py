@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import JOBS
-from rich.console import Console
 from test_fedgsca_runs import SMALL as SMALL_SELECTION
 
 from fedannot.apps.job import Job
 from fedannot.apps.output import print_summary
 from fedannot.apps.simulate import simulate
+from fedannot.apps.terminal import Terminal
 from fedannot.custom.privacy import spent_epsilon
 
 MakeJob = Callable[..., Path]
@@ -42,7 +42,7 @@ def test_what_is_spent_is_in_the_summary(small_job: MakeJob, tmp_path: Path, tas
         assert report["privacy_epsilon"] == pytest.approx(expected)
         assert report["privacy_delta"] == 1e-6
         assert report["patient_epsilon"] == pytest.approx(of_patient)
-    console = Console(record=True, width=200)
+    console = Terminal(record=True, width=200)
     print_summary(summary, console)
     said = console.export_text()
     spent = "site-1: differential privacy of"
@@ -109,7 +109,7 @@ def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_pat
         assert loud["inner"] != pytest.approx(judged["inner"], abs=1e-3)
     expected = spent_epsilon(1 / 25.0, 1e-5)
     assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in found[5.0]["sites"].values())
-    console = Console(record=True, width=200)
+    console = Terminal(record=True, width=200)
     print_summary(found[5.0], console)
     said = (
         f"site-1: differential privacy of a patient, by quality statistics alone: spent ε = {expected:.3g} at δ = 1e-05"

@@ -7,13 +7,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from fedannot.apps.in_process import RunError
 from fedannot.apps.job import JobError
 from fedannot.apps.simulate import simulate
+from fedannot.custom.run_state import ResumeError
 
 KILL_TIMEOUT_SECONDS = 120
 
@@ -54,10 +55,28 @@ def kill_after_round(number: int, job: Path, out: Path) -> None:
 def test_resuming_with_other_settings_is_refused(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job = small_job("fedavg", rounds=1)
     simulate(job, tmp_path / "out")
-    with pytest.raises(RunError, match=r"training=.*'batch_size': 2.*instead of"):
+    before = contents(tmp_path / "out")
+    with pytest.raises(ResumeError, match=r"training=.*'batch_size': 2.*instead of"):
         simulate(
             job, tmp_path / "out", data=tmp_path / "out" / "data", overrides={"training.batch_size": 2}, resume=True
         )
+    assert contents(tmp_path / "out") == before
+
+
+def test_resuming_with_another_job_is_refused_before_anything_is_touched(
+    small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    simulate(small_job("fedavg", rounds=2), out)
+    (out / "summary.json").unlink()
+    before = contents(out)
+    with pytest.raises(ResumeError, match=r"The state is of a run of 'fedavg', but the job is 'feda3i'"):
+        simulate(small_job("fedaaai", rounds=3, warmup_rounds=1), out, resume=True)
+    assert contents(out) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path) -> None:
@@ -80,3 +99,145 @@ def test_a_used_output_folder_is_not_overwritten(small_job: Callable[..., Path],
 def test_nothing_to_resume(small_job: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"a run to continue"):
         simulate(small_job("fedavg"), tmp_path / "out", resume=True)
+
+
+# Where a run is killed: what a process does that ends itself there without warning.
+POINTS = {
+    "before the data": "simulate.write_embedded_federation = die",
+    "before the job is copied": "simulate.copy_job = die",
+    "before the first round": "simulate.run_in_process = die",
+    "in the first round": "run_state.RunState.save = die",
+    "after the first round": "run_state.RunState.save = save_and_die_after(1)",
+    "after the last round, before its model is written": "run_state.RunState.save = save_and_die_after(2)",
+    "before collecting": "simulate.collect_output = die",
+    "while collecting": "output.write_text = die",
+    "after collecting": "simulate.collect_output = collect_and_die",
+}
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from fedannot.apps import output, simulate
+from fedannot.custom import run_state
+
+def die(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def save_and_die_after(last):
+    save = run_state.RunState.save
+    def saved(state, path):
+        save(state, path)
+        if state.round_number == last:
+            die()
+    return saved
+
+collect = simulate.collect_output
+def collect_and_die(*arguments):
+    collect(*arguments)
+    die()
+
+exec(sys.argv[1])
+simulate.simulate(Path(sys.argv[2]), Path(sys.argv[3]), resume=sys.argv[4] == "resume")
+"""
+
+
+def killed(point: str, job: Path, out: Path, *, resume: bool = False) -> None:
+    """Let a run be killed at a point."""
+    command = [sys.executable, "-c", DYING, POINTS[point], str(job), str(out), "resume" if resume else "begin"]
+    ended = subprocess.run(command, capture_output=True, timeout=KILL_TIMEOUT_SECONDS, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    small_job_in: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
+    """The summary and the output of a run that nothing happened to."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    job = small_job_in(folder, "fedaaai", rounds=2, warmup_rounds=1)
+    return simulate(job, folder / "out"), folder / "out"
+
+
+def assert_same_result(summary: dict[str, Any], out: Path, undisturbed: tuple[dict[str, Any], Path]) -> None:
+    whole, whole_out = undisturbed
+    measured = {"data", "wall_seconds", "peak_memory_mb", "seconds", "settings"}
+    for one in (summary, whole):
+        assert measured <= set(one)
+    assert without_times(summary, measured) == without_times(whole, measured)
+    models = [torch.load(folder / "model.pt", weights_only=True)["model"] for folder in (whole_out, out)]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+    assert json.loads((out / "summary.json").read_text(encoding="utf-8")) == summary
+    assert len((out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    assert not (out / "resumed").exists()
+
+
+def without_times(summary: dict[str, Any], measured: set[str]) -> dict[str, Any]:
+    rounds = [{key: value for key, value in record.items() if key != "seconds"} for record in summary["rounds"]]
+    return {key: value for key, value in summary.items() if key not in measured} | {"rounds": rounds}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_killed_anywhere_is_finished_by_resuming(
+    point: str, small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
+) -> None:
+    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    killed(point, job, out)
+    summary = simulate(job, out, resume=True)
+    assert_same_result(summary, out, undisturbed)
+
+
+def test_a_run_killed_again_and_again_is_finished_by_resuming(
+    small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
+) -> None:
+    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    killed("after the first round", job, out)
+    for point in (
+        "before the job is copied",
+        "before the first round",
+        "after the last round, before its model is written",
+        "before the first round",
+        "while collecting",
+    ):
+        killed(point, job, out, resume=True)
+    summary = simulate(job, out, resume=True)
+    assert_same_result(summary, out, undisturbed)
+
+
+def test_workspaces_that_a_failed_resumption_moved_are_taken_back(
+    small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
+) -> None:
+    """So had a run to end that was killed after its last round, before its result could be collected without one."""
+    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    killed("before collecting", job, out)
+    (out / "run").rename(out / "resumed")
+    (out / "run" / "server").mkdir(parents=True)
+    summary = simulate(job, out, resume=True)
+    assert_same_result(summary, out, undisturbed)
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(
+    small_job: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, out = small_job("fedavg", rounds=1), tmp_path / "out"
+    summary = simulate(job, out)
+    before = {name: content for name, content in contents(out).items() if name != "log.txt"}
+    capsys.readouterr()
+    assert simulate(job, out, resume=True) == summary
+    assert f"Finished already: the run in {out}, after round 1." in capsys.readouterr().err
+    assert {name: content for name, content in contents(out).items() if name != "log.txt"} == before
+
+
+def test_other_settings_are_refused_before_the_first_round_too(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    killed("before the first round", job, out)
+    before = contents(out)
+    with pytest.raises(ResumeError, match=r"seed=7 instead of"):
+        simulate(job, out, overrides={"seed": 7}, resume=True)
+    assert contents(out) == before
+
+
+def test_a_folder_of_something_else_is_not_resumed(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("precious")
+    with pytest.raises(JobError, match=r"a run to continue in .*, but it holds thesis\.txt"):
+        simulate(small_job("fedavg"), tmp_path / "out", resume=True)
+    assert contents(tmp_path / "out") == {"thesis.txt": b"precious"}

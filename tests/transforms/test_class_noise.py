@@ -109,7 +109,7 @@ def test_a_table_of_ones_own(tmp_path):
     ("content", "message"),
     [
         (None, "no such confusion table; expected a YAML file or one of: cell-phantom, kvasir-capsule, oia-odir"),
-        ("a: [b]\nb: [a", "cannot be read"),
+        ("a: [b]\nb: [a", "is not YAML"),
         ("- a\n- b", "found list"),
         ("a: b\nb: any", r"the class 'a' has 'b'"),
         ("a: [c]\nb: any", r"mistaken for \['c'\], which have no entry"),

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ....custom.data.datalist import read_json
 from ....custom.seeding import derive_seed
 from ....transforms.errors import DataError
+from ....transforms.strict_files import read_json
 from ..source import Section, SourceCase, SourceDataset
 from .listing import checked, list_files
 

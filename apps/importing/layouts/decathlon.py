@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from ....custom.data.datalist import read_json
 from ....transforms.errors import DataError
+from ....transforms.strict_files import read_json
 from ..source import SourceCase, SourceDataset
 from .listing import Listing, checked, list_files, stem_of
 

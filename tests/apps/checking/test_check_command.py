@@ -1,6 +1,7 @@
 """`fedannot data check` and `fedannot data overlap` as a person calls them."""
 
 import json
+import os
 
 import pytest
 from checked_sites import PICTURES, federation, picture, picture_site, pixels, square, write_site
@@ -162,3 +163,32 @@ def test_help_has_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"Example: fedannot data {command}" in result.output
+
+
+def test_what_is_written_anew_leaves_the_further_names_of_older_files_alone(tmp_path):
+    """A backup made of hard links is no copy if a command writes into the file."""
+    picture_site(tmp_path / "site")
+    out = tmp_path / "out"
+    arguments = [
+        "check",
+        tmp_path / "site",
+        "--out",
+        out,
+        "--json",
+        out / "found.json",
+        "--salt",
+        "a secret of sixteen",
+    ]
+    assert run(*arguments).exit_code == 0
+    names = sorted(file.name for file in out.iterdir())
+    (tmp_path / "backup").mkdir()
+    before = {}
+    for name in names:
+        os.link(out / name, tmp_path / "backup" / name)
+        before[name] = (tmp_path / "backup" / name).read_bytes()
+    picture_site(tmp_path / "site", count=5)
+    assert run(*arguments).exit_code == 0
+    assert len(names) == 3
+    for name in names:
+        assert (tmp_path / "backup" / name).read_bytes() == before[name]
+        assert (out / name).read_bytes() != before[name]

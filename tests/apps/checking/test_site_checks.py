@@ -1,5 +1,7 @@
 """Every kind of problem in small files: what is found, in which file, how bad it is."""
 
+import os
+
 import numpy as np
 import pytest
 from checked_sites import (
@@ -384,3 +386,15 @@ def test_a_patient_in_training_and_validation_is_leakage_unless_the_source_diffe
     report = check(tmp_path)
     assert summary(report) == [("warning", "group-leakage", ("images/case_2.png", "images/case_3.png"))]
     assert "'p2'" in report.findings[0].found
+
+
+def test_files_with_further_names_on_the_disk_are_named_and_hold_nothing_up(tmp_path):
+    picture_site(tmp_path / "site")
+    os.link(tmp_path / "site" / "images" / "case_1.png", tmp_path / "elsewhere.png")
+    os.link(tmp_path / "site" / "labels" / "case_2.png", tmp_path / "elsewhere too.png")
+    report = check(tmp_path / "site")
+    (finding,) = report.findings
+    assert (finding.severity, finding.kind, finding.scope) == ("warning", "hard-links", "site")
+    assert finding.files == ("images/case_1.png", "labels/case_2.png")
+    assert "2 files with further names on the disk (hard links)" in finding.found
+    assert report.can_train

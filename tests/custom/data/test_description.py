@@ -79,7 +79,7 @@ def test_volumes_have_these_defaults(tmp_path):
         ("channels: [1", r"data\.yaml: is not YAML"),
         ("a: 2001-99-99", r"data\.yaml: is not YAML"),
         ("a: !!python/object/apply:os.system [true]", r"data\.yaml: is not YAML"),
-        ("[" * 600 + "]" * 600, r"data\.yaml: is not YAML"),
+        ("[" * 600 + "]" * 600, r"data\.yaml: found values nested more than 64 deep"),
         ("1: 2", r"data\.yaml: "),
         ("chanels: 1", r"data\.yaml: unknown key 'chanels' = 1; did you mean 'channels'"),
         ("channels: 2", r"data\.yaml: key 'channels' is 2: .*1 or 3"),
@@ -162,3 +162,10 @@ def test_what_is_written_is_what_a_person_would_write(tmp_path):
     assert values["window"] == [-1000, 400]
     write_site_description(tmp_path, VOLUME)
     assert "window" not in (tmp_path / "data.yaml").read_text(encoding="utf-8")
+
+
+def test_a_bomb_of_aliases_is_refused_before_it_is_built(tmp_path):
+    levels = [f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 9)]
+    (tmp_path / "data.yaml").write_text("\n".join(["l0: &l0 [x, x, x, x, x, x, x, x, x]", *levels]))
+    with pytest.raises(DataError, match=r"data\.yaml: found the alias '\*l0' in line 2"):
+        read_site_description(tmp_path)

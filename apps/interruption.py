@@ -1,0 +1,98 @@
+"""SIGINT and SIGTERM: a command stops at once, clears up behind itself and says how to go on."""
+
+import shlex
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+# Of commands that make many runs.
+KEPT = "Runs that are finished, and the finished rounds of the others, are kept."
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """The process was told to end; no error that anything on the way may take for its own.
+
+    Args:
+        number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that shells give a process that ends by the signal."""
+        return 128 + self.number
+
+
+class _Received:
+    """The signal that this process got while it listened, if any."""
+
+    number: int | None = None
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[None]:
+    """Raise :class:`Interrupted` where the main thread is when a signal to end comes, while the block runs.
+
+    Further signals to end do not disturb what clears up; a second SIGINT, from an impatient person, does. In another
+    thread than the main one nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del frame
+        _Received.number = number
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _Received.number = None
+
+
+def check_interruption() -> None:
+    """Raise again where something on the way has swallowed an interruption, as a bare ``except`` does.
+
+    Raises:
+        Interrupted: if a signal to end has come.
+    """
+    if _Received.number is not None:
+        raise Interrupted(_Received.number)
+
+
+def given_command(context: typer.Context, *, resume: bool = False) -> str:
+    """Return the command line that a command was given, as a shell takes it; options with their default are left out.
+
+    Args:
+        context: the command's.
+        resume: add ``--resume``.
+    """
+    words = context.command_path.split(" ")
+    options: list[str] = []
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        values = [str(entry) for entry in value] if isinstance(value, list | tuple) else [str(value)]
+        if parameter.param_type_name == "argument":
+            words += values
+        elif value is None or value == parameter.get_default(context) or "--resume" in parameter.opts:
+            continue
+        elif value is True:
+            options.append(parameter.opts[0])
+        else:
+            options += [word for entry in values for word in (parameter.opts[0], entry)]
+    return shlex.join([*words, *options, *(["--resume"] if resume else [])])
