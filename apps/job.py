@@ -297,6 +297,6 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not separator or not key:
         raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
     try:
-        return key, parse_yaml(value, f"The value of {text!r}") if value else ""
+        return key, parse_yaml(value, "it") if value else ""
     except DataError as error:
-        raise SettingsError(str(error)) from error
+        raise SettingsError(f"The value of {text!r} cannot be read: {error}") from error
