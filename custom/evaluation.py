@@ -151,22 +151,26 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
     Args:
         answers: what sites sent for the task ``validate``: ``num_samples``, and where that is at least the minimum
-            count ``dice``, ``hd95`` and ``num_defined`` per class.
+            count ``dice``, ``hd95`` and ``num_defined`` per class. An answer whose Dice is beyond 0 to 1, or of no
+            cases, does not count; no distance counts for more cases than the site has.
 
     Returns:
         The scores as plain values; nothing if no site has any.
     """
-    scored = [answer for answer in answers.values() if "dice" in answer]
+    scored = [answer for answer in answers.values() if "dice" in answer and _could_be_scores(answer)]
     if not scored:
         return {}
     cases = sum(answer["num_samples"] for answer in scored)
     num_classes = len(scored[0]["dice"])
     dice = [sum(answer["dice"][c] * answer["num_samples"] for answer in scored) / cases for c in range(num_classes)]
+
+    def defined(answer: Mapping[str, Any], index: int) -> int:
+        return min(int(answer["num_defined"][index]), int(answer["num_samples"]))
+
     distances = [
-        sum(answer["hd95"][c] * answer["num_defined"][c] for answer in usable)
-        / sum(answer["num_defined"][c] for answer in usable)
+        sum(answer["hd95"][c] * defined(answer, c) for answer in usable) / sum(defined(answer, c) for answer in usable)
         for c in range(num_classes)
-        if (usable := [answer for answer in scored if not math.isnan(answer["hd95"][c])])
+        if (usable := [answer for answer in scored if math.isfinite(answer["hd95"][c]) and defined(answer, c)])
     ]
     return {
         "evaluated_on": "sites",
@@ -175,3 +179,7 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
         "hd95": sum(distances) / len(distances) if distances else None,
         "num_cases": cases,
     }
+
+
+def _could_be_scores(answer: Mapping[str, Any]) -> bool:
+    return answer["num_samples"] >= 1 and all(0 <= dice <= 1 for dice in answer["dice"])

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 from .settings import InfluenceSettings
-from .weighting import Floats, LayerWeights
+from .weighting import Floats, LayerWeights, quantity_weights
 
 # Two sites cannot tell which of them is the odd one.
 _FEWEST_SITES = 3
+# Share of the weights by quantity that is mixed into others: sites without any weight fill what bounds leave over.
+_TRACE = 1e-12
+# Rounding is no violation of a bound.
+_SLACK = 1e-9
 
 
 class InfluenceBounds:
@@ -21,7 +25,8 @@ class InfluenceBounds:
         log: called with a sentence for every site whose influence is bounded.
 
     Attributes:
-        touched: what was bounded by site: ``share`` (its weights in all blocks) and ``update_factor``.
+        touched: what was bounded from above, by site: ``share`` (its weights in all blocks), ``update_factor`` and
+            ``statistics_factor``.
     """
 
     def __init__(self, settings: InfluenceSettings, log: Callable[[str], None]) -> None:
@@ -29,53 +34,134 @@ class InfluenceBounds:
         self._log = log
         self.touched: dict[str, dict[str, Any]] = {}
 
-    def weights(self, weights: LayerWeights) -> LayerWeights:
-        """Return weights within the bounds of shares."""
+    def mean_weights(self, num_samples: Mapping[str, int]) -> dict[str, float]:
+        """Return what sites count in a mean over them: their samples, or shares where these have bounds."""
+        if not self._settings.bounds_shares:
+            return {site: float(num_samples[site]) for site in sorted(num_samples)}
+        shares = quantity_weights(num_samples)
+        bounded = _bounded_quantity(np.array(list(shares.values())), self._settings.min_share, self._settings.max_share)
+        return dict(zip(shares, bounded.tolist(), strict=True))
+
+    def bounded(self, weights: LayerWeights, num_samples: Mapping[str, int]) -> LayerWeights:
+        """Return weights within the bounds of shares; the same object where all are, so that its bits stay.
+
+        Args:
+            weights: of K sites.
+            num_samples: of these sites, as far as their claims count.
+        """
         if not self._settings.bounds_shares:
             return weights
-        bounded = bounded_weights(weights, self._settings.min_share, self._settings.max_share)
-        for site, before, after in zip(weights.sites, weights.values, bounded.values, strict=True):
-            if not np.allclose(before, after):
+        quantity = quantity_weights(num_samples)
+        low, high = (limits[:, None] for limits in share_limits(_in_order(weights, quantity), **self._share_bounds))
+        if np.all((weights.values >= low * (1 - _SLACK)) & (weights.values <= high * (1 + _SLACK))):
+            return weights
+        return bounded_weights(weights, quantity, **self._share_bounds)
+
+    def weights(self, weights: LayerWeights, num_samples: Mapping[str, int]) -> LayerWeights:
+        """Return weights as :meth:`bounded` does, and take note of sites that would have had more."""
+        bounded = self.bounded(weights, num_samples)
+        if bounded is weights:
+            return weights
+        _, high = share_limits(_in_order(weights, quantity_weights(num_samples)), **self._share_bounds)
+        for site, most, before, after in zip(weights.sites, high, weights.values, bounded.values, strict=True):
+            if max(before) > most * (1 + _SLACK):
                 self.touched.setdefault(site, {})["share"] = after.tolist()
                 self._log(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
         return bounded
 
-    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float] | None:
-        """Return by how much updates of these norms are scaled down, None where they have no bound."""
+    def update_factors(self, norms: Mapping[str, float], what: str = "update") -> dict[str, float]:
+        """Return by how much updates of these norms are scaled down, 1 where they have no bound.
+
+        Args:
+            norms: of every site's update.
+            what: its name, ``update`` (of the parameters) or ``statistics``.
+        """
         if (ratio := self._settings.max_update_ratio) is None:
-            return None
+            return dict.fromkeys(norms, 1.0)
         factors = update_factors(norms, ratio)
         for site, factor in factors.items():
             if factor < 1.0:
-                self.touched.setdefault(site, {})["update_factor"] = factor
-                self._log(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
+                self.touched.setdefault(site, {})[f"{what}_factor"] = factor
+                self._log(f"Clipped {site}: its {what} counts {factor:.3g} times, at {ratio:g} times the median.")
         return factors
 
+    @property
+    def _share_bounds(self) -> dict[str, Any]:
+        names = {"smallest": "min_share", "largest": "max_share", "quality_ratio": "max_quality_ratio"}
+        return {argument: getattr(self._settings, name) for argument, name in names.items()}
 
-def bounded_weights(weights: LayerWeights, smallest: float, largest: float) -> LayerWeights:
-    """Keep every site's share of a block between two bounds; the others divide the rest as before.
 
-    A share is min(max(t w_i, smallest), largest) with the one factor t for which the block's shares sum to one. Bounds
-    that no shares can meet (largest below 1/K, smallest above it) give equal shares. Where the sites with any weight
-    cannot fill a block below the upper bound, they stay at it, and the sum is below one.
+def deployed_influence(num_sites: int | None) -> dict[str, float]:
+    """Return the bounds of a job for hospitals with a server, as settings of ``influence``.
+
+    Args:
+        num_sites: number of sites K that the job names; None where it names none.
+    """
+    share = 0.25 if num_sites is None else min(1.0, 2 / num_sites)
+    return {"max_update_ratio": 3.0, "max_share": share, "max_quality_ratio": 3.0}
+
+
+def share_limits(
+    quantity: Floats, *, smallest: float = 0.0, largest: float = 1.0, quality_ratio: float | None = None
+) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest share that each of K sites may have in a block, ``(K,)`` both.
+
+    Bounds that no shares can meet (largest below 1/K, smallest above it) are moved to equal shares. With a ratio r a
+    site's share is from 1/r to r times that by quantity, and the latter is itself within the bounds.
+
+    Args:
+        quantity: shares by quantity ``(K,)``, positive.
+        smallest: lower bound of a share, 0 for none.
+        largest: upper bound, 1 for none.
+        quality_ratio: r, at least 1; None for none.
+    """
+    equal = 1.0 / len(quantity)
+    low, high = (np.full(len(quantity), bound) for bound in (min(smallest, equal), max(largest, equal)))
+    if quality_ratio is None:
+        return low, high
+    usual = _bounded_quantity(quantity, smallest, largest)
+    return np.maximum(low, usual / quality_ratio), np.minimum(high, usual * quality_ratio)
+
+
+def bounded_weights(
+    weights: LayerWeights,
+    quantity: Mapping[str, float],
+    *,
+    smallest: float = 0.0,
+    largest: float = 1.0,
+    quality_ratio: float | None = None,
+) -> LayerWeights:
+    """Keep every site's share of a block within :func:`share_limits`; the others divide the rest as before.
+
+    A share is min(max(t w_i, low_i), high_i) with the one factor t for which the block's shares sum to one. Where sites
+    with any weight cannot fill a block below their upper bounds, the others divide the rest by quantity.
 
     Args:
         weights: weights of K sites.
+        quantity: these sites' shares by quantity.
         smallest: lower bound of a share, 0 for none.
         largest: upper bound, 1 for none.
+        quality_ratio: largest ratio of a share to that by quantity, and of the latter to the former; None for none.
     """
-    equal = 1.0 / len(weights.sites)
-    low, high = min(smallest, equal), max(largest, equal)
-    values = np.stack([_bounded_shares(column, low, high) for column in weights.values.T], axis=1)
+    by_quantity = _in_order(weights, quantity)
+    low, high = share_limits(by_quantity, smallest=smallest, largest=largest, quality_ratio=quality_ratio)
+    values = np.stack([_bounded_shares(column, by_quantity, low, high) for column in weights.values.T], axis=1)
     values.setflags(write=False)
     return LayerWeights(weights.sites, weights.blocks, values)
 
 
-def _bounded_shares(shares: Floats, low: float, high: float) -> Floats:
+def _in_order(weights: LayerWeights, quantity: Mapping[str, float]) -> Floats:
+    return np.array([quantity[site] for site in weights.sites], dtype=np.float64)
+
+
+def _bounded_quantity(quantity: Floats, smallest: float, largest: float) -> Floats:
+    return _bounded_shares(quantity, quantity, *share_limits(quantity, smallest=smallest, largest=largest))
+
+
+def _bounded_shares(shares: Floats, quantity: Floats, low: Floats, high: Floats) -> Floats:
     """Find the factor exactly: where a share meets a bound the sum changes its slope, and between it is linear."""
-    shares = shares / shares.sum()
-    positive = shares[shares > 0]
-    corners = np.unique(np.concatenate([low / positive, high / positive]))
+    shares = (1 - _TRACE) * shares / shares.sum() + _TRACE * quantity
+    corners = np.unique(np.concatenate([low / shares, high / shares]))
     sums = np.array([np.clip(corner * shares, low, high).sum() for corner in corners])
     if sums[-1] <= 1.0:
         factor = corners[-1]

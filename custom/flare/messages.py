@@ -26,3 +26,6 @@ RECEIVED_MODEL = "fedannot_received_model"
 # Another one: what the statistics of the result at hand are made of, a fedannot.custom.private_statistics.SampleValues
 # for each such field.
 SAMPLE_VALUES = "fedannot_sample_values"
+
+# Another one, in a swarm: the number of sites that train.
+SWARM_SITES = "fedannot_swarm_sites"
