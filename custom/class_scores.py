@@ -90,7 +90,7 @@ def pool_site_counts(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
     if not scored:
         return {}
     correct, labelled, predicted = (
-        np.sum([np.minimum(answer[name], answer["num_samples"]) for answer in scored], axis=0)
+        np.sum([[min(count, answer["num_samples"]) for count in answer[name]] for answer in scored], axis=0)
         for name in ("num_correct", "num_labelled", "num_predicted")
     )
     return {"evaluated_on": "sites"} | ClassCounts(correct, labelled, predicted).scores()

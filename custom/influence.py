@@ -15,6 +15,9 @@ _FEWEST_SITES = 3
 _TRACE = 1e-12
 # Rounding is no violation of a bound.
 _SLACK = 1e-9
+# Bounds of jobs for hospitals, see deployed_influence.
+_DEPLOYED_UPDATE_RATIO, _DEPLOYED_QUALITY_RATIO, _DEPLOYED_SHARE = 1.5, 3.0, 0.3
+_DEPLOYED_SHARE_RATIO = 1.5
 
 
 class InfluenceBounds:
@@ -69,21 +72,36 @@ class InfluenceBounds:
                 self._log(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
         return bounded
 
-    def update_factors(self, norms: Mapping[str, float], what: str = "update") -> dict[str, float]:
-        """Return by how much updates of these norms are scaled down, 1 where they have no bound.
-
-        Args:
-            norms: of every site's update.
-            what: its name, ``update`` (of the parameters) or ``statistics``.
-        """
+    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float]:
+        """Return by how much updates of these norms are scaled down, by site; 1 where they have no bound."""
         if (ratio := self._settings.max_update_ratio) is None:
             return dict.fromkeys(norms, 1.0)
         factors = update_factors(norms, ratio)
+        self._note_clipped(factors, "update")
+        return factors
+
+    def statistics_factors(self, norms: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        """Return by how much updates of normalisation statistics are scaled down, each entry by itself.
+
+        Together the few large ones would hide what is done to the many small ones.
+
+        Args:
+            norms: by the entry's name, of every site's update of it.
+        """
+        if (ratio := self._settings.max_update_ratio) is None:
+            return {}
+        factors = {name: update_factors(of_entry, ratio) for name, of_entry in norms.items()}
+        sites = sorted({site for of_entry in factors.values() for site in of_entry})
+        lowest = {site: min(of_entry.get(site, 1.0) for of_entry in factors.values()) for site in sites}
+        self._note_clipped(lowest, "statistics")
+        return factors
+
+    def _note_clipped(self, factors: Mapping[str, float], what: str) -> None:
+        ratio = self._settings.max_update_ratio
         for site, factor in factors.items():
             if factor < 1.0:
                 self.touched.setdefault(site, {})[f"{what}_factor"] = factor
-                self._log(f"Clipped {site}: its {what} counts {factor:.3g} times, at {ratio:g} times the median.")
-        return factors
+                self._log(f"Clipped the {what} of {site} to {factor:.3g} times, at {ratio:g} times the median.")
 
     @property
     def _share_bounds(self) -> dict[str, Any]:
@@ -94,11 +112,21 @@ class InfluenceBounds:
 def deployed_influence(num_sites: int | None) -> dict[str, float]:
     """Return the bounds of a job for hospitals with a server, as settings of ``influence``.
 
+    A site with the share s whose update points the other way, at ρ times the length of the others', is outvoted while
+    ρ s < 1 − s. With ρ = 1.5 and s = 0.3 it takes back 0.45 of their 0.7, and with s = 1.5/K of many sites less. On the
+    phantoms, updates of sites of one size differ in length by a tenth; that of a site with two to three times the usual
+    data is 1.5 to 1.7 times as long. Two sites cannot tell which of them lies: there only quality is bounded.
+
+    The bounds need all results at one place: a swarm has none, and FedCurv takes none.
+
     Args:
         num_sites: number of sites K that the job names; None where it names none.
     """
-    share = 0.25 if num_sites is None else min(1.0, 2 / num_sites)
-    return {"max_update_ratio": 3.0, "max_share": share, "max_quality_ratio": 3.0}
+    bounds = {"max_update_ratio": _DEPLOYED_UPDATE_RATIO, "max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
+    if num_sites is not None and num_sites < _FEWEST_SITES:
+        return bounds
+    share = _DEPLOYED_SHARE if num_sites is None else min(_DEPLOYED_SHARE, _DEPLOYED_SHARE_RATIO / num_sites)
+    return bounds | {"max_share": share}
 
 
 def share_limits(

@@ -13,8 +13,8 @@ from ..model_spool import ModelSpool
 from ..sample_claims import MAX_TOTAL_SAMPLES, claim_limit
 from ..weighting import LayerWeights
 
-# Added to the name of a block for those of its entries whose update is measured by itself.
-_STATISTICS = " statistics"
+# By the name of an entry a factor for every site.
+FactorsByEntry = Mapping[str, Mapping[str, float]]
 
 
 class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
@@ -38,7 +38,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self._round = 0
         self._reference: dict[str, torch.Tensor] = {}
         self._weights: LayerWeights | None = None
-        self._blocks: tuple[str, ...] = ()
+        self._block_of_part: dict[str, str] = {}
         self._average: StreamingAverage | None = None
         self._waiting: ModelSpool | None = None
         self._part_of: dict[str, str] = {}
@@ -67,13 +67,13 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             num_sites: how many sites are asked; each may claim its part of what all may have.
             wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew. Weights
                 that are given here only say which sites count.
-            statistics: entries whose update :meth:`weigh` scales down by a factor of their own.
+            statistics: entries whose updates :meth:`weigh` scales down by factors of their own.
         """
         self._round = round_number
         self._reference = dict(reference)
-        self._blocks = tuple(dict.fromkeys(block_of.values()))
         self._weights = weights
-        self._part_of = {name: block + _STATISTICS * (name in statistics) for name, block in block_of.items()}
+        self._part_of = {name: name if name in statistics else block for name, block in block_of.items()}
+        self._block_of_part = {part: block_of[name] for name, part in self._part_of.items()}
         self._limits = value_limits(reference)
         self._waiting = None if wait_in is None else ModelSpool(wait_in)
         self._average = self._empty_average() if self._waiting is None else None
@@ -87,8 +87,7 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             if reason is None:
                 site, num_samples = model.meta["client_name"], model.meta["num_samples"]
                 if self._average is not None:
-                    weights = self._site_weights(site, num_samples)
-                    self._average.add(site, model.params, _of_parts(weights), num_samples)
+                    self._average.add(site, model.params, self._site_weights(site, num_samples), num_samples)
                 elif self._waiting is not None:
                     self._waiting.put(site, model.params, num_samples)
                 self._sites_to_come -= 1
@@ -98,14 +97,14 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self,
         weights: LayerWeights | None,
         update_factors: Mapping[str, float] | None = None,
-        statistics_factors: Mapping[str, float] | None = None,
+        statistics_factors: FactorsByEntry | None = None,
     ) -> None:
         """Add the results that wait, with their weights.
 
         Args:
             weights: of the sites whose results wait; None for the numbers of samples.
             update_factors: by how much each site's update is scaled down; 1 where a site is not named.
-            statistics_factors: the same for the entries that :meth:`start_round` named as statistics.
+            statistics_factors: the same for each of the entries that :meth:`start_round` named as statistics.
 
         Raises:
             ValueError: if no results wait for weights.
@@ -115,13 +114,14 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
                 raise ValueError("Expected a round whose results wait for their weights, but none is open.")
             self._weights = weights
             self._average = self._empty_average()
-            held_back = dict.fromkeys(_of_parts(dict.fromkeys(self._blocks, 0.0)), 0.0)
+            by_entry = statistics_factors or {}
+            held_back = dict.fromkeys(self._block_of_part, 0.0)
             for site, params, num_samples in self._waiting.models():
-                factors = [(given or {}).get(site, 1.0) for given in (update_factors, statistics_factors)]
                 of_site = self._site_weights(site, num_samples)
-                own, counted = _of_parts(of_site), _of_parts(of_site, *factors)
+                factors = {part: by_entry.get(part, update_factors or {}).get(site, 1.0) for part in of_site}
+                counted = {part: factors[part] * weight for part, weight in of_site.items()}
                 self._average.add(site, params, counted, num_samples)
-                for part, weight in own.items():
+                for part, weight in of_site.items():
                     held_back[part] += weight - counted[part]
             if any(held_back.values()):
                 self._average.add_reference(held_back)
@@ -176,13 +176,8 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         return StreamingAverage(self._reference, self._part_of, total_weight_bound=bound)
 
     def _site_weights(self, site: str, num_samples: int) -> dict[str, float]:
+        """The weight of each part: of a block, or of an entry with a factor of its own, which has its block's."""
         if self._weights is None:
-            return dict.fromkeys(self._blocks, float(num_samples))
-        return self._weights.of(site)
-
-
-def _of_parts(weights: Mapping[str, float], factor: float = 1.0, statistics_factor: float = 1.0) -> dict[str, float]:
-    """Give both parts of every block, parameters and statistics, the block's weight times the part's factor."""
-    return {block: factor * weight for block, weight in weights.items()} | {
-        block + _STATISTICS: statistics_factor * weight for block, weight in weights.items()
-    }
+            return dict.fromkeys(self._block_of_part, float(num_samples))
+        of_block = self._weights.of(site)
+        return {part: of_block[block] for part, block in self._block_of_part.items()}

@@ -103,7 +103,7 @@ class FedAvgController(AskingController):
         self._bounds = InfluenceBounds(self.settings.influence, self.warning)
         self._reports: dict[str, dict[str, Any]] = {}
         self._drifts: dict[str, float] = {}
-        self._statistics_drifts: dict[str, float] = {}
+        self._statistics_drifts: dict[str, dict[str, float]] = {}
         self._claim_limit = 0
         self._absent: list[str] = []
         self._continued: dict[str, Any] = {}
@@ -303,7 +303,9 @@ class FedAvgController(AskingController):
             self._aggregator.weigh(
                 None if given is None and bounded is weights else bounded,
                 self._bounds.update_factors(_roots(self._drifts)),
-                self._bounds.update_factors(_roots(self._statistics_drifts), "statistics"),
+                self._bounds.statistics_factors(
+                    {name: _roots(drifts) for name, drifts in self._statistics_drifts.items()}
+                ),
             )
         self.state.params = self._aggregator.aggregate_model().params
         self.after_training(self._reports)
@@ -335,7 +337,9 @@ class FedAvgController(AskingController):
         if has_bound or self.settings.task == "classification":
             self._drifts[site] = squared_distance(params, self.state.params, self._trained_names)
         if has_bound:
-            self._statistics_drifts[site] = squared_distance(params, self.state.params, self._statistics_names)
+            for name in self._statistics_names:
+                of_entry = self._statistics_drifts.setdefault(name, {})
+                of_entry[site] = squared_distance(params, self.state.params, [name])
 
     def _receive_model(self, result: FLModel) -> bool:
         site = result.meta["client_name"]

@@ -63,13 +63,13 @@ def lie(attack: str, task: str, dxo: DXO, received: Mapping[str, torch.Tensor]) 
     if task == TRAIN:
         if attack == "statistics":
             dxo.data = inflated(dxo.data)
-        elif attack != "quality alone":
+        else:
             dxo.data = turned(received, dxo.data)
         if attack == "samples":
             dxo.meta["num_samples"] = SAMPLES
-        if attack.startswith("quality"):
+        if attack == "quality":
             dxo.meta = false_quality(task, dict(dxo.meta))
-    elif attack.startswith("quality") and task in (ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS):
+    elif attack == "quality" and task in (ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS):
         dxo.data = false_quality(task, dict(dxo.data))
 
 

@@ -139,9 +139,14 @@ def test_a_mean_over_sites_has_bounded_shares_or_samples():
 def test_an_unusual_update_and_unusual_statistics_are_named_apart():
     found, said = bounds(max_update_ratio=2.0)
     assert found.update_factors({"a": 1.0, "b": 1.0, "c": 1.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
-    assert found.update_factors({"a": 1.0, "b": 1.0, "c": 8.0}, "statistics") == {"a": 1.0, "b": 1.0, "c": 0.25}
+    # Each entry by itself: the others' medians are 1 and 100.
+    norms = {"first": {"a": 1.0, "b": 1.0, "c": 8.0}, "last": {"a": 100.0, "b": 100.0, "c": 8.0}}
+    assert found.statistics_factors(norms) == {
+        "first": {"a": 1.0, "b": 1.0, "c": 0.25},
+        "last": {"a": 1.0, "b": 1.0, "c": 1.0},
+    }
     assert found.touched == {"c": {"statistics_factor": 0.25}}
-    assert said == ["Clipped c: its statistics counts 0.25 times, at 2 times the median."]
+    assert said == ["Clipped the statistics of c to 0.25 times, at 2 times the median."]
     assert bounds()[0].update_factors({"a": 1.0, "b": 9.0, "c": 1.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
@@ -165,3 +170,20 @@ def test_weights_of_the_sites_that_answered():
     kept = weights([0.5, 0.3, 0.2], [1.0, 0.0, 0.0]).only({"site-1", "site-2"})
     assert kept.sites == ("site-1", "site-2")
     np.testing.assert_allclose(kept.values, [[0.6, 0.5], [0.4, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("num_sites", "share"), [(3, 0.3), (4, 0.3), (5, 0.3), (6, 0.25), (8, 0.1875), (50, 0.03), (None, 0.3)]
+)
+def test_the_bounds_of_deployed_jobs_outvote_one_site(num_sites, share):
+    """With the share s, at least 1/K, and an update ρ times as long as the others', it has ρ s against 1 − s."""
+    found = deployed_influence(num_sites)
+    assert found == {"max_update_ratio": 1.5, "max_quality_ratio": 3.0, "max_share": pytest.approx(share)}
+    InfluenceSettings(**found)
+    most = max(share, 1 / (num_sites or 100))
+    assert found["max_update_ratio"] * most < 1 - most
+
+
+@pytest.mark.parametrize("num_sites", [1, 2])
+def test_of_two_sites_none_can_be_told_to_lie(num_sites):
+    assert "max_share" not in deployed_influence(num_sites)
