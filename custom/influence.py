@@ -15,6 +15,8 @@ _FEWEST_SITES = 3
 _TRACE = 1e-12
 # Rounding is no violation of a bound.
 _SLACK = 1e-9
+# An honest site's update is now and then scaled down a little; what is below is worth a line in the log.
+_NOTABLE_FACTOR = 0.5
 # Bounds of jobs for hospitals, see deployed_influence.
 _DEPLOYED_UPDATE_RATIO, _DEPLOYED_QUALITY_RATIO, _DEPLOYED_SHARE = 1.5, 3.0, 0.3
 _DEPLOYED_SHARE_RATIO = 1.5
@@ -25,7 +27,7 @@ class InfluenceBounds:
 
     Args:
         settings: the bounds.
-        log: called with a sentence for every site whose influence is bounded.
+        log: called with a sentence for every site whose share is bounded, or whose update is more than halved.
 
     Attributes:
         touched: what was bounded from above, by site: ``share`` (its weights in all blocks), ``update_factor`` and
@@ -101,6 +103,7 @@ class InfluenceBounds:
         for site, factor in factors.items():
             if factor < 1.0:
                 self.touched.setdefault(site, {})[f"{what}_factor"] = factor
+            if factor < _NOTABLE_FACTOR:
                 self._log(f"Clipped the {what} of {site} to {factor:.3g} times, at {ratio:g} times the median.")
 
     @property

@@ -28,8 +28,8 @@ class FedCurvController(FedAvgController):
         super().__init__(*args, **kwargs)
         if self.settings.influence.has_bounds:
             raise SettingsError(
-                "settings.conf: key 'influence' cannot be set for fedcurv: a site takes its own curvature out of the mean "
-                "by its share of all samples, which bounds would change; leave it out."
+                "settings.conf: key 'influence' cannot be set for fedcurv: a site takes its own curvature out of the "
+                "mean by its share of all samples, which bounds would change; leave it out."
             )
         self.in_mean: dict[str, int] = {}
 
