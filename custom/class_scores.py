@@ -83,13 +83,15 @@ def pool_site_counts(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
     Args:
         answers: what sites sent for the task ``validate_classes``: ``num_samples``, and where that is at least the
-            minimum count ``num_correct``, ``num_labelled`` and ``num_predicted`` per class.
+            minimum count ``num_correct``, ``num_labelled`` and ``num_predicted`` per class. No count is taken for more
+            than the site's number of cases.
     """
     scored = [answer for answer in answers.values() if "num_correct" in answer]
     if not scored:
         return {}
     correct, labelled, predicted = (
-        np.sum([answer[name] for answer in scored], axis=0) for name in ("num_correct", "num_labelled", "num_predicted")
+        np.sum([[min(count, answer["num_samples"]) for count in answer[name]] for answer in scored], axis=0)
+        for name in ("num_correct", "num_labelled", "num_predicted")
     )
     return {"evaluated_on": "sites"} | ClassCounts(correct, labelled, predicted).scores()
 

@@ -163,17 +163,18 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
     Args:
         answers: what sites sent for the task ``validate``: ``num_samples``, and where that is at least the minimum
-            count ``dice``, ``hd95`` and ``num_defined`` per class, NaN where a site withholds a class.
+            count ``dice``, ``hd95`` and ``num_defined`` per class, NaN where a site withholds a class. An answer whose
+            Dice is beyond 0 to 1, or of no cases, does not count; no distance counts for more cases than the site has.
 
     Returns:
         The scores as plain values, None where no site has one; nothing if no site has any.
     """
-    scored = [answer for answer in answers.values() if "dice" in answer]
+    scored = [answer for answer in answers.values() if "dice" in answer and _could_be_scores(answer)]
     if not scored:
         return {}
     classes = range(len(scored[0]["dice"]))
     dice = [_pooled([(answer["dice"][c], answer["num_samples"]) for answer in scored]) for c in classes]
-    distances = [_pooled([(answer["hd95"][c], answer["num_defined"][c]) for answer in scored]) for c in classes]
+    distances = [_pooled([_distance(answer, c) for answer in scored]) for c in classes]
     return {
         "evaluated_on": "sites",
         "dice": _mean_of_known(dice),
@@ -181,6 +182,17 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
         "hd95": _mean_of_known(distances),
         "num_cases": sum(answer["num_samples"] for answer in scored),
     }
+
+
+def _could_be_scores(answer: Mapping[str, Any]) -> bool:
+    return answer["num_samples"] >= 1 and all(math.isnan(dice) or 0 <= dice <= 1 for dice in answer["dice"])
+
+
+def _distance(answer: Mapping[str, Any], index: int) -> tuple[float, int]:
+    """The mean distance of a class, NaN where it is none, and the number of cases that it counts for."""
+    count = min(int(answer["num_defined"][index]), int(answer["num_samples"]))
+    distance = float(answer["hd95"][index])
+    return (distance if math.isfinite(distance) and count else math.nan), count
 
 
 def _pooled(means: Sequence[tuple[float, int]]) -> float | None:

@@ -7,10 +7,19 @@ from typing import Any
 import numpy as np
 
 from .settings import InfluenceSettings
-from .weighting import Floats, LayerWeights
+from .weighting import Floats, LayerWeights, quantity_weights
 
 # Two sites cannot tell which of them is the odd one.
 _FEWEST_SITES = 3
+# Share of the weights by quantity that is mixed into others: sites without any weight fill what bounds leave over.
+_TRACE = 1e-12
+# Rounding is no violation of a bound.
+_SLACK = 1e-9
+# An honest site's update is now and then scaled down a little; what is below is worth a line in the log.
+_NOTABLE_FACTOR = 0.5
+# Bounds of jobs for hospitals, see deployed_influence.
+_DEPLOYED_UPDATE_RATIO, _DEPLOYED_QUALITY_RATIO, _DEPLOYED_SHARE = 1.5, 3.0, 0.3
+_DEPLOYED_SHARE_RATIO = 1.5
 
 
 class InfluenceBounds:
@@ -18,10 +27,11 @@ class InfluenceBounds:
 
     Args:
         settings: the bounds.
-        log: called with a sentence for every site whose influence is bounded.
+        log: called with a sentence for every site whose share is bounded, or whose update is more than halved.
 
     Attributes:
-        touched: what was bounded by site: ``share`` (its weights in all blocks) and ``update_factor``.
+        touched: what was bounded from above, by site: ``share`` (its weights in all blocks), ``update_factor`` and
+            ``statistics_factor``.
     """
 
     def __init__(self, settings: InfluenceSettings, log: Callable[[str], None]) -> None:
@@ -29,53 +39,160 @@ class InfluenceBounds:
         self._log = log
         self.touched: dict[str, dict[str, Any]] = {}
 
-    def weights(self, weights: LayerWeights) -> LayerWeights:
-        """Return weights within the bounds of shares."""
+    def mean_weights(self, num_samples: Mapping[str, int]) -> dict[str, float]:
+        """Return what sites count in a mean over them: their samples, or shares where these have bounds."""
+        if not self._settings.bounds_shares:
+            return {site: float(num_samples[site]) for site in sorted(num_samples)}
+        shares = quantity_weights(num_samples)
+        bounded = _bounded_quantity(np.array(list(shares.values())), self._settings.min_share, self._settings.max_share)
+        return dict(zip(shares, bounded.tolist(), strict=True))
+
+    def bounded(self, weights: LayerWeights, num_samples: Mapping[str, int]) -> LayerWeights:
+        """Return weights within the bounds of shares; the same object where all are, so that its bits stay.
+
+        Args:
+            weights: of K sites.
+            num_samples: of these sites, as far as their claims count.
+        """
         if not self._settings.bounds_shares:
             return weights
-        bounded = bounded_weights(weights, self._settings.min_share, self._settings.max_share)
-        for site, before, after in zip(weights.sites, weights.values, bounded.values, strict=True):
-            if not np.allclose(before, after):
+        quantity = quantity_weights(num_samples)
+        low, high = (limits[:, None] for limits in share_limits(_in_order(weights, quantity), **self._share_bounds))
+        if np.all((weights.values >= low * (1 - _SLACK)) & (weights.values <= high * (1 + _SLACK))):
+            return weights
+        return bounded_weights(weights, quantity, **self._share_bounds)
+
+    def weights(self, weights: LayerWeights, num_samples: Mapping[str, int]) -> LayerWeights:
+        """Return weights as :meth:`bounded` does, and take note of sites that would have had more."""
+        bounded = self.bounded(weights, num_samples)
+        if bounded is weights:
+            return weights
+        _, high = share_limits(_in_order(weights, quantity_weights(num_samples)), **self._share_bounds)
+        for site, most, before, after in zip(weights.sites, high, weights.values, bounded.values, strict=True):
+            if max(before) > most * (1 + _SLACK):
                 self.touched.setdefault(site, {})["share"] = after.tolist()
                 self._log(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
         return bounded
 
-    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float] | None:
-        """Return by how much updates of these norms are scaled down, None where they have no bound."""
+    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float]:
+        """Return by how much updates of these norms are scaled down, by site; 1 where they have no bound."""
         if (ratio := self._settings.max_update_ratio) is None:
-            return None
+            return dict.fromkeys(norms, 1.0)
         factors = update_factors(norms, ratio)
-        for site, factor in factors.items():
-            if factor < 1.0:
-                self.touched.setdefault(site, {})["update_factor"] = factor
-                self._log(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
+        self._note_clipped(factors, "update")
         return factors
 
+    def statistics_factors(self, norms: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        """Return by how much updates of normalisation statistics are scaled down, each entry by itself.
 
-def bounded_weights(weights: LayerWeights, smallest: float, largest: float) -> LayerWeights:
-    """Keep every site's share of a block between two bounds; the others divide the rest as before.
+        Together the few large ones would hide what is done to the many small ones.
 
-    A share is min(max(t w_i, smallest), largest) with the one factor t for which the block's shares sum to one. Bounds
-    that no shares can meet (largest below 1/K, smallest above it) give equal shares. Where the sites with any weight
-    cannot fill a block below the upper bound, they stay at it, and the sum is below one.
+        Args:
+            norms: by the entry's name, of every site's update of it.
+        """
+        if (ratio := self._settings.max_update_ratio) is None:
+            return {}
+        factors = {name: update_factors(of_entry, ratio) for name, of_entry in norms.items()}
+        sites = sorted({site for of_entry in factors.values() for site in of_entry})
+        lowest = {site: min(of_entry.get(site, 1.0) for of_entry in factors.values()) for site in sites}
+        self._note_clipped(lowest, "statistics")
+        return factors
+
+    def _note_clipped(self, factors: Mapping[str, float], what: str) -> None:
+        ratio = self._settings.max_update_ratio
+        for site, factor in factors.items():
+            if factor < 1.0:
+                self.touched.setdefault(site, {})[f"{what}_factor"] = factor
+            if factor < _NOTABLE_FACTOR:
+                self._log(f"Clipped the {what} of {site} to {factor:.3g} times, at {ratio:g} times the median.")
+
+    @property
+    def _share_bounds(self) -> dict[str, Any]:
+        names = {"smallest": "min_share", "largest": "max_share", "quality_ratio": "max_quality_ratio"}
+        return {argument: getattr(self._settings, name) for argument, name in names.items()}
+
+
+def deployed_influence(num_sites: int | None) -> dict[str, float]:
+    """Return the bounds of a job for hospitals with a server, as settings of ``influence``.
+
+    A site with the share s whose update points the other way, at ρ times the length of the others', is outvoted while
+    ρ s < 1 − s. With ρ = 1.5 and s = 0.3 it takes back 0.45 of their 0.7, and with s = 1.5/K of many sites less. On the
+    phantoms, updates of sites of one size differ in length by a tenth; that of a site with two to three times the usual
+    data is 1.5 to 1.7 times as long. Two sites cannot tell which of them lies: there only quality is bounded.
+
+    The bounds need all results at one place: a swarm has none, and FedCurv takes none.
+
+    Args:
+        num_sites: number of sites K that the job names; None where it names none.
+    """
+    bounds = {"max_update_ratio": _DEPLOYED_UPDATE_RATIO, "max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
+    if num_sites is not None and num_sites < _FEWEST_SITES:
+        return bounds
+    share = _DEPLOYED_SHARE if num_sites is None else min(_DEPLOYED_SHARE, _DEPLOYED_SHARE_RATIO / num_sites)
+    return bounds | {"max_share": share}
+
+
+def share_limits(
+    quantity: Floats, *, smallest: float = 0.0, largest: float = 1.0, quality_ratio: float | None = None
+) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest share that each of K sites may have in a block, ``(K,)`` both.
+
+    Bounds that no shares can meet (largest below 1/K, smallest above it) are moved to equal shares. With a ratio r a
+    site's share is from 1/r to r times that by quantity, and the latter is itself within the bounds.
+
+    Args:
+        quantity: shares by quantity ``(K,)``, positive.
+        smallest: lower bound of a share, 0 for none.
+        largest: upper bound, 1 for none.
+        quality_ratio: r, at least 1; None for none.
+    """
+    equal = 1.0 / len(quantity)
+    low, high = (np.full(len(quantity), bound) for bound in (min(smallest, equal), max(largest, equal)))
+    if quality_ratio is None:
+        return low, high
+    usual = _bounded_quantity(quantity, smallest, largest)
+    return np.maximum(low, usual / quality_ratio), np.minimum(high, usual * quality_ratio)
+
+
+def bounded_weights(
+    weights: LayerWeights,
+    quantity: Mapping[str, float],
+    *,
+    smallest: float = 0.0,
+    largest: float = 1.0,
+    quality_ratio: float | None = None,
+) -> LayerWeights:
+    """Keep every site's share of a block within :func:`share_limits`; the others divide the rest as before.
+
+    A share is min(max(t w_i, low_i), high_i) with the one factor t for which the block's shares sum to one. Where sites
+    with any weight cannot fill a block below their upper bounds, the others divide the rest by quantity.
 
     Args:
         weights: weights of K sites.
+        quantity: these sites' shares by quantity.
         smallest: lower bound of a share, 0 for none.
         largest: upper bound, 1 for none.
+        quality_ratio: largest ratio of a share to that by quantity, and of the latter to the former; None for none.
     """
-    equal = 1.0 / len(weights.sites)
-    low, high = min(smallest, equal), max(largest, equal)
-    values = np.stack([_bounded_shares(column, low, high) for column in weights.values.T], axis=1)
+    by_quantity = _in_order(weights, quantity)
+    low, high = share_limits(by_quantity, smallest=smallest, largest=largest, quality_ratio=quality_ratio)
+    values = np.stack([_bounded_shares(column, by_quantity, low, high) for column in weights.values.T], axis=1)
     values.setflags(write=False)
     return LayerWeights(weights.sites, weights.blocks, values)
 
 
-def _bounded_shares(shares: Floats, low: float, high: float) -> Floats:
+def _in_order(weights: LayerWeights, quantity: Mapping[str, float]) -> Floats:
+    return np.array([quantity[site] for site in weights.sites], dtype=np.float64)
+
+
+def _bounded_quantity(quantity: Floats, smallest: float, largest: float) -> Floats:
+    return _bounded_shares(quantity, quantity, *share_limits(quantity, smallest=smallest, largest=largest))
+
+
+def _bounded_shares(shares: Floats, quantity: Floats, low: Floats, high: Floats) -> Floats:
     """Find the factor exactly: where a share meets a bound the sum changes its slope, and between it is linear."""
-    shares = shares / shares.sum()
-    positive = shares[shares > 0]
-    corners = np.unique(np.concatenate([low / positive, high / positive]))
+    shares = (1 - _TRACE) * shares / shares.sum() + _TRACE * quantity
+    corners = np.unique(np.concatenate([low / shares, high / shares]))
     sums = np.array([np.clip(corner * shares, low, high).sum() for corner in corners])
     if sums[-1] <= 1.0:
         factor = corners[-1]

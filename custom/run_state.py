@@ -28,9 +28,9 @@ _WITHOUT_EFFECT_ON_BITS = {
 }
 
 # What settings were before there were any: a state that does not name them is of such a run.
-_LATER_SETTINGS = {
+_LATER_SETTINGS: dict[str, Any] = {
     "start_model": "",
-    "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None},
+    "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
 }
 
 # The method that others start with.
@@ -109,7 +109,7 @@ class RunState:
                     else "."
                 )
             )
-        own, settings = (_LATER_SETTINGS | dict(values) for values in (self.settings, settings))
+        own, settings = (_with_later_settings(values) for values in (self.settings, settings))
         keys = set(own) if branches else set(settings) | set(own)
         ignored = _WITHOUT_EFFECT_ON_BITS.copy()
         if branches:
@@ -125,6 +125,13 @@ class RunState:
         """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
         reports = [report for record in self.history for report in record.get("sites", {}).values()]
         return not reports or any(report.get("embedded_data", True) for report in reports)
+
+
+def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what had no setting when a state was made, also in a block that had others."""
+    complete = _LATER_SETTINGS | dict(settings)
+    blocks = {key: value for key, value in _LATER_SETTINGS.items() if isinstance(value, dict)}
+    return complete | {key: block | complete[key] for key, block in blocks.items()}
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:

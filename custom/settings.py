@@ -238,17 +238,21 @@ class InfluenceSettings(_Settings):
         min_share: smallest share of a site in every layer block.
         max_share: largest share.
         max_update_ratio: how many times the others' median the norm of a site's update may be; None for any. The norm
-            is over the parameters; normalisation statistics are scaled down with them, but not measured.
+            is over the parameters; that of normalisation statistics (and of other buffers that are averaged) is
+            measured and scaled down by itself.
+        max_quality_ratio: how many times its share by quantity a site's share of a block may be by its quality, or its
+            share by quantity how many times that; None for any. With shares by quantity nothing changes.
     """
 
     min_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     max_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_update_ratio: Annotated[float, Field(gt=0)] | None = None
+    max_quality_ratio: Annotated[float, Field(ge=1)] | None = None
 
     @property
     def bounds_shares(self) -> bool:
         """Whether shares have bounds."""
-        return self.min_share > 0 or self.max_share < 1
+        return self.min_share > 0 or self.max_share < 1 or self.max_quality_ratio is not None
 
     @property
     def has_bounds(self) -> bool:

@@ -39,6 +39,8 @@ class LayerWeights:
     def only(self, sites: Collection[str]) -> "LayerWeights":
         """Return the weights of these sites, which then sum to one in each block; equal ones where all are 0."""
         names = tuple(site for site in self.sites if site in sites)
+        if names == self.sites:
+            return self
         values = self.values[[self.sites.index(site) for site in names]]
         totals = values.sum(axis=0)
         values = np.where(totals > 0, values / np.where(totals > 0, totals, 1.0), 1.0 / len(names))

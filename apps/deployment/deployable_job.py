@@ -12,14 +12,18 @@ from ...custom.approval.limits import check_texts
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
 from ...custom.data_fit import network_settings
+from ...custom.influence import deployed_influence
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
-from ..job import ALL_MEMBERS, Job, JobError, parse_hocon
+from ..job import ALL_MEMBERS, Job, JobError, is_swarm, parse_hocon
 from ..settings_files import SettingsFile
 
 # Seconds that a round waits for the last sites when a majority has answered, unless the job or the caller says else.
 GRACE_PERIOD = 600
+
+# A site of FedCurv takes its own part out of the mean by its share of the samples, which bounds would change.
+_WITHOUT_BOUNDS = ("fedcurv",)
 
 _APP = "app"
 
@@ -55,7 +59,8 @@ def deployable_job(
     It carries no code and is plain JSON: two configurations, which participants approve, and one document of settings,
     which each checks against its own limits. Sites train on their own data and never on the embedded phantom, in
     processes whose death does not end the job, and rounds close when a majority has answered and the others have had
-    their time. The last two can be overridden.
+    their time. What one site can do to the model is bounded, where the method has the results at one place. All but the
+    first of these can be overridden.
 
     Args:
         job_folder: the job, as for the simulator.
@@ -75,6 +80,8 @@ def deployable_job(
         raise JobError(f"Expected names of sites, each once, but got {list(sites)}.")
     job = Job.open(job_folder)
     changes: dict[str, Any] = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD}
+    if not (is_swarm(job) or job.settings().method in _WITHOUT_BOUNDS):
+        changes |= {f"influence.{key}": value for key, value in deployed_influence(len(sites) or None).items()}
     if sites:
         changes["min_sites"] = len(sites) // 2 + 1
     if description is not None:

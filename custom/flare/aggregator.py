@@ -1,29 +1,31 @@
 """The aggregator: one for every method, since a method is its matrix of weights (site × layer block)."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
 
-from ..aggregation import StreamingAverage, refusal_reason
+from ..aggregation import StreamingAverage, refusal_reason, value_limits
 from ..model_spool import ModelSpool
+from ..sample_claims import MAX_TOTAL_SAMPLES, claim_limit
 from ..weighting import LayerWeights
 
-# Sample counts are used as weights as they are; this bounds their sum over the sites.
-MAX_TOTAL_SAMPLES = 2**24
+# By the name of an entry a factor for every site.
+FactorsByEntry = Mapping[str, Mapping[str, float]]
 
 
 class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
     """Averages site models with a weight per site and layer block, streaming: a result is added and dropped.
 
     Contract with the controller: :meth:`start_round` before the round's task is sent, with the global model, its layer
-    blocks, and the matrix of weights, or None for the sites' numbers of samples (FedAvg). Where the weights follow from
-    the round's own reports, results wait on disk until :meth:`weigh`. A result must carry
-    ``meta["client_name"]``, ``meta["num_samples"]``, the round in ``current_round``, and a full state dict.
-    A result that cannot be used is refused with a reason and changes nothing. Results may arrive from several threads.
+    blocks, the matrix of weights, or None for the sites' numbers of samples (FedAvg), and the number of sites that are
+    asked. Where the weights follow from the round's own reports, results wait on disk until :meth:`weigh`. A result
+    must carry ``meta["client_name"]``, ``meta["num_samples"]``, the round in ``current_round``, and a full state dict.
+    A result that cannot be used is refused with a reason and changes nothing; what one site claims leaves the others
+    as much as without it. Results may arrive from several threads.
     """
 
     def __init__(self) -> None:
@@ -36,10 +38,13 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self._round = 0
         self._reference: dict[str, torch.Tensor] = {}
         self._weights: LayerWeights | None = None
-        self._blocks: tuple[str, ...] = ()
+        self._block_of_part: dict[str, str] = {}
         self._average: StreamingAverage | None = None
         self._waiting: ModelSpool | None = None
-        self._total_samples = 0
+        self._part_of: dict[str, str] = {}
+        self._limits: dict[str, float] = {}
+        self._claim_limit = 0
+        self._sites_to_come = 0
 
     def start_round(
         self,
@@ -47,7 +52,10 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         reference: Mapping[str, torch.Tensor],
         block_of: Mapping[str, str],
         weights: LayerWeights | None,
+        *,
+        num_sites: int,
         wait_in: Path | None = None,
+        statistics: Collection[str] = (),
     ) -> None:
         """Prepare for the results of one round.
 
@@ -56,52 +64,65 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             reference: the global model that is sent out.
             block_of: layer block of every entry.
             weights: the (site × block) matrix, or None for quantity weights from the reported numbers of samples.
+            num_sites: how many sites are asked; each may claim its part of what all may have.
             wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew. Weights
                 that are given here only say which sites count.
+            statistics: entries whose updates :meth:`weigh` scales down by factors of their own.
         """
         self._round = round_number
         self._reference = dict(reference)
-        self._blocks = tuple(dict.fromkeys(block_of.values()))
         self._weights = weights
-        bound = 1.0 if weights is not None or wait_in is not None else float(MAX_TOTAL_SAMPLES)
-        self._average = StreamingAverage(reference, block_of, total_weight_bound=bound)
+        self._part_of = {name: name if name in statistics else block for name, block in block_of.items()}
+        self._block_of_part = {part: block_of[name] for name, part in self._part_of.items()}
+        self._limits = value_limits(reference)
         self._waiting = None if wait_in is None else ModelSpool(wait_in)
-        self._total_samples = 0
+        self._average = self._empty_average() if self._waiting is None else None
+        self._claim_limit = claim_limit(num_sites)
+        self._sites_to_come = num_sites
 
     def refuse_or_accept(self, model: FLModel) -> str | None:
         """Add a result, or return why it is refused."""
         with self._lock:
             reason = self._refusal(model)
-            if reason is None and self._average is not None:
+            if reason is None:
                 site, num_samples = model.meta["client_name"], model.meta["num_samples"]
-                if self._waiting is None:
+                if self._average is not None:
                     self._average.add(site, model.params, self._site_weights(site, num_samples), num_samples)
-                else:
+                elif self._waiting is not None:
                     self._waiting.put(site, model.params, num_samples)
-                self._total_samples += num_samples
+                self._sites_to_come -= 1
             return reason
 
-    def weigh(self, weights: LayerWeights, update_factors: Mapping[str, float] | None = None) -> None:
+    def weigh(
+        self,
+        weights: LayerWeights | None,
+        update_factors: Mapping[str, float] | None = None,
+        statistics_factors: FactorsByEntry | None = None,
+    ) -> None:
         """Add the results that wait, with their weights.
 
         Args:
-            weights: of the sites whose results wait.
+            weights: of the sites whose results wait; None for the numbers of samples.
             update_factors: by how much each site's update is scaled down; 1 where a site is not named.
+            statistics_factors: the same for each of the entries that :meth:`start_round` named as statistics.
 
         Raises:
             ValueError: if no results wait for weights.
         """
-        factors = update_factors or {}
         with self._lock:
-            if self._waiting is None or self._average is None:
+            if self._waiting is None:
                 raise ValueError("Expected a round whose results wait for their weights, but none is open.")
-            held_back = dict.fromkeys(weights.blocks, 0.0)
+            self._weights = weights
+            self._average = self._empty_average()
+            by_entry = statistics_factors or {}
+            held_back = dict.fromkeys(self._block_of_part, 0.0)
             for site, params, num_samples in self._waiting.models():
-                factor = factors.get(site, 1.0)
-                of_site = {block: factor * weight for block, weight in weights.of(site).items()}
-                self._average.add(site, params, of_site, num_samples)
-                for block, weight in weights.of(site).items():
-                    held_back[block] += (1.0 - factor) * weight
+                of_site = self._site_weights(site, num_samples)
+                factors = {part: by_entry.get(part, update_factors or {}).get(site, 1.0) for part in of_site}
+                counted = {part: factors[part] * weight for part, weight in of_site.items()}
+                self._average.add(site, params, counted, num_samples)
+                for part, weight in of_site.items():
+                    held_back[part] += weight - counted[part]
             if any(held_back.values()):
                 self._average.add_reference(held_back)
             self._waiting.remove()
@@ -125,30 +146,38 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
 
     def aggregate_model(self) -> FLModel:
         """Return the weighted average of the accepted results and forget the round."""
-        assert self._average is not None, "start_round comes first"
+        assert self._average is not None, "start_round comes first, and weigh where results wait"
         params = self._average.result()
         self.reset_stats()
         return FLModel(params=params, params_type=ParamsType.FULL)
 
     def _refusal(self, model: FLModel) -> str | None:
-        if self._average is None:
+        if self._average is None and self._waiting is None:
             return "no round is open"
         site = model.meta.get("client_name")
         num_samples = model.meta.get("num_samples")
         if model.current_round != self._round:
             return f"it is of round {model.current_round}, expected {self._round}"
-        if site in self._average or (self._waiting is not None and site in self._waiting):
+        if any(site in added for added in (self._average, self._waiting) if added is not None):
             return "it is a second result for this round"
-        room = MAX_TOTAL_SAMPLES - self._total_samples
-        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or not 1 <= num_samples <= room:
-            return f"its number of samples is {num_samples!r}, expected 1 to {room}"
+        limit = self._claim_limit
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or not 1 <= num_samples <= limit:
+            return f"its number of samples is {num_samples!r}, expected 1 to {limit}"
+        if not self._sites_to_come:
+            return "the site was not asked in this round; it counts from the next round on"
         if self._weights is not None and site not in self._weights.sites:
             return "the site joined after this round's weights were made; it counts from the next round on"
         if not model.params:
             return "it has no model"
-        return refusal_reason(model.params, self._reference, self._average.limits)
+        return refusal_reason(model.params, self._reference, self._limits)
+
+    def _empty_average(self) -> StreamingAverage:
+        bound = float(MAX_TOTAL_SAMPLES) if self._weights is None else 1.0
+        return StreamingAverage(self._reference, self._part_of, total_weight_bound=bound)
 
     def _site_weights(self, site: str, num_samples: int) -> dict[str, float]:
+        """The weight of each part: of a block, or of an entry with a factor of its own, which has its block's."""
         if self._weights is None:
-            return dict.fromkeys(self._blocks, float(num_samples))
-        return self._weights.of(site)
+            return dict.fromkeys(self._block_of_part, float(num_samples))
+        of_block = self._weights.of(site)
+        return {part: of_block[block] for part, block in self._block_of_part.items()}

@@ -1,5 +1,6 @@
 """FedA³I: warm-up by federated averaging, one estimate of the annotation noise, then quality-aware aggregation."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -100,12 +101,17 @@ class FedA3IController(FedAvgController):
         weights = self.aggregation_weights(self.state.round_number)
         matrix = None
         if weights is not None:
+            weights = self._bounds.bounded(weights, self.num_samples)
             matrix = {"sites": weights.sites, "blocks": weights.blocks, "values": weights.values.tolist()}
             matrix["effective_sites"] = weights.effective_sites.tolist()
         return {"estimate": self.estimate.to_dict(), "weights": matrix}
 
 
 def mean_predicted_share(answers: Mapping[str, Mapping[str, Any]]) -> float:
-    """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers."""
-    shares = [float(answer["predicted_share"]) for answer in answers.values() if "predicted_share" in answer]
+    """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers.
+
+    What is beyond a share's range, from 0 to 1, counts as its end; what is no number does not count.
+    """
+    given = [float(answer["predicted_share"]) for answer in answers.values() if "predicted_share" in answer]
+    shares = [min(max(share, 0.0), 1.0) for share in given if not math.isnan(share)]
     return sum(shares) / len(shares) if shares else 0.0

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..method_settings import FedCurvSettings
+from ..settings import SettingsError
 from .federated_averaging import FedAvgController
 from .messages import CURVATURE_SAMPLES, CURVATURE_SITES
 
@@ -13,6 +14,10 @@ class FedCurvController(FedAvgController):
 
     Models are averaged by numbers of samples, and with them, as buffers, the diagonals of the sites' Fisher
     information and the parameters weighted by it. With the next round's model the sites are told whose they are.
+
+    Raises:
+        SettingsError: if the settings bound the sites' influence: a site could not take its own curvature out of a mean
+            in which it has another share than by its samples.
     """
 
     method: ClassVar[str] = "fedcurv"
@@ -21,6 +26,11 @@ class FedCurvController(FedAvgController):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.settings.influence.has_bounds:
+            raise SettingsError(
+                "settings.conf: key 'influence' cannot be set for fedcurv: a site takes its own curvature out of the "
+                "mean by its share of all samples, which bounds would change; leave it out."
+            )
         self.in_mean: dict[str, int] = {}
 
     def after_training(self, reports: Mapping[str, Mapping[str, Any]]) -> None:

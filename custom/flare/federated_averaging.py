@@ -4,7 +4,7 @@ import gc
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from ..influence import InfluenceBounds
 from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
-from ..outbound import OUTBOUND_FIELDS, TRAIN, report_refusal
+from ..outbound import OUTBOUND_FIELDS, TRAIN, VALIDATE, VALIDATE_CLASSES, report_refusal
 from ..run_state import (
     METRICS_FILE,
     STATE_FILE,
@@ -26,13 +26,13 @@ from ..run_state import (
     kept_state_file,
     write_records,
 )
+from ..sample_claims import SampleClaims, claim_limit
 from ..scoring import Scoring
 from ..server_test import ServerTest
 from ..settings import RunSettings, SettingsError
 from ..start_weights import read_start_weights
 from ..summary import write_summary
 from ..weighting import LayerWeights, quantity_weights
-from .aggregator import MAX_TOTAL_SAMPLES
 from .asking_controller import AskingController
 from .job_meta import sites_of_job
 from .kept_files import model_file, state_file
@@ -45,6 +45,9 @@ _WAITING_FOLDER = "waiting_models"
 
 # From what each site reported with its model to the weights of those sites.
 WeightsByReports = Callable[[Mapping[str, Mapping[str, Any]]], LayerWeights]
+
+# Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
+_TRAINING, _VALIDATION = "training", "validation"
 
 # What the record of a round keeps of a site's report.
 _REPORTED_FIELDS = tuple(field.name for field in OUTBOUND_FIELDS if TRAIN in field.tasks and field.kind != "model")
@@ -97,8 +100,12 @@ class FedAvgController(AskingController):
         self._scoring = Scoring.of(self.settings.task)
         self._aggregator_id = aggregator_id
         self.num_samples: dict[str, int] = {}
+        self._claims = {kind: SampleClaims(self.warning) for kind in (_TRAINING, _VALIDATION)}
+        self._bounds = InfluenceBounds(self.settings.influence, self.warning)
         self._reports: dict[str, dict[str, Any]] = {}
         self._drifts: dict[str, float] = {}
+        self._statistics_drifts: dict[str, dict[str, float]] = {}
+        self._claim_limit = 0
         self._absent: list[str] = []
         self._continued: dict[str, Any] = {}
 
@@ -176,7 +183,7 @@ class FedAvgController(AskingController):
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
-            self.refused, self._reports, self._drifts = {}, {}, {}
+            self.refused, self._reports, self._drifts, self._statistics_drifts = {}, {}, {}, {}
             self._bounds = InfluenceBounds(self.settings.influence, self.warning)
             self.before_round(round_number)
             if self.abort_signal.triggered:
@@ -229,6 +236,11 @@ class FedAvgController(AskingController):
         self._blocks = layer_blocks(network, self.settings.blocks)
         self._block_of = assign_blocks(self.state.params, self._blocks)
         self._trained_names = sorted(name for name, _ in network.named_parameters())
+        self._statistics_names = sorted(
+            name
+            for name, tensor in self.state.params.items()
+            if tensor.is_floating_point() and name not in self._trained_names
+        )
         self._aggregator = self.get_component(self._aggregator_id)
         self._server_test = ServerTest(network, self.settings, self.run_folder, self._site_config_folder())
         if self.settings.resume_from:
@@ -248,6 +260,9 @@ class FedAvgController(AskingController):
         earlier.method, earlier.settings = self.method, settings
         self.state = earlier
         self.num_samples = dict(earlier.method_state["num_samples"])
+        # Earlier versions kept no first claims.
+        first = earlier.method_state.get("first_claims", {_TRAINING: self.num_samples})
+        self._claims = {kind: SampleClaims(self.warning, first.get(kind)) for kind in self._claims}
         self.restore_method_state(earlier.method_state)
         # Sites find in it what they had made of their annotations.
         if "job" in earlier.method_state:
@@ -262,14 +277,18 @@ class FedAvgController(AskingController):
         if by_reports is None:
             known = self.aggregation_weights(round_number)
         waits = by_reports is not None or self.settings.influence.has_bounds
+        asked = self._sites_there()
+        self._claim_limit = claim_limit(max(len(asked), 1))
         self._aggregator.start_round(
             round_number,
             self.state.params,
             self._block_of,
             known,
+            num_sites=max(len(asked), 1),
             wait_in=self.run_folder / _WAITING_FOLDER if waits else None,
+            statistics=self._statistics_names if self.settings.influence.max_update_ratio is not None else (),
         )
-        self.give_task(TRAIN, round_number, self._receive_model)
+        self.give_task(TRAIN, round_number, self._receive_model, asked)
         if len(self._reports) < self.settings.min_sites:
             self.error(
                 f"Round {round_number}: {len(self._reports)} usable results, at least {self.settings.min_sites} are "
@@ -278,25 +297,50 @@ class FedAvgController(AskingController):
             self._aggregator.give_up_round()
             return False
         if waits:
-            weights = self._weights_of_results(known, by_reports)
-            norms = {site: math.sqrt(squared) for site, squared in self._drifts.items()}
-            self._aggregator.weigh(self._bounds.weights(weights), self._bounds.update_factors(norms))
+            samples = self._samples_of_results()
+            given = by_reports(self._reports) if by_reports is not None else known
+            weights = self._quantity(samples) if given is None else given.only(samples)
+            bounded = self._bounds.weights(weights, samples)
+            self._aggregator.weigh(
+                None if given is None and bounded is weights else bounded,
+                self._bounds.update_factors(_roots(self._drifts)),
+                self._bounds.statistics_factors(
+                    {name: _roots(drifts) for name, drifts in self._statistics_drifts.items()}
+                ),
+            )
         self.state.params = self._aggregator.aggregate_model().params
         self.after_training(self._reports)
         return True
 
-    def _weights_of_results(self, known: LayerWeights | None, by_reports: WeightsByReports | None) -> LayerWeights:
-        """The weights of the sites whose results wait."""
-        if by_reports is not None:
-            return by_reports(self._reports)
-        if known is not None:
-            return known.only(self._reports)
-        samples = {site: report["num_samples"] for site, report in self._reports.items()}
-        return LayerWeights.same_in_all_blocks(quantity_weights(samples), self._blocks)
+    def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
+        return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._blocks)
 
-    @property
-    def _measures_updates(self) -> bool:
-        return self.settings.task == "classification" or self.settings.influence.max_update_ratio is not None
+    def _samples_of_results(self) -> dict[str, int]:
+        return {site: report["num_samples"] for site, report in self._reports.items()}
+
+    def _sites_there(self) -> list[str]:
+        return sorted(client.name for client in self.engine.get_clients())
+
+    def ask_sites(
+        self, task: str, round_number: int, sites: Collection[str] | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Ask sites, as the base class does; numbers of samples in their answers count as far as in their results."""
+        answers = super().ask_sites(task, round_number, sites)
+        claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
+        limit = claim_limit(max(len(self._sites_there()), 1))
+        for site, answer in answers.items():
+            if "num_samples" in answer:
+                answer["num_samples"] = min(claims.counted(site, answer["num_samples"], limit), limit)
+        return answers
+
+    def _measure_update(self, site: str, params: Mapping[str, torch.Tensor]) -> None:
+        has_bound = self.settings.influence.max_update_ratio is not None
+        if has_bound or self.settings.task == "classification":
+            self._drifts[site] = squared_distance(params, self.state.params, self._trained_names)
+        if has_bound:
+            for name in self._statistics_names:
+                of_entry = self._statistics_drifts.setdefault(name, {})
+                of_entry[site] = squared_distance(params, self.state.params, [name])
 
     def _receive_model(self, result: FLModel) -> bool:
         site = result.meta["client_name"]
@@ -305,12 +349,14 @@ class FedAvgController(AskingController):
             return False
         reason = report_refusal(TRAIN, result.meta, self.settings.network.num_classes)
         if reason is None:
+            counted = self._claims[_TRAINING].counted(site, result.meta["num_samples"], self._claim_limit)
+            result.meta["num_samples"] = counted
             reason = self._aggregator.refuse_or_accept(result)
-            if reason is None and self._measures_updates:
-                self._drifts[site] = squared_distance(result.params, self.state.params, self._trained_names)
+            if reason is None:
+                self._measure_update(site, result.params)
             # A site that joined late is refused this once, but its number of samples counts for the next weights.
-            if 1 <= result.meta["num_samples"] <= MAX_TOTAL_SAMPLES:
-                self.num_samples[site] = result.meta["num_samples"]
+            if 1 <= counted <= self._claim_limit:
+                self.num_samples[site] = counted
         if reason is not None:
             self.refuse(site, reason)
             return False
@@ -334,6 +380,7 @@ class FedAvgController(AskingController):
         self.state.round_number = round_number
         self.state.method_state = {
             "num_samples": dict(self.num_samples),
+            "first_claims": {kind: dict(claims.first) for kind, claims in self._claims.items()},
             "job": str(self.fl_ctx.get_job_id()),
             **self.method_state(),
         }
@@ -383,6 +430,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _roots(squares: Mapping[str, float]) -> dict[str, float]:
+    return {site: math.sqrt(square) for site, square in squares.items()}
 
 
 def squared_distance(

@@ -58,7 +58,8 @@ class FedGSCAController(FedAvgController):
             except (TypeError, ValueError) as error:
                 self.warning(f"The sample selector of {site} is not used: {error}")
         if selectors:
-            self.selector = SampleSelector.pooled(selectors, {site: reports[site]["num_samples"] for site in selectors})
+            samples = {site: int(reports[site]["num_samples"]) for site in selectors}
+            self.selector = SampleSelector.pooled(selectors, self._bounds.mean_weights(samples))
             if absent := sorted(set(reports) - set(selectors)):
                 self.info(f"No sample selector came from {absent}.")
 

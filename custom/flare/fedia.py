@@ -95,8 +95,9 @@ class FedIAController(FedAvgController):
         """Return the weights of the round and the effective number of sites, 1/Σw², where they follow from reports."""
         if self._weights is None:
             return {}
-        weights = dict(zip(self._weights.sites, self._weights.values[:, 0].tolist(), strict=True))
-        return {"weights": weights, "effective_sites": float(self._weights.effective_sites[0])}
+        counted = self._bounds.bounded(self._weights, self._samples_of_results())
+        weights = dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))
+        return {"weights": weights, "effective_sites": float(counted.effective_sites[0])}
 
     # --- estimate and corrections
 
@@ -104,7 +105,7 @@ class FedIAController(FedAvgController):
         answers = self.ask_sites(ESTIMATE_COMPLETENESS, round_number)
         if self.abort_signal.triggered:
             return
-        estimates = {site: self._estimate_of(answer) for site, answer in answers.items() if _has_counts(answer)}
+        estimates = self._estimates_of(answers)
         blind = [site for site, estimate in estimates.items() if not estimate.is_estimable]
         extra_rounds = round_number - 1 - self.settings.warmup_rounds
         says_nothing = not estimates or 2 * len(blind) > len(estimates)
@@ -126,6 +127,17 @@ class FedIAController(FedAvgController):
             self.warning(f"{site} has no estimate of its completeness and is weighed by its number of samples.")
         for site in sorted(set(self.num_samples) - set(self._lines)):
             self.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
+
+    def _estimates_of(self, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Completeness]:
+        """The estimates of the sites whose counts give one."""
+        estimates = {}
+        for site, answer in answers.items():
+            if _has_counts(answer):
+                try:
+                    estimates[site] = self._estimate_of(answer)
+                except ValueError as error:
+                    self.warning(f"The counts of {site} are not used: {error}")
+        return estimates
 
     def _estimate_of(self, answer: Mapping[str, Any]) -> Completeness:
         annotated, predicted = answer["num_annotated_lesions"], answer["num_predicted_lesions"]

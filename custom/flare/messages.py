@@ -33,3 +33,6 @@ SAMPLE_VALUES = "fedannot_sample_values"
 # they have none, so that another filter may give it to them.
 NOISY_FIELDS = "fedannot_noisy_fields"
 WITHHELD_FIELDS = "fedannot_withheld_fields"
+
+# Another one, in a swarm: the number of sites that train.
+SWARM_SITES = "fedannot_swarm_sites"

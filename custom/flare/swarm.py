@@ -30,10 +30,11 @@ from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import TRAIN, OutboundError, report_refusal
 from ..run_state import STATE_FILE, ResumeError, RunState
+from ..sample_claims import SampleClaims, claim_limit
 from ..settings import RunSettings, SettingsError
 from .aggregator import LayerwiseAggregator
 from .kept_files import is_job_id
-from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER
+from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER, SWARM_SITES
 from .outbound_filter import check_reply
 from .personal_executor import PersonalExecutor
 from .site_executor import earlier_run_folders, run_folder, trained_params
@@ -117,6 +118,8 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Do one task of the workflow; with the first one an earlier run is taken over."""
         reply: Shareable = super().execute(task_name, shareable, fl_ctx, abort_signal)
+        if task_name == self.configure_task_name and self.trainers:
+            fl_ctx.set_prop(SWARM_SITES, len(self.trainers), private=True, sticky=True)
         if task_name == self.configure_task_name and self.settings.resume_from:
             try:
                 self._go_on(kept_state(self.settings, fl_ctx), fl_ctx)
@@ -189,7 +192,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
     """Averages the sites' models by their numbers of samples, at whichever site it is; the same bits as at a server.
 
     A result is checked as the server does; one that cannot be used is refused by name, and the round goes on with the
-    others.
+    others. A site may claim its part of what all may have, and later no more than in the first result of it that came
+    to this site.
 
     Args:
         settings: the job's settings.
@@ -207,6 +211,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._aggregator = LayerwiseAggregator()
         self._round: int | None = None
         self._accepted: list[str] = []
+        self._claims = SampleClaims(self.logger.warning)
+        self._claim_limit = 0
         # A late answer may come in while the others are averaged.
         self._lock = threading.Lock()
 
@@ -249,7 +255,10 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
     def _start_round(self, round_number: int, fl_ctx: FLContext) -> None:
         weights = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)[ModelLearnableKey.WEIGHTS]
         reference = {name: torch.as_tensor(value) for name, value in weights.items()}
-        self._aggregator.start_round(round_number, reference, assign_blocks(reference, self._blocks), weights=None)
+        num_sites = fl_ctx.get_prop(SWARM_SITES)
+        self._claim_limit = claim_limit(num_sites)
+        block_of = assign_blocks(reference, self._blocks)
+        self._aggregator.start_round(round_number, reference, block_of, weights=None, num_sites=num_sites)
         self._round, self._accepted = round_number, []
 
     def _refuse_or_accept(self, site: str, shareable: Shareable) -> str | None:
@@ -260,12 +269,13 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
             return "it has no model"
         if (reason := report_refusal(TRAIN, result.meta, self.settings.network.num_classes)) is not None:
             return reason
+        samples = self._claims.counted(site, result.meta["num_samples"], self._claim_limit)
         return self._aggregator.refuse_or_accept(
             FLModel(
                 params=result.data,
                 params_type=ParamsType.FULL,
                 current_round=shareable.get_header(AppConstants.CURRENT_ROUND),
-                meta=result.meta | {"client_name": site},
+                meta=result.meta | {"client_name": site, "num_samples": samples},
             )
         )
 

@@ -1,12 +1,15 @@
 """What FedA³I's server concludes from the sites' learning difficulties: groups, noise strengths, quality weights."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..weighting import noise_strength, quality_weights
 from .two_groups import fit_two_groups
+
+# A difficulty is at most 16.1, and noise that hides patients is not many times that.
+_REACH = 1e3
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ class QualityEstimate:
 def estimate_quality(answers: Mapping[str, Mapping[str, Any]], *, seed: int, level: float) -> QualityEstimate:
     """Conclude from what the sites sent for the task ``estimate_quality``.
 
-    A site that could not estimate every class (NaN) has no estimate and counts by its quantity.
+    A site that could not estimate every class (NaN) has no estimate and counts by its quantity. Values beyond ±1000, as
+    only a site that lies or is broken sends them, count as that, so that no variance overflows.
 
     Args:
         answers: ``inner_difficulty`` and ``outer_difficulty`` by site.
@@ -108,7 +112,11 @@ def estimate_quality(answers: Mapping[str, Mapping[str, Any]], *, seed: int, lev
         for site, answer in sorted(answers.items())
         if all(map(math.isfinite, [*answer["inner_difficulty"], *answer["outer_difficulty"]]))
     }
-    inner = {site: [float(value) for value in answer["inner_difficulty"]] for site, answer in complete.items()}
-    outer = {site: [float(value) for value in answer["outer_difficulty"]] for site, answer in complete.items()}
+    inner = {site: _within_reach(answer["inner_difficulty"]) for site, answer in complete.items()}
+    outer = {site: _within_reach(answer["outer_difficulty"]) for site, answer in complete.items()}
     groups = fit_two_groups({site: [*inner[site], *outer[site]] for site in complete}, seed=seed, level=level)
     return QualityEstimate(inner, outer, groups.larger, groups.smaller, groups.reason or "", groups.p_value)
+
+
+def _within_reach(values: Sequence[float]) -> list[float]:
+    return [min(max(float(value), -_REACH), _REACH) for value in values]

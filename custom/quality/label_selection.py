@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .sample_selector import SampleSelector, selector_coefficient
+from .sample_selector import SMALLEST_PROBABILITY, SampleSelector, selector_coefficient
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -101,7 +101,7 @@ def sample_losses(probabilities: Floats, labels: Labels, kind: SampleLoss) -> Fl
             is sure to be wrong do not widen the other component.
     """
     given = probabilities[np.arange(len(labels)), labels]
-    losses: Floats = -np.log(np.maximum(given, 1e-12)) if kind == "ce" else 1 - given
+    losses: Floats = -np.log(np.maximum(given, SMALLEST_PROBABILITY)) if kind == "ce" else 1 - given
     return losses
 
 

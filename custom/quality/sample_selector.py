@@ -17,6 +17,11 @@ _SMALLEST_PRIOR = 1e-3
 _MAX_ITERATIONS = 500
 _TOLERANCE = 1e-7
 
+# A cross entropy is at most that of a probability of 1e-12.
+SMALLEST_PROBABILITY = 1e-12
+LARGEST_LOSS = -math.log(SMALLEST_PROBABILITY)
+_ROUNDING = 1e-3
+
 _EPSILON = 1e-6
 _LARGEST_COEFFICIENT = 0.8
 
@@ -56,17 +61,17 @@ class SampleSelector:
         return cls((lower, upper), (variances[0], variances[1]), (0.5, 0.5))
 
     @classmethod
-    def pooled(cls, selectors: Mapping[str, SampleSelector], num_samples: Mapping[str, int]) -> SampleSelector:
-        """Return the mean of the sites' selectors, weighted by their numbers of samples (FedGSCA, Eq. 4).
+    def pooled(cls, selectors: Mapping[str, SampleSelector], weights: Mapping[str, float]) -> SampleSelector:
+        """Return the weighted mean of the sites' selectors; weights are their numbers of samples in FedGSCA, Eq. 4.
 
         Args:
             selectors: at least one; added in sorted order of the sites.
-            num_samples: n_k of each of them.
+            weights: of each of them, positive; only their ratios count.
         """
         sites = sorted(selectors)
-        weights = np.array([num_samples[site] for site in sites], dtype=np.float64)
+        counts = np.array([weights[site] for site in sites], dtype=np.float64)
         values = np.array([astuple(selectors[site]) for site in sites])
-        means, variances, priors = np.einsum("k,kij->ij", weights / weights.sum(), values).tolist()
+        means, variances, priors = np.einsum("k,kij->ij", counts / counts.sum(), values).tolist()
         return cls(tuple(means), tuple(variances), tuple(priors))
 
     @classmethod
@@ -74,11 +79,11 @@ class SampleSelector:
         """Build a selector from what was sent.
 
         Raises:
-            ValueError: if there are not two finite numbers of each, means do not ascend, or variances or priors are not
-                positive.
+            ValueError: if there are not two finite numbers of each, means do not ascend or are not those of losses,
+                variances are not positive or larger than those of losses, or priors are not shares that sum to one.
         """
         values = np.array([means, variances, priors], dtype=np.float64)
-        if values.shape != (3, 2) or not np.isfinite(values).all() or (values[1:] <= 0).any() or means[0] > means[1]:
+        if values.shape != (3, 2) or not np.isfinite(values).all() or not _could_be_fitted(values):
             raise ValueError(f"Expected a mixture of two components, but got {means=}, {variances=}, {priors=}.")
         return cls((means[0], means[1]), (variances[0], variances[1]), (priors[0], priors[1]))
 
@@ -129,6 +134,19 @@ def selector_coefficient(losses: Floats) -> float:
         losses: of the site's samples, ``(N,)``; their spread over their mean says how mixed the labels are.
     """
     return min(0.5 * (1 + float(losses.std()) / (float(losses.mean()) + _EPSILON)), _LARGEST_COEFFICIENT)
+
+
+def _could_be_fitted(values: Floats) -> bool:
+    """Whether means, variances and priors ``(3, 2)`` may be those of losses from 0 to :data:`LARGEST_LOSS`."""
+    means, variances, priors = values
+    return bool(
+        (means >= 0).all()
+        and means[0] <= means[1] <= LARGEST_LOSS
+        and (variances > 0).all()
+        and (variances <= LARGEST_LOSS**2 / 4).all()
+        and (priors > 0).all()
+        and abs(priors.sum() - 1) < _ROUNDING
+    )
 
 
 def _pair(values: Floats) -> tuple[float, float]:

@@ -78,3 +78,13 @@ def test_pooled_scores_are_those_of_all_cases_together():
 def test_without_any_case_there_is_no_score():
     scores = ClassCounts.of_confusion(np.zeros((2, 2), dtype=np.int64)).scores()
     assert (scores["f1"], scores["recall"], scores["precision"], scores["num_cases"]) == (None, None, None, 0)
+
+
+def test_no_count_is_taken_for_more_than_the_cases_of_its_site():
+    counts = {"num_correct": [2, 1], "num_labelled": [2, 2], "num_predicted": [3, 1]}
+    answers = {
+        "site-1": {"num_samples": 4} | counts,
+        "site-2": {"num_samples": 4} | {name: [10**30, 0] for name in counts},
+    }
+    limited = answers | {"site-2": {"num_samples": 4} | {name: [4, 0] for name in counts}}
+    assert pool_site_counts(answers) == pool_site_counts(limited)

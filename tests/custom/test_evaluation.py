@@ -320,3 +320,29 @@ def test_distance_is_none_where_no_site_has_one():
     pooled = pool_site_scores({"site-1": answer})
     assert pooled["hd95"] is None
     assert (pooled["dice"], pooled["num_cases"]) == (0.0, 3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"num_samples": 0, "dice": [0.9], "hd95": [2.0], "num_defined": [4]},
+        {"num_samples": 9, "dice": [7.0], "hd95": [2.0], "num_defined": [4]},
+        {"num_samples": 9, "dice": [math.nan], "hd95": [2.0], "num_defined": [4]},
+        {"num_samples": 9, "dice": [-1.0], "hd95": [2.0], "num_defined": [4]},
+    ],
+)
+def test_an_answer_that_cannot_be_scores_does_not_count(answer):
+    honest = {"num_samples": 4, "dice": [0.5], "hd95": [3.0], "num_defined": [4]}
+    assert pool_site_scores({"site-1": answer}) == {}
+    pooled = pool_site_scores({"site-1": answer, "site-2": honest})
+    assert pooled == pool_site_scores({"site-2": honest})
+
+
+def test_a_distance_counts_for_no_more_cases_than_there_are():
+    answers = {
+        "site-1": {"num_samples": 4, "dice": [0.5], "hd95": [100.0], "num_defined": [10**9]},
+        "site-2": {"num_samples": 4, "dice": [0.5], "hd95": [2.0], "num_defined": [4]},
+        "site-3": {"num_samples": 4, "dice": [0.5], "hd95": [math.inf], "num_defined": [4]},
+        "site-4": {"num_samples": 4, "dice": [0.5], "hd95": [9.0], "num_defined": [0]},
+    }
+    assert pool_site_scores(answers)["hd95"] == pytest.approx(51.0)

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedannot.custom.influence import bounded_weights, update_factors
+from fedannot.custom.influence import (
+    InfluenceBounds,
+    bounded_weights,
+    deployed_influence,
+    share_limits,
+    update_factors,
+)
+from fedannot.custom.settings import InfluenceSettings
 from fedannot.custom.weighting import LayerWeights
 
 
@@ -13,6 +20,10 @@ def weights(*columns):
     values = np.array(columns, dtype=np.float64).T
     sites = tuple(f"site-{index}" for index in range(len(values)))
     return LayerWeights(sites, tuple(f"block-{index}" for index in range(len(columns))), values)
+
+
+def equal(num_sites):
+    return {f"site-{index}": 1 / num_sites for index in range(num_sites)}
 
 
 @pytest.mark.parametrize(
@@ -28,13 +39,14 @@ def weights(*columns):
         # Bounds that cannot be met by any shares.
         ([0.7, 0.2, 0.1], 0.0, 0.2, [1 / 3, 1 / 3, 1 / 3]),
         ([0.7, 0.2, 0.1], 0.5, 0.9, [1 / 3, 1 / 3, 1 / 3]),
-        # Nobody else has any weight: the one site stays at the bound.
-        ([1.0, 0.0, 0.0], 0.0, 0.4, [0.4, 0.0, 0.0]),
+        # Nobody else has any weight: the others divide by quantity what the one may not have.
+        ([1.0, 0.0, 0.0], 0.0, 0.4, [0.4, 0.3, 0.3]),
         ([1.0], 0.0, 0.4, [1.0]),
     ],
 )
 def test_shares_by_hand(shares, low, high, expected):
-    np.testing.assert_allclose(bounded_weights(weights(shares), low, high).values[:, 0], expected, atol=1e-12)
+    found = bounded_weights(weights(shares), equal(len(shares)), smallest=low, largest=high)
+    np.testing.assert_allclose(found.values[:, 0], expected, atol=1e-11)
 
 
 @given(
@@ -44,7 +56,7 @@ def test_shares_by_hand(shares, low, high, expected):
 )
 def test_shares_against_bisection(raw, low, high):
     shares = np.array(raw) / sum(raw)
-    found = bounded_weights(weights(shares), low, high).values[:, 0]
+    found = bounded_weights(weights(shares), equal(len(raw)), smallest=low, largest=high).values[:, 0]
     low, high = min(low, 1 / len(raw)), max(high, 1 / len(raw))
     least, most = 0.0, 1e6
     for _ in range(200):
@@ -55,8 +67,87 @@ def test_shares_against_bisection(raw, low, high):
 
 
 def test_every_block_has_its_own_shares():
-    bounded = bounded_weights(weights([0.7, 0.2, 0.1], [0.3, 0.3, 0.4]), 0.0, 0.4)
-    np.testing.assert_allclose(bounded.values, [[0.4, 0.3], [0.4, 0.3], [0.2, 0.4]])
+    bounded = bounded_weights(weights([0.7, 0.2, 0.1], [0.3, 0.3, 0.4]), equal(3), largest=0.4)
+    np.testing.assert_allclose(bounded.values, [[0.4, 0.3], [0.4, 0.3], [0.2, 0.4]], atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("quality", "samples", "largest", "expected"),
+    [
+        # Of four equal sites one has everything: it keeps three quarters, the others a third of their quarters.
+        ([1.0, 0.0, 0.0, 0.0], [5, 5, 5, 5], 1.0, [3 / 4, 1 / 12, 1 / 12, 1 / 12]),
+        # No more than 0.4 in any case; the others divide the rest by quantity, here equally.
+        ([1.0, 0.0, 0.0, 0.0], [5, 5, 5, 5], 0.4, [0.4, 0.2, 0.2, 0.2]),
+        # Within the bounds: as it was.
+        ([0.4, 0.3, 0.2, 0.1], [5, 5, 5, 5], 1.0, [0.4, 0.3, 0.2, 0.1]),
+        # The last site has half of the samples and no quality: a third of its half is 1/6. The others fill the rest,
+        # 5/6, as 2 : 1 : 1 up to three times their sixths, 1/2.
+        ([0.5, 0.25, 0.25, 0.0], [1, 1, 1, 3], 1.0, [5 / 12, 5 / 24, 5 / 24, 1 / 6]),
+        # A claim of nearly everything counts as 0.4 before the ratio is taken of it.
+        ([0.25, 0.25, 0.25, 0.25], [1, 1, 1, 10**7], 0.4, [0.25] * 4),
+    ],
+)
+def test_quality_moves_a_share_within_its_ratio_to_that_by_quantity(quality, samples, largest, expected):
+    quantity = {f"site-{index}": count / sum(samples) for index, count in enumerate(samples)}
+    found = bounded_weights(weights(quality), quantity, largest=largest, quality_ratio=3.0)
+    np.testing.assert_allclose(found.values[:, 0], expected, atol=1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(1, 1000)), min_size=2, max_size=8),
+    st.floats(1, 5),
+    st.floats(0.05, 1),
+)
+def test_every_share_is_within_its_limits_and_all_sum_to_one(sites, ratio, largest):
+    quality = np.array([value for value, _ in sites]) + 1e-3
+    samples = np.array([count for _, count in sites])
+    quantity = samples / samples.sum()
+    low, high = share_limits(quantity, largest=largest, quality_ratio=ratio)
+    named = {f"site-{index}": share for index, share in enumerate(quantity)}
+    found = bounded_weights(weights(quality / quality.sum()), named, largest=largest, quality_ratio=ratio).values[:, 0]
+    assert found.sum() == pytest.approx(1.0)
+    assert (found >= low * (1 - 1e-9)).all()
+    assert (found <= high * (1 + 1e-9)).all()
+    assert (found <= max(largest, 1 / len(sites)) * (1 + 1e-9)).all()
+
+
+def bounds(**settings):
+    said = []
+    return InfluenceBounds(InfluenceSettings(**settings), said.append), said
+
+
+def test_weights_within_their_bounds_stay_the_same_object_so_that_no_bit_changes():
+    given_weights = weights([0.4, 0.3, 0.3], [0.2, 0.4, 0.4])
+    found, said = bounds(max_share=0.5, max_quality_ratio=3.0)
+    assert found.weights(given_weights, {"site-0": 5, "site-1": 5, "site-2": 5}) is given_weights
+    assert (found.touched, said) == ({}, [])
+
+
+def test_only_those_who_would_have_had_more_are_named():
+    found, said = bounds(max_quality_ratio=2.0)
+    found.weights(weights([1.0, 0.0, 0.0], [0.4, 0.3, 0.3]), {"site-0": 5, "site-1": 5, "site-2": 5})
+    assert found.touched == {"site-0": {"share": pytest.approx([2 / 3, 0.4])}}
+    assert said == ["Bounded site-0: its shares were up to 1 and are up to 0.667."]
+
+
+def test_a_mean_over_sites_has_bounded_shares_or_samples():
+    samples = {"a": 10, "b": 10, "c": 80}
+    assert bounds()[0].mean_weights(samples) == {"a": 10.0, "b": 10.0, "c": 80.0}
+    assert bounds(max_share=0.5)[0].mean_weights(samples) == pytest.approx({"a": 0.25, "b": 0.25, "c": 0.5})
+
+
+def test_an_unusual_update_and_unusual_statistics_are_named_apart():
+    found, said = bounds(max_update_ratio=2.0)
+    assert found.update_factors({"a": 1.0, "b": 1.0, "c": 1.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    # Each entry by itself: the others' medians are 1 and 100.
+    norms = {"first": {"a": 1.0, "b": 1.0, "c": 8.0}, "last": {"a": 100.0, "b": 100.0, "c": 8.0}}
+    assert found.statistics_factors(norms) == {
+        "first": {"a": 1.0, "b": 1.0, "c": 0.25},
+        "last": {"a": 1.0, "b": 1.0, "c": 1.0},
+    }
+    assert found.touched == {"c": {"statistics_factor": 0.25}}
+    assert said == ["Clipped the statistics of c to 0.25 times, at 2 times the median."]
+    assert bounds()[0].update_factors({"a": 1.0, "b": 9.0, "c": 1.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
 def test_an_update_is_measured_by_the_others():
@@ -79,3 +170,20 @@ def test_weights_of_the_sites_that_answered():
     kept = weights([0.5, 0.3, 0.2], [1.0, 0.0, 0.0]).only({"site-1", "site-2"})
     assert kept.sites == ("site-1", "site-2")
     np.testing.assert_allclose(kept.values, [[0.6, 0.5], [0.4, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("num_sites", "share"), [(3, 0.3), (4, 0.3), (5, 0.3), (6, 0.25), (8, 0.1875), (50, 0.03), (None, 0.3)]
+)
+def test_the_bounds_of_deployed_jobs_outvote_one_site(num_sites, share):
+    """With the share s, at least 1/K, and an update ρ times as long as the others', it has ρ s against 1 − s."""
+    found = deployed_influence(num_sites)
+    assert found == {"max_update_ratio": 1.5, "max_quality_ratio": 3.0, "max_share": pytest.approx(share)}
+    InfluenceSettings(**found)
+    most = max(share, 1 / (num_sites or 100))
+    assert found["max_update_ratio"] * most < 1 - most
+
+
+@pytest.mark.parametrize("num_sites", [1, 2])
+def test_of_two_sites_none_can_be_told_to_lie(num_sites):
+    assert "max_share" not in deployed_influence(num_sites)

@@ -194,3 +194,13 @@ def test_a_state_from_before_a_setting_existed_is_of_its_default():
     bounded = added | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
     with pytest.raises(ResumeError, match="now influence="):
         RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | bounded)
+
+
+def test_a_bound_that_a_state_has_no_name_for_had_its_default():
+    now = FedA3ISettings().model_dump(mode="json")
+    bounded = now | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
+    earlier = bounded | {"influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": 3.0}}
+    RunState("feda3i", earlier, 1, {}).check_continues("feda3i", bounded)
+    tighter = bounded | {"influence": bounded["influence"] | {"max_quality_ratio": 3.0}}
+    with pytest.raises(ResumeError, match="now influence="):
+        RunState("feda3i", earlier, 1, {}).check_continues("feda3i", tighter)

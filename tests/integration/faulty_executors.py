@@ -32,15 +32,33 @@ class FaultyExecutor(SegmentationExecutor):
             dxo = from_shareable(reply)
             del dxo.data["inner_difficulty"]
             return dxo.update_shareable(reply)
-        if fault in (None, "incomplete estimate", "raises after round 1") or task_name != "train":
+        if fault == "false estimate" and task_name == "estimate_quality":
+            dxo = from_shareable(reply)
+            dxo.data |= {"inner_difficulty": [1e300], "outer_difficulty": [-1e300]}
+            return dxo.update_shareable(reply)
+        if fault in (None, "incomplete estimate", "false estimate", "raises after round 1") or task_name != "train":
             return reply
         dxo = from_shareable(reply)
         if fault == "duplicate":
             send_at_once(reply, shareable, fl_ctx)
             return reply
+        if fault in CLAIMS:
+            return claim(dxo, CLAIMS[fault], int(reply.get_header(AppConstants.CURRENT_ROUND)), reply)
         if fault == "exaggerates":
             return exaggerate(dxo, from_shareable(shareable).data, reply)
         return spoil(dxo, fault, int(reply.get_header(AppConstants.CURRENT_ROUND)))
+
+
+# What a site claims in the first and in later rounds, None for what it has.
+CLAIMS = {"claims everything": (2**24, 2**24), "claims more later": (None, 100_000)}
+
+
+def claim(dxo: DXO, samples: tuple[int | None, int], round_number: int, reply: Shareable) -> Shareable:
+    """Send the model with another number of samples."""
+    claimed = samples[0] if round_number == 1 else samples[1]
+    if claimed is not None:
+        dxo.meta = dict(dxo.meta) | {"num_samples": claimed}
+    return dxo.update_shareable(reply)
 
 
 def send_at_once(reply: Shareable, task: Shareable, fl_ctx: FLContext) -> None:

@@ -131,7 +131,7 @@ def test_a_site_that_exaggerates_is_scaled_down_and_named(faulty_job: Callable[.
 
 
 def test_shares_stay_within_their_bounds(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    """Two of six samples are a third; the upper bound of 0.6 for the other leaves 0.4."""
+    """Two of six samples are a third; the upper bound of 0.6 for the other leaves 0.4. Who has more is not named."""
     job = small_job("fedavg", rounds=1, embedded__sites=2)
     simulate(job, tmp_path / "by samples")
     data = tmp_path / "by samples" / "data"
@@ -141,7 +141,7 @@ def test_shares_stay_within_their_bounds(small_job: Callable[..., Path], tmp_pat
     datalist.write_text(json.dumps(cases))
     summary = simulate(job, tmp_path / "bounded", data=data, overrides={"influence.max_share": 0.6})
     shares = {entry["site"]: entry["share"] for entry in summary["bounded"]}
-    assert shares == {"site-1": pytest.approx([0.4] * 10), "site-2": pytest.approx([0.6] * 10)}
+    assert shares == {"site-2": pytest.approx([0.6] * 10)}
 
 
 def test_tasks_in_processes_of_their_own_give_the_same_bits(small_job: Callable[..., Path], tmp_path: Path) -> None:

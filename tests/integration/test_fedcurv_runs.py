@@ -11,7 +11,9 @@ from conftest import JOBS
 from fedannot.apps.job import Job
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.embedded_chambers import write_chamber_federation
+from fedannot.custom.flare.fedcurv import FedCurvController
 from fedannot.custom.run_state import RunState, kept_state_file
+from fedannot.custom.settings import SettingsError
 
 SMALL = {
     "rounds": 3,
@@ -73,3 +75,9 @@ def test_a_continued_run_ends_with_the_same_bits(
     assert whole.keys() == continued.keys()
     assert all(torch.equal(whole[name], value) for name, value in continued.items())
     assert "own curvature" not in caplog.text
+
+
+def test_bounds_on_influence_are_refused_with_the_reason() -> None:
+    """A site takes its own curvature out of the mean by its share of the samples."""
+    with pytest.raises(SettingsError, match="key 'influence' cannot be set for fedcurv"):
+        FedCurvController({"method": "fedcurv", "influence": {"max_update_ratio": 3.0}})

@@ -36,9 +36,9 @@ def weights_of(**rows):
     return LayerWeights(sites, ("stem", "head"), np.array([rows[site] for site in sites]))
 
 
-def opened(weights=None):
+def opened(weights=None, num_sites=4):
     aggregator = LayerwiseAggregator()
-    aggregator.start_round(2, state(0.0), BLOCK_OF, weights)
+    aggregator.start_round(2, state(0.0), BLOCK_OF, weights, num_sites=num_sites)
     return aggregator
 
 
@@ -79,13 +79,13 @@ def test_the_others_weights_are_renormalised_where_a_site_is_missing():
         (result("b", current_round=None), "it is of round None, expected 2"),
         (result("a"), "it is a second result for this round"),
         (result("z"), "the site joined after this round's weights were made; it counts from the next round on"),
-        # Site a has sent 10 of the 2^24 samples that a round may have.
-        (result("b", num_samples=0), "its number of samples is 0, expected 1 to 16777206"),
-        (result("b", num_samples=-3), "its number of samples is -3, expected 1 to 16777206"),
-        (result("b", num_samples=16777207), "its number of samples is 16777207, expected 1 to 16777206"),
-        (result("b", num_samples=2.0), "its number of samples is 2.0, expected 1 to 16777206"),
-        (result("b", num_samples=True), "its number of samples is True, expected 1 to 16777206"),
-        (result("b", meta={"client_name": "b"}), "its number of samples is None, expected 1 to 16777206"),
+        # Each of four sites may have a quarter of 2^24 samples.
+        (result("b", num_samples=0), "its number of samples is 0, expected 1 to 4194304"),
+        (result("b", num_samples=-3), "its number of samples is -3, expected 1 to 4194304"),
+        (result("b", num_samples=4194305), "its number of samples is 4194305, expected 1 to 4194304"),
+        (result("b", num_samples=2.0), "its number of samples is 2.0, expected 1 to 4194304"),
+        (result("b", num_samples=True), "its number of samples is True, expected 1 to 4194304"),
+        (result("b", meta={"client_name": "b"}), "its number of samples is None, expected 1 to 4194304"),
         (result("b", params={}), "it has no model"),
         (result("b", params={"stem.weight": torch.zeros(2, 2)}), "2 missing entries, e.g. 'head.counter'"),
         (
@@ -106,37 +106,58 @@ def test_result_that_cannot_be_used_is_refused_with_the_reason_and_changes_nothi
     assert params["stem.weight"].unique().tolist() == [3.0]
 
 
-def test_totals_of_samples_may_reach_the_bound_and_not_run_over():
-    aggregator = opened()
-    assert aggregator.refuse_or_accept(result("a", 1.0, num_samples=2**23)) is None
-    assert aggregator.refuse_or_accept(result("b", 2.0, num_samples=2**22)) is None
-    reason = aggregator.refuse_or_accept(result("c", 900.0, num_samples=2**22 + 1))
-    assert reason == f"its number of samples is {2**22 + 1}, expected 1 to {2**22}"
-    assert aggregator.refuse_or_accept(result("d", 6.0, num_samples=2**22)) is None
-    assert "number of samples is 1," in (aggregator.refuse_or_accept(result("e", num_samples=1)) or "")
-    params = aggregator.aggregate_model().params
-    assert params["stem.weight"].unique().tolist() == [2.5]  # 1/2 · 1 + 1/4 · 2 + 1/4 · 6
-    assert params["head.weight"].unique().tolist() == [25.0]
+def test_a_claim_of_all_that_may_be_had_takes_nothing_from_the_others():
+    """It is refused, whether it comes first or last, and honest sites count as without it."""
+    for order in (("liar", "a", "b"), ("a", "b", "liar")):
+        aggregator = opened(num_sites=3)
+        answers = {"liar": result("liar", 900.0, 2**24), "a": result("a", 1.0, 12), "b": result("b", 3.0, 12)}
+        reasons = {site: aggregator.refuse_or_accept(answers[site]) for site in order}
+        assert reasons == {"liar": f"its number of samples is {2**24}, expected 1 to 5592405", "a": None, "b": None}
+        assert aggregator.aggregate_model().params["stem.weight"].unique().tolist() == [2.0]
 
 
-@pytest.mark.parametrize("num_sites", [3, 40])
-def test_many_sites_below_the_bound_are_refused_from_where_their_total_runs_over(num_sites):
-    aggregator = opened()
-    share = 2**24 // num_sites + 1  # one site too many
-    reasons = [aggregator.refuse_or_accept(result(f"site-{n}", float(n), share)) for n in range(num_sites)]
-    assert reasons[:-1] == [None] * (num_sites - 1)
-    assert reasons[-1] == f"its number of samples is {share}, expected 1 to {2**24 - (num_sites - 1) * share}"
-    mean = sum(range(num_sites - 1)) / (num_sites - 1)
+@pytest.mark.parametrize("num_sites", [1, 4, 7])
+def test_all_sites_together_may_claim_up_to_their_limits(num_sites):
+    aggregator = opened(num_sites=num_sites)
+    limit = 2**24 // num_sites
+    assert [aggregator.refuse_or_accept(result(f"site-{n}", float(n), limit)) for n in range(num_sites)] == (
+        [None] * num_sites
+    )
+    mean = sum(range(num_sites)) / num_sites
     assert aggregator.aggregate_model().params["stem.weight"][0, 0].item() == pytest.approx(mean)
 
 
-def test_refused_results_and_earlier_rounds_take_no_room():
-    aggregator = opened()
-    for _ in range(3):
-        assert aggregator.refuse_or_accept(result("a", float("nan"), num_samples=2**24)) is not None
-    assert aggregator.refuse_or_accept(result("a", num_samples=2**24)) is None
-    aggregator.start_round(3, state(0.0), BLOCK_OF, None)
-    assert aggregator.refuse_or_accept(result("a", num_samples=2**24, round_number=3)) is None
+def test_a_site_beyond_those_that_were_asked_waits_for_the_next_round():
+    aggregator = opened(num_sites=1)
+    assert aggregator.refuse_or_accept(result("a", float("nan"))) == "'stem.weight' has values that are not finite"
+    assert aggregator.refuse_or_accept(result("a")) is None
+    reason = "the site was not asked in this round; it counts from the next round on"
+    assert aggregator.refuse_or_accept(result("b")) == reason
+
+
+def test_without_weights_results_that_wait_count_by_their_numbers_of_samples_in_the_same_bits(tmp_path):
+    at_once, late = opened(), waiting(tmp_path)
+    for aggregator in (at_once, late):
+        for site, num_samples in (("a", 10), ("b", 30), ("c", 7)):
+            aggregator.accept_model(result(site, 0.1 * ord(site), num_samples))
+    late.weigh(None)
+    expected, found = at_once.aggregate_model().params, late.aggregate_model().params
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_statistics_have_a_factor_of_their_own(tmp_path):
+    """θ + Σ w f (θ_k − θ) with θ = 0, θ_a = 1 and θ_b = 3, in equal parts, f_b = 0.5 and 0.1."""
+    aggregator = LayerwiseAggregator()
+    reference = {"stem.weight": torch.zeros(2), "stem.running_var": torch.zeros(2)}
+    block_of = dict.fromkeys(reference, "stem")
+    folder = tmp_path / "waiting"
+    aggregator.start_round(2, reference, block_of, None, num_sites=2, wait_in=folder, statistics=["stem.running_var"])
+    for site, value in (("a", 1.0), ("b", 3.0)):
+        aggregator.accept_model(result(site, params={name: torch.full((2,), value) for name in reference}))
+    aggregator.weigh(None, {"b": 0.5}, {"stem.running_var": {"b": 0.1}})
+    params = aggregator.aggregate_model().params
+    assert params["stem.weight"].tolist() == pytest.approx([1.25] * 2)  # (1 + 0.5 · 3) / 2
+    assert params["stem.running_var"].tolist() == pytest.approx([0.65] * 2)  # (1 + 0.1 · 3) / 2
 
 
 def test_refused_site_may_answer_again():
@@ -152,7 +173,7 @@ def test_without_a_matrix_a_new_site_counts_at_once():
 def test_between_rounds_everything_is_refused():
     aggregator = LayerwiseAggregator()
     assert aggregator.refuse_or_accept(result("a")) == "no round is open"
-    aggregator.start_round(2, state(0.0), BLOCK_OF, None)
+    aggregator.start_round(2, state(0.0), BLOCK_OF, None, num_sites=24)
     aggregator.accept_model(result("a", 4.0))
     aggregator.aggregate_model()
     assert aggregator.refuse_or_accept(result("b")) == "no round is open"
@@ -163,7 +184,7 @@ def test_reset_and_a_new_round_forget_what_was_added():
     aggregator.accept_model(result("a", 100.0))
     aggregator.reset_stats()
     assert aggregator.refuse_or_accept(result("b")) == "no round is open"
-    aggregator.start_round(3, state(0.0), BLOCK_OF, None)
+    aggregator.start_round(3, state(0.0), BLOCK_OF, None, num_sites=24)
     aggregator.accept_model(result("a", 2.0, round_number=3))
     assert aggregator.aggregate_model().params["stem.weight"].unique().tolist() == [2.0]
 
@@ -176,11 +197,11 @@ def test_round_without_results_has_no_average():
 def test_results_of_many_threads_give_the_bits_of_one():
     generator = np.random.default_rng(0)
     results = [result(f"site-{n}", float(generator.normal()), int(generator.integers(1, 50))) for n in range(24)]
-    aggregator = opened()
+    aggregator = opened(num_sites=24)
     for model in results:
         aggregator.accept_model(model)
     expected = aggregator.aggregate_model().params
-    aggregator.start_round(2, state(0.0), BLOCK_OF, None)
+    aggregator.start_round(2, state(0.0), BLOCK_OF, None, num_sites=24)
     threads = [threading.Thread(target=aggregator.accept_model, args=(model,)) for model in reversed(results)]
     for thread in threads:
         thread.start()
@@ -192,7 +213,7 @@ def test_results_of_many_threads_give_the_bits_of_one():
 
 def waiting(tmp_path):
     aggregator = LayerwiseAggregator()
-    aggregator.start_round(2, state(0.0), BLOCK_OF, None, wait_in=tmp_path / "waiting")
+    aggregator.start_round(2, state(0.0), BLOCK_OF, None, num_sites=4, wait_in=tmp_path / "waiting")
     return aggregator
 
 
@@ -232,7 +253,7 @@ def test_an_update_that_is_scaled_down_leaves_its_rest_with_the_global_model(tmp
     """θ + Σ w f (θ_k − θ), with θ = 1, θ_a = 2, θ_b = 101 and f_b = 0.01: 1 + 0.25·1 + 0.75·0.01·100 = 2."""
     aggregator = LayerwiseAggregator()
     weights = weights_of(a=[0.25, 0.5], b=[0.75, 0.5])
-    aggregator.start_round(2, state(1.0), BLOCK_OF, weights, wait_in=tmp_path / "waiting")
+    aggregator.start_round(2, state(1.0), BLOCK_OF, weights, num_sites=2, wait_in=tmp_path / "waiting")
     aggregator.accept_model(result("a", 2.0))
     aggregator.accept_model(result("b", 101.0))
     aggregator.weigh(weights, {"b": 0.01})

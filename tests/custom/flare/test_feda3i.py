@@ -1,9 +1,12 @@
 """The controller's weights: by quality where there are two groups, or by the evidence for them."""
 
+import math
+
 import pytest
 
-from fedannot.custom.flare.feda3i import FedA3IController
+from fedannot.custom.flare.feda3i import FedA3IController, mean_predicted_share
 from fedannot.custom.quality.feda3i_estimate import QualityEstimate
+from fedannot.custom.run_state import RunState
 
 BLOCKS = ("first", "middle", "last")
 SAMPLES = {"a": 30, "b": 10, "c": 40, "d": 20}
@@ -63,3 +66,22 @@ def test_without_groups_sites_weigh_by_quantity(decision):
     assert (
         controller(0.5, reason="The mixture did not converge.", group_decision=decision).aggregation_weights(7) is None
     )
+
+
+def test_the_weights_that_are_described_are_those_that_count():
+    """In the last block c has half by quality, 0.4 by quantity; d has nothing, of 0.2."""
+    made = controller(0.01, influence={"max_quality_ratio": 2.0})
+    made.state = RunState("feda3i", {}, 7, {})
+    described = made.describe()["weights"]
+    last = {site: row[-1] for site, row in zip(described["sites"], described["values"], strict=True)}
+    # b and d stay at half of theirs, 0.05 and 0.1; a and c divide the rest, 0.85, equally.
+    assert last == pytest.approx({"a": 0.425, "b": 0.05, "c": 0.425, "d": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [((0.25, 0.75), 0.5), ((1e9, 0.0), 0.5), ((-1e9, 1.0), 0.5), ((math.nan, 0.5), 0.5), ((math.nan,), 0.0)],
+)
+def test_a_share_that_cannot_be_one_decides_nothing_alone(shares, expected):
+    answers = {f"site-{number}": {"predicted_share": share} for number, share in enumerate(shares)}
+    assert mean_predicted_share(answers) == pytest.approx(expected)

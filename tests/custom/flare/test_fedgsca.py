@@ -47,10 +47,21 @@ def test_where_nobody_sends_one_it_stays_as_it_was():
     assert made.selector == before
 
 
-@pytest.mark.parametrize("means", [(2.0, 1.0), (None, 1.0)])
-def test_what_is_no_mixture_is_left_out_and_named(means):
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"means": (2.0, 1.0)},
+        {"means": (None, 1.0)},
+        # What no losses from 0 to 27.6, that of a probability of 1e-12, can give.
+        {"means": (-1.0, 1.0)},
+        {"means": (1.0, 28.0)},
+        {"means": (0.5, 1.0), "variances": (0.1, 200.0)},
+        {"means": (0.5, 1.0), "priors": (1e9, 0.2)},
+    ],
+)
+def test_what_is_no_mixture_is_left_out_and_named(values):
     made = controller()
-    made.after_training({"a": report(means), "b": report((0.5, 1.0))})
+    made.after_training({"a": report(**values), "b": report((0.5, 1.0))})
     assert made.selector == SampleSelector((0.5, 1.0), (0.1, 0.4), (0.8, 0.2))
     assert made.messages[0].startswith("The sample selector of a is not used: ")
 
@@ -74,3 +85,9 @@ def test_a_restart_goes_on_with_the_same_selector():
 def test_settings_of_another_method_are_refused():
     with pytest.raises(SettingsError, match="runs the method 'fedgsca', but the settings are those of 'fedavg'"):
         FedGSCAController({"task": "classification", "method": "fedavg"})
+
+
+def test_with_bounded_shares_no_site_has_more_of_the_mean():
+    made = controller(influence={"max_share": 0.5})
+    made.after_training({"a": report((0.2, 2.0), num_samples=800), "b": report((0.6, 1.0)), "c": report((0.6, 1.0))})
+    assert made.selector.means == pytest.approx((0.4, 1.5))

@@ -18,7 +18,7 @@ from nvflare.app_common.ccwf.common import Constant
 from nvflare.private.privacy_manager import Scope
 
 from fedannot.custom.aggregation import StreamingAverage
-from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HEADER
+from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HEADER, SWARM_SITES
 from fedannot.custom.flare.personal_executor import PersonalExecutor
 from fedannot.custom.flare.swarm import (
     SwarmAggregator,
@@ -51,6 +51,7 @@ def network_params(seed):
 def context(sender=None, round_number=2, reference=None):
     found = FLContext()
     found.set_prop(AppConstants.CURRENT_ROUND, round_number, private=True, sticky=False)
+    found.set_prop(SWARM_SITES, 4, private=True, sticky=False)
     if reference is not None:
         model = make_model_learnable(reference, {})
         found.set_prop(AppConstants.GLOBAL_MODEL, model, private=True, sticky=False)
@@ -281,3 +282,25 @@ def test_the_sum_is_the_servers():
 def test_bounds_on_influence_need_a_server():
     with pytest.raises(SettingsError, match="key 'influence' needs a server"):
         SwarmAggregator(SETTINGS | {"influence": {"max_update_ratio": 3.0}})
+
+
+def test_a_claim_of_all_that_may_be_had_takes_nothing_from_the_others():
+    reference = network_params(0)
+    aggregator = SwarmAggregator(SETTINGS)
+    assert not aggregator.accept(result(network_params(3), 2**24), context("site-3", reference=reference))
+    for seed in (1, 2):
+        assert aggregator.accept(result(network_params(seed)), context(f"site-{seed}", reference=reference))
+    average = from_shareable(aggregator.aggregate(context())).data
+    mean = (network_params(1)["head.0.weight"] + network_params(2)["head.0.weight"]) / 2
+    torch.testing.assert_close(average["head.0.weight"], mean)
+
+
+def test_a_later_claim_counts_up_to_the_first_that_this_site_saw():
+    aggregator = SwarmAggregator(SETTINGS)
+    for round_number, samples in ((1, 10), (2, 10**6)):
+        for seed, num_samples in ((1, 10), (2, samples)):
+            reply = result(network_params(seed), num_samples, round_number=round_number)
+            assert aggregator.accept(reply, context(f"site-{seed}", round_number, network_params(0)))
+        average = from_shareable(aggregator.aggregate(context())).data
+        mean = (network_params(1)["head.0.weight"] + network_params(2)["head.0.weight"]) / 2
+        torch.testing.assert_close(average["head.0.weight"], mean)

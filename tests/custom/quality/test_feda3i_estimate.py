@@ -185,3 +185,14 @@ def test_seed_and_level_reach_the_test_of_two_groups():
     assert strict.p_value == fit_two_groups(rows, seed=4, level=0.01).p_value
     assert strict.reason == f"One Gaussian explains the sites as well as two (p = {strict.p_value:.3f})."
     assert estimate_quality(one_group, seed=4, level=1.0).has_groups
+
+
+def test_values_that_no_site_can_have_end_nothing():
+    """Their squares would overflow."""
+    answers = answers_of_two_groups() | {"liar": answer([1e300], [-1e300])}
+    found = estimate_quality(answers, seed=0, level=1.0)
+    assert found.has_groups
+    assert found.difficulty["liar"] == [1000.0, -1000.0]
+    assert all(
+        map(math.isfinite, found.quality_weights(dict.fromkeys(answers, 1 / 9), balance=0.5, intra_only=False).values())
+    )

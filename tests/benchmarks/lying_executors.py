@@ -1,0 +1,95 @@
+"""Executors of one site that lies, for `lying_sites.py`; the others do their tasks as they are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from nvflare.apis.dxo import DXO, from_shareable
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+
+from fedannot.custom.flare.class_executor import ClassificationExecutor
+from fedannot.custom.flare.executor import SegmentationExecutor
+from fedannot.custom.outbound import ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN
+
+LIAR = "site-1"
+# How many times an update is sent with its sign turned.
+TIMES = 10
+SAMPLES = 1_000_000
+
+
+def turned(received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the model that goes ten times as far as the trained one, the other way; statistics are left."""
+    return {
+        name: received[name] - TIMES * (tensor - received[name])
+        if tensor.is_floating_point() and "running" not in name
+        else tensor
+        for name, tensor in trained.items()
+    }
+
+
+def inflated(trained: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the model with running variances as large as the server accepts."""
+    return {
+        name: torch.full_like(tensor, 4000.0) if name.endswith("running_var") else tensor
+        for name, tensor in trained.items()
+    }
+
+
+def false_quality(task: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return fields of a result with the statistics that give a site the most weight, whichever of them it has."""
+    if task == ESTIMATE_QUALITY:
+        # Unlike all others, hence alone in its group, of which it has everything.
+        return values | {"inner_difficulty": [16.0], "outer_difficulty": [0.0]}
+    if task == ESTIMATE_COMPLETENESS:
+        # All that is predicted is annotated.
+        predicted = max(values["num_predicted_lesions"], 1)
+        return values | dict.fromkeys((name for name in values if name.endswith("_lesions")), predicted)
+    if "dice_loss" in values:
+        return values | {"dice_loss": 0.0}
+    if "selector_means" in values:
+        # Every loss above nothing is that of a wrong label.
+        return values | {
+            "selector_means": [0.0, 1e-3],
+            "selector_variances": [1e-8, 190.0],
+            "selector_priors": [1e-3, 1 - 1e-3],
+        }
+    return values
+
+
+def lie(attack: str, task: str, dxo: DXO, received: Mapping[str, torch.Tensor]) -> None:
+    """Change what a site sends, in place."""
+    if task == TRAIN:
+        if attack == "statistics":
+            dxo.data = inflated(dxo.data)
+        else:
+            dxo.data = turned(received, dxo.data)
+        if attack == "samples":
+            dxo.meta["num_samples"] = SAMPLES
+        if attack == "quality":
+            dxo.meta = false_quality(task, dict(dxo.meta))
+    elif attack == "quality" and task in (ESTIMATE_QUALITY, ESTIMATE_COMPLETENESS):
+        dxo.data = false_quality(task, dict(dxo.data))
+
+
+class _Lying:
+    def __init__(self, settings: Mapping[str, Any], attack: str) -> None:
+        super().__init__(settings)  # type: ignore[call-arg]
+        self._attack = attack
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        reply = super().execute(task_name, shareable, fl_ctx, abort_signal)  # type: ignore[misc]
+        if fl_ctx.get_identity_name() != LIAR:
+            return reply
+        dxo = from_shareable(reply)
+        lie(self._attack, task_name, dxo, from_shareable(shareable).data)
+        return dxo.update_shareable(reply)
+
+
+class LyingSegmentationExecutor(_Lying, SegmentationExecutor):
+    """Lies about segmentation."""
+
+
+class LyingClassificationExecutor(_Lying, ClassificationExecutor):
+    """Lies about classification."""

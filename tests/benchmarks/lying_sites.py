@@ -1,0 +1,165 @@
+"""What one site that lies does to the model: attack × method, without the bounds of deployed jobs and with them.
+
+    python tests/benchmarks/lying_sites.py docs/benchmarks/lying_sites.json
+
+Runs on the phantoms of the jobs, each with small settings, in this process; results are added to the file as they come,
+and those that it holds are not made anew. At the end the table is printed.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fedannot.apps.in_process import RunError
+from fedannot.apps.job import Job
+from fedannot.apps.simulate import simulate
+from fedannot.custom.data.embedded_choice import write_embedded_federation
+from fedannot.custom.influence import deployed_influence
+
+JOBS = Path(__file__).parents[2] / "jobs"
+ATTACKS = {
+    "honest": "all sites honest",
+    "turned": "update turned, ten times",
+    "samples": "a million samples, update turned, ten times",
+    "quality": "false quality, update turned, ten times",
+    "statistics": "running variances of 4000",
+}
+# And their numbers of sites.
+METHODS = {"fedavg": 8, "fedaaai": 8, "fedia": 4, "fedgsca": 4}
+# Federated averaging has no quality to lie about; statistics are averaged in the same way by every method.
+WITHOUT = {("fedavg", "quality"), *((method, "statistics") for method in METHODS if method != "fedavg")}
+# The last rounds of which the mean is a run's score.
+LAST_ROUNDS = 2
+_LESIONS = {
+    "rounds": 7,
+    "network.features": [8, 16, 32, 32, 32, 8],
+    "embedded.sites": 8,
+    "embedded.images_per_site": 8,
+    "embedded.test_images": 16,
+}
+SMALL: dict[str, dict[str, Any]] = {
+    "fedavg": _LESIONS,
+    # Groups are not tested for, so that quality counts in every run.
+    "fedaaai": _LESIONS | {"warmup_rounds": 2, "min_predicted_share": 0.0, "group_test_level": 1.0},
+    "fedia": {
+        "rounds": 10,
+        "warmup_rounds": 6,
+        "network.features": [4, 8, 16, 16, 16, 4],
+        "embedded.images_per_site": 3,
+        "embedded.test_images": 3,
+    },
+    "fedgsca": {
+        "rounds": 10,
+        "warmup_rounds": 5,
+        "training.batch_size": 8,
+        "training.local_epochs": 4,
+        "embedded.images_per_site": 80,
+        "embedded.test_images": 80,
+    },
+}
+
+
+def lying_job(method: str, attack: str, changes: dict[str, Any], folder: Path) -> Path:
+    """Copy a job of the project in which one site lies."""
+    job = Job.open(JOBS / method).copy_with(SMALL[method] | changes, folder)
+    if attack != "honest":
+        text = job.client_config.read_text(encoding="utf-8")
+        kind = "Classification" if method == "fedgsca" else "Segmentation"
+        module = "class_executor" if method == "fedgsca" else "executor"
+        for found, instead in (
+            (f"fedannot.custom.flare.{module}.{kind}Executor", f"lying_executors.Lying{kind}Executor"),
+            ("args { settings = ${?settings} }", f'args {{ settings = ${{?settings}}, attack = "{attack}" }}'),
+        ):
+            if text.count(found) != 1:
+                raise ValueError(f"{job.client_config}: expected {found!r} once.")
+            text = text.replace(found, instead)
+        job.client_config.write_text(text, encoding="utf-8")
+    return job.folder
+
+
+def cases(methods: list[str], attacks: list[str], seeds: list[int]) -> Iterator[tuple[str, str, bool, int]]:
+    """Yield method, attack, whether the bounds are on, and seed."""
+    for seed in seeds:
+        for method in methods:
+            for attack in attacks:
+                if (method, attack) not in WITHOUT:
+                    for bounded in (False, True):
+                        yield method, attack, bounded, seed
+
+
+def run(method: str, attack: str, influence: dict[str, float] | None, seed: int, folder: Path) -> dict[str, Any]:
+    """Return the scores of one run, in percent, by round; nothing but 0 where it ends with an error."""
+    data = folder / f"data-{method}-{seed}"
+    changes: dict[str, Any] = {"seed": seed, "embedded.seed": seed}
+    if not data.exists():
+        settings = Job.open(JOBS / method).settings_with(SMALL[method] | changes)
+        write_embedded_federation(data, settings.embedded)
+    changes |= {f"influence.{key}": value for key, value in (influence or {}).items()}
+    started = time.monotonic()
+    with TemporaryDirectory(dir=folder) as name:
+        job = lying_job(method, attack, changes, Path(name) / "job")
+        try:
+            summary = simulate(job, Path(name) / "out", data=data)
+        except RunError as error:
+            seconds = round(time.monotonic() - started, 1)
+            return {"scores": [0.0], "bounded": {}, "ended": str(error), "seconds": seconds}
+        records = (Path(name) / "out" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    score = "f1" if method == "fedgsca" else "dice"
+    return {
+        "scores": [round(100 * json.loads(record)[score], 2) for record in records],
+        "bounded": {site: sum(entry["site"] == site for entry in summary["bounded"]) for site in summary["sites"]},
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """Return the table: mean ± standard deviation over the seeds of the mean score of a run's last rounds."""
+    methods = [method for method in METHODS if any(result["method"] == method for result in results)]
+    lines = ["| attack | bounds | " + " | ".join(methods) + " |", "|---|---|" + "---|" * len(methods)]
+    for attack, said in ATTACKS.items():
+        for bounded in (False, True):
+            cells = []
+            for method in methods:
+                last = [
+                    statistics.mean(result["scores"][-LAST_ROUNDS:])
+                    for result in results
+                    if (result["method"], result["attack"], result["bounds"]) == (method, attack, bounded)
+                ]
+                spread = f" ± {statistics.stdev(last):.1f}" if len(last) > 1 else ""
+                cells.append(f"{statistics.mean(last):.1f}{spread}" if last else "–")
+            lines.append(f"| {said} | {'on' if bounded else 'off'} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run what is not in the file yet and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="JSON file")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=list(ATTACKS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--influence", type=json.loads, help="bounds other than those of deployed jobs, as JSON")
+    arguments = parser.parse_args()
+    file: Path = arguments.results
+    results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    done = {(result["method"], result["attack"], result["bounds"], result["seed"]) for result in results}
+    with TemporaryDirectory() as name:
+        for case in cases(arguments.methods, arguments.attacks, arguments.seeds):
+            if case in done:
+                continue
+            method, attack, bounded, seed = case
+            influence = arguments.influence or deployed_influence(METHODS[method]) if bounded else None
+            found = run(method, attack, influence, seed, Path(name))
+            results.append({"method": method, "attack": attack, "bounds": bounded, "seed": seed} | found)
+            file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            print(*case, found["scores"], found["seconds"], flush=True)
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
