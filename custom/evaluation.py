@@ -174,7 +174,7 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
         return {}
     classes = range(len(scored[0]["dice"]))
     dice = [_pooled([(answer["dice"][c], answer["num_samples"]) for answer in scored]) for c in classes]
-    distances = [_pooled([_distance(answer, c) for answer in scored]) for c in classes]
+    distances = [_pooled([_site_distance(answer, c) for answer in scored]) for c in classes]
     return {
         "evaluated_on": "sites",
         "dice": _mean_of_known(dice),
@@ -188,7 +188,7 @@ def _could_be_scores(answer: Mapping[str, Any]) -> bool:
     return answer["num_samples"] >= 1 and all(math.isnan(dice) or 0 <= dice <= 1 for dice in answer["dice"])
 
 
-def _distance(answer: Mapping[str, Any], index: int) -> tuple[float, int]:
+def _site_distance(answer: Mapping[str, Any], index: int) -> tuple[float, int]:
     """The mean distance of a class, NaN where it is none, and the number of cases that it counts for."""
     count = min(int(answer["num_defined"][index]), int(answer["num_samples"]))
     distance = float(answer["hd95"][index])

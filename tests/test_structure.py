@@ -21,6 +21,8 @@ OWN_READERS = {
     "transforms/strict_files.py",
     "custom/data/tensor_store.py",
     "custom/flare/job_meta.py",
+    "custom/flare/kept_files.py",
+    # Both read back what they have just written.
     "apps/job.py",
     "apps/deployment/kit.py",
 }

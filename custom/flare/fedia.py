@@ -105,7 +105,7 @@ class FedIAController(FedAvgController):
         answers = self.ask_sites(ESTIMATE_COMPLETENESS, round_number)
         if self.abort_signal.triggered:
             return
-        estimates = self._estimates_of(answers)
+        estimates = {site: self._estimate_of(answer) for site, answer in answers.items() if _has_counts(answer)}
         blind = [site for site, estimate in estimates.items() if not estimate.is_estimable]
         extra_rounds = round_number - 1 - self.settings.warmup_rounds
         says_nothing = not estimates or 2 * len(blind) > len(estimates)
@@ -128,21 +128,10 @@ class FedIAController(FedAvgController):
         for site in sorted(set(self.num_samples) - set(self._lines)):
             self.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
 
-    def _estimates_of(self, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Completeness]:
-        """The estimates of the sites whose counts give one."""
-        estimates = {}
-        for site, answer in answers.items():
-            if _has_counts(answer):
-                try:
-                    estimates[site] = self._estimate_of(answer)
-                except ValueError as error:
-                    self.warning(f"The counts of {site} are not used: {error}")
-        return estimates
-
     def _estimate_of(self, answer: Mapping[str, Any]) -> Completeness:
         annotated, predicted = answer["num_annotated_lesions"], answer["num_predicted_lesions"]
         if self.settings.estimator == "matched":
-            # A site that gives noise to its counts may send more lesions that match than are predicted.
+            # A site that gives noise to its counts, or lies, may send more lesions that match than are predicted.
             return Completeness.of_matches(annotated, predicted, min(answer["num_matched_lesions"], predicted))
         return Completeness.of_counts(annotated, predicted)
 

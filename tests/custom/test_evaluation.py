@@ -327,7 +327,6 @@ def test_distance_is_none_where_no_site_has_one():
     [
         {"num_samples": 0, "dice": [0.9], "hd95": [2.0], "num_defined": [4]},
         {"num_samples": 9, "dice": [7.0], "hd95": [2.0], "num_defined": [4]},
-        {"num_samples": 9, "dice": [math.nan], "hd95": [2.0], "num_defined": [4]},
         {"num_samples": 9, "dice": [-1.0], "hd95": [2.0], "num_defined": [4]},
     ],
 )

@@ -267,18 +267,6 @@ def test_a_run_that_branches_from_federated_averaging_has_neither_estimate_nor_c
     assert made._corrected == {}
 
 
-def test_counts_that_cannot_be_are_left_out_and_the_run_goes_on():
-    """More lesions match than are predicted."""
-    said = []
-    made = controller(Sites({"a": (4, 5, 9), "b": (9, 9, 9)}), estimator="matched")
-    made.warning = said.append
-    for _ in range(3):
-        finish(made, {"a": 0.1, "b": 0.2})
-    made.before_round(4)
-    assert set(made.completeness) == {"b"}
-    assert said[0] == "The counts of a are not used: Expected from 0 to 5 lesions that match, but got num_matched=9."
-
-
 def test_a_loss_of_nothing_takes_no_more_than_the_bounds_allow():
     """Half of four equal sites at most, and the others divide the other half."""
     made = after_warmup(Sites(dict.fromkeys("abcd", (9, 9, 9))), names="abcd", influence={"max_quality_ratio": 2.0})
