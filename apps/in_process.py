@@ -23,14 +23,10 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.apis.workspace import Workspace
-from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.private.event import fire_event
 from nvflare.private.fed.client.client_json_config import ClientJsonConfigurator
 from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 
-from ..custom.flare.federated_averaging import FedAvgController
-from ..custom.run_state import SUMMARY_FILE
-from ..custom.summary import write_summary
 from .interruption import check_interruption
 from .job import Job, parse_hocon
 
@@ -217,7 +213,7 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         """Do nothing: no task stands."""
 
 
-def run_in_process(job: Job, sites: Sequence[str], folder: Path, *, rounds_left: bool = True) -> Path:
+def run_in_process(job: Job, sites: Sequence[str], folder: Path) -> Path:
     """Run a job in this process and return the server's run folder.
 
     Each participant has its workspace in ``folder``, laid out as NVFlare's simulator does. Sites do their tasks one
@@ -227,7 +223,6 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path, *, rounds_left:
         job: the job.
         sites: names of the sites.
         folder: where the workspaces are made.
-        rounds_left: whether the job has rounds to do; one that continues a run after its last round has none.
 
     Raises:
         RunError: if the run ended with an error.
@@ -238,8 +233,6 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path, *, rounds_left:
     participants = [SiteParticipant(site, job, site_config, folder / site, abort_signal) for site in sites]
     for workflow in server.config.workflows:
         _run_workflow(workflow.controller, server, participants, abort_signal)
-        if not rounds_left and isinstance(workflow.controller, FedAvgController) and not abort_signal.triggered:
-            _write_result(workflow.controller)
     for participant in (*participants, server):
         participant.end()
     if abort_signal.triggered:
@@ -258,13 +251,6 @@ def _run_workflow(
     controller.initialize(context)
     controller.control_flow(abort_signal, context)
     controller.stop_controller(context)
-
-
-def _write_result(controller: FedAvgController) -> None:
-    """Write model and summary of a state; a round does so at its end, and after the last one none comes."""
-    controller.save_model(FLModel(params=controller.state.params, params_type=ParamsType.FULL, meta={}))
-    details = {"absent": []} | controller.describe()
-    write_summary(controller.run_folder / SUMMARY_FILE, controller.state, details)
 
 
 def _own_copy(data: Shareable) -> Shareable:

@@ -94,7 +94,7 @@ def simulate(
     del earlier
     run_job = copy_job(job, changes, out)
     with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out):
-        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, rounds_left=rounds_left)
+        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
     summary = collect_output(
         run_folder,
         out,

@@ -180,6 +180,9 @@ class FedAvgController(AskingController):
         """
         torch.set_num_threads(self.settings.threads)
         self._prepare()
+        if self.state.round_number >= self.settings.rounds:
+            # A run that was killed after its last round: no round comes whose end would write its result.
+            self._write_result()
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
@@ -388,13 +391,17 @@ class FedAvgController(AskingController):
         self.state.save(self.run_folder / STATE_FILE)
         if round_number in self.settings.keep_rounds:
             shutil.copyfile(self.run_folder / STATE_FILE, self.run_folder / kept_state_file(round_number))
-        self.save_model(FLModel(params=self.state.params, params_type=ParamsType.FULL, meta={}))
         append_record(self.run_folder / METRICS_FILE, record)
-        write_summary(self.run_folder / SUMMARY_FILE, self.state, {"absent": self._absent} | self.describe())
+        self._write_result()
         self._log_scalars(record)
         if self.settings.task_process:
             # NVFlare's tasks and messages refer to each other in circles, with the models in them.
             gc.collect()
+
+    def _write_result(self) -> None:
+        """Write the model and the summary as they are after the last finished round."""
+        self.save_model(FLModel(params=self.state.params, params_type=ParamsType.FULL, meta={}))
+        write_summary(self.run_folder / SUMMARY_FILE, self.state, {"absent": self._absent} | self.describe())
 
     def _score(self, round_number: int) -> dict[str, Any]:
         sites_are_embedded = bool(self._reports) and all(report["embedded_data"] for report in self._reports.values())
