@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fedannot.apps.cli import app
 from fedannot.apps.deployment.deployable_job import deployable_job, read_configuration
 from fedannot.apps.deployment.kit import Kit, KitError, approve_job, merged, prepare_kit
 from fedannot.apps.deployment.policy_checks import check_allow_list
@@ -137,7 +139,7 @@ def test_the_examples_of_data_can_be_used(make_kit: MakeKit, file: Path) -> None
 
 def test_what_cannot_be_prepared(make_kit: MakeKit, tmp_path: Path) -> None:
     folder, server = make_kit(), make_kit("localhost", role="server")
-    with pytest.raises(KitError, match=r"site\.yaml cannot be read"):
+    with pytest.raises(KitError, match=r"site\.yaml: found no such file"):
         prepare_kit(folder, tmp_path)
     with pytest.raises(KitError, match="data are described at the sites"):
         prepare_kit(server, CONFIGS, CONFIGS / "data" / "image2d.yaml")
@@ -149,5 +151,23 @@ def test_what_cannot_be_prepared(make_kit: MakeKit, tmp_path: Path) -> None:
     with pytest.raises(KitError, match="expected names of JSON files"):
         prepare_kit(folder, tmp_path)
     (folder / "local" / "resources.json").write_text("{")
-    with pytest.raises(KitError, match=r"resources\.json cannot be read"):
+    with pytest.raises(KitError, match=r"resources\.json: is not JSON"):
         prepare_kit(folder, CONFIGS)
+
+
+def test_the_command_shows_what_a_job_names_before_it_is_approved(make_kit: MakeKit) -> None:
+    folder = make_kit()
+    prepare_kit(folder, CONFIGS)
+    arguments = ["deploy", "approve", str(ROOT / "jobs" / "fedavg"), "--kit", str(folder)]
+    refused = CliRunner().invoke(app, arguments, input="n\n")
+    assert refused.exit_code == 1
+    assert "fedannot.custom.flare.executor.SegmentationExecutor" in refused.output
+    approved = read_approved(folder / "local")
+    assert approved is not None
+    assert approved.others == ()
+    taken = CliRunner().invoke(app, arguments, input="y\n")
+    assert taken.exit_code == 0, taken.output
+    assert "Every other participant has to approve it, too." in taken.output
+    approved = read_approved(folder / "local")
+    assert approved is not None
+    assert [job.name for job in approved.others] == ["fedavg"]

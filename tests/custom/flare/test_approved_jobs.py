@@ -1,0 +1,130 @@
+"""The gates in the parent processes: what is refused leaves nothing behind, and what is approved goes on to NVFlare."""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.workspace import Workspace
+from nvflare.private.fed.server import job_cmds, job_runner
+
+from fedannot.custom.approval.approved import ApprovedJob, ApprovedJobs, installed_version, write_approved
+from fedannot.custom.approval.configuration import JobConfiguration
+from fedannot.custom.flare.approved_jobs import ApprovedDeployer
+from fedannot.custom.flare.job_gate import JobGate
+
+JOB_ID = "01234567-89ab-cdef-0123-456789abcdef"
+SETTINGS = {"method": "fedavg", "data_required": True, "rounds": 1}
+JOB = JobConfiguration({"format_version": 2, "workflows": []}, {"format_version": 2, "executors": []}, SETTINGS)
+META = {"name": "mine", "min_clients": 1, "deploy_map": {"app": ["@ALL"]}}
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Path:
+    for folder in ("startup", "local"):
+        (tmp_path / folder).mkdir()
+    approved = ApprovedJobs(fedannot=installed_version(), installed=(ApprovedJob.of("mine", JOB),))
+    write_approved(tmp_path / "local", approved)
+    return tmp_path
+
+
+def app(configuration: JobConfiguration = JOB, prefix: str = "", **more: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in configuration.documents().items():
+            archive.writestr(f"{prefix}config/{name}", json.dumps(content))
+        for name, text in more.items():
+            archive.writestr(name.replace("__", "/"), text)
+    return stream.getvalue()
+
+
+def deploy(kit: Path, content: bytes, job_id: str = JOB_ID, **meta: Any) -> str:
+    return ApprovedDeployer().deploy(Workspace(str(kit), "site-1"), job_id, META | meta, "app", content, FLContext())
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_an_approved_job_is_deployed(kit: Path) -> None:
+    assert deploy(kit, app()) == ""
+    config = kit / JOB_ID / "app_site-1" / "config"
+    assert sorted(path.name for path in config.iterdir()) == ["config_fed_client.json", "config_fed_server.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "changes", "said"),
+    [
+        (b"no archive", {}, "cannot be read"),
+        (app(custom__mine="import os"), {}, "'custom/mine'; expected"),
+        (app(JobConfiguration(JOB.server, {**JOB.client, "components": []}, SETTINGS)), {}, "is not approved here"),
+        (app(JobConfiguration(JOB.server, JOB.client, SETTINGS | {"rounds": 10**6})), {}, "'rounds' is 1000000"),
+        (app(), {"scope": "swarm"}, "sets scope, which is the site's to decide"),
+        # The folder of the job is removed before it is made.
+        (app(), {"job_id": "local"}, "id is not one of NVFlare's"),
+        (app(), {"job_id": "../other"}, "id is not one of NVFlare's"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(kit: Path, content: bytes, changes: dict[str, Any], said: str) -> None:
+    before = files(kit)
+    reason = deploy(kit, content, **changes)
+    assert reason.startswith("Refused: ")
+    assert said in reason
+    assert files(kit) == before
+
+
+def test_what_goes_wrong_at_the_site_is_not_told(kit: Path) -> None:
+    """The reason is for the site's log; a path of the site is in it."""
+    (kit / "local" / "approved_jobs.json").write_text("{")
+    assert deploy(kit, app()) == "Refused: What is approved here cannot be read; see `fedannot deploy check`."
+    (kit / "local" / "approved_jobs.json").unlink()
+    assert deploy(kit, app()).startswith("Refused: No jobs are approved here")
+
+
+def test_a_fault_of_the_gate_itself_lets_nothing_through(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("/secret/folder")
+
+    monkeypatch.setattr("fedannot.custom.flare.approved_jobs.check_job", broken)
+    before = files(kit)
+    reason = deploy(kit, app())
+    assert reason == "Refused: it could not be looked at; see the participant's log."
+    assert files(kit) == before
+
+
+@pytest.fixture
+def gate(kit: Path) -> Iterator[None]:
+    before = job_cmds.JobMetaValidator, job_runner.AppDeployer
+    JobGate(str(kit / "local"))
+    yield
+    job_cmds.JobMetaValidator, job_runner.AppDeployer = before
+
+
+def submitted(content: bytes, meta: Any = META) -> bytes:
+    stream = io.BytesIO(content)
+    with zipfile.ZipFile(stream, "a") as archive:
+        for folder in ("mine/", "mine/app/", "mine/app/config/"):
+            archive.writestr(folder, "")
+        archive.writestr("mine/meta.json", json.dumps(meta))
+    return stream.getvalue()
+
+
+@pytest.mark.usefixtures("gate")
+def test_the_servers_gate_stands_before_nvflares_validator() -> None:
+    valid, reason, meta = job_cmds.JobMetaValidator().validate("mine", submitted(app(prefix="mine/app/")))
+    assert (valid, reason, meta["name"]) == (True, "", "mine")
+    other = JobConfiguration({**JOB.server, "components": [{"path": "subprocess.Popen"}]}, JOB.client, SETTINGS)
+    valid, reason, meta = job_cmds.JobMetaValidator().validate("mine", submitted(app(other, prefix="mine/app/")))
+    assert (valid, meta) == (False, {})
+    assert "is not approved here" in reason
+    assert job_runner.AppDeployer is ApprovedDeployer, "what was stored before is looked at when it is deployed"
+
+
+def test_the_server_does_not_start_without_a_place_for_the_gate(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(job_cmds, "JobMetaValidator")
+    with pytest.raises(RuntimeError, match="in this version of NVFlare, but found none"):
+        JobGate(str(kit))
