@@ -211,7 +211,7 @@ def test_several_apps_are_refused(job):
 
 def test_broken_meta_is_named(job):
     (job.folder / "meta.json").write_text("{")
-    with pytest.raises(JobError, match=r"meta\.json is not JSON: "):
+    with pytest.raises(JobError, match=r"meta\.json: is not JSON "):
         Job.open(job.folder)
 
 

@@ -108,6 +108,7 @@ FLOATS = [
     "influence.min_share",
     "influence.max_share",
     "influence.max_update_ratio",
+    "influence.max_quality_ratio",
 ]
 
 

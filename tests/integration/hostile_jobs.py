@@ -186,7 +186,7 @@ def all_jobs(honest: Path, bait: Bait, admitted: tuple[str, ...]) -> Iterator[Ho
 
 def honest_job(folder: Path, sites: tuple[str, ...], name: str = "fedavg") -> Path:
     """Write an honest job."""
-    return deployable_job(JOBS / name, folder, sites=sites, overrides={"rounds": 1}).folder
+    return deployable_job(JOBS / name, folder, sites=sites).folder
 
 
 def _configs(job: Path) -> tuple[dict[str, Any], dict[str, Any]]:
