@@ -72,6 +72,7 @@ FRAMEWORK_HEADERS = {
     "__cookie_jar__",
     "__msg_root_id__",
     "__msg_root_ttl__",
+    "__pass_through__",
     "__peer_ctx__",
     "__peer_props__",
     "__rc__",
