@@ -188,7 +188,10 @@ def _write_approved(kit: Kit, approved: ApprovedJobs) -> Path:
 
 
 def merged(given: Any, added: Any) -> Any:
-    """Add values to a configuration: groups by key, lists of components by id, lists of texts without doubles."""
+    """Add values to a configuration: groups by key, lists of components by id, lists of texts without doubles.
+
+    A component whose path is null is taken out.
+    """
     if isinstance(given, Mapping) and isinstance(added, Mapping):
         return dict(given) | {key: merged(given[key], value) if key in given else value for key, value in added.items()}
     if isinstance(given, list) and isinstance(added, list):
@@ -196,7 +199,7 @@ def merged(given: Any, added: Any) -> Any:
             return [*given, *(entry for entry in added if entry not in given)]
         changes = {entry["id"]: entry for entry in added}
         present = [merged(entry, changes.pop(entry["id"], {})) for entry in given]
-        return [*present, *changes.values()]
+        return [entry for entry in (*present, *changes.values()) if entry.get("path", "") is not None]
     return added
 
 

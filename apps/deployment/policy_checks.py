@@ -16,9 +16,14 @@ from .kit import Kit
 _FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
 # What stands between a submitted job and everything of NVFlare that would parse or run it.
 _GATES = {
-    "site": ("app_deployer", "fedannot.custom.flare.approved_jobs.ApprovedDeployer"),
-    "server": ("job_gate", "fedannot.custom.flare.job_gate.JobGate"),
+    "site": {
+        ("site_gate", "fedannot.custom.flare.site_gate.SiteGate"),
+        ("app_deployer", "fedannot.custom.flare.approved_jobs.ApprovedDeployer"),
+    },
+    "server": {("job_gate", "fedannot.custom.flare.job_gate.JobGate")},
 }
+# Components of NVFlare's that send logs, or write what others send under names of their choice.
+_LOG_COMPONENTS = ("SiteLogStreamer", "JobLogReceiver")
 # What nobody may do from outside, by what NVFlare calls the right.
 _REFUSED_RIGHTS = {
     "code in jobs": ("byoc", "server-predeployed-flwr"),
@@ -34,7 +39,7 @@ def check_approved_jobs(kit: Kit) -> Iterator[Point]:
     """Are jobs looked at before anything of them is parsed, and which are approved?"""
     what, prepare = "approved jobs", f"fedannot deploy prepare {kit.folder}"
     components = kit.effective("resources.json").get("components", [])
-    if _GATES[kit.role] not in [(entry.get("id"), entry.get("path")) for entry in components]:
+    if _GATES[kit.role] - {(entry.get("id"), entry.get("path")) for entry in components}:
         yield Point(what, State.PROBLEM, "any job runs here, whatever it asks for", prepare)
         return
     try:
@@ -97,8 +102,10 @@ def _may(policy: Any, role: str, right: str) -> bool:
 def check_exits(kit: Kit) -> Iterator[Point]:
     """Do logs stay, and is there a filter at every exit that no job can leave out?"""
     prepare = f"fedannot deploy prepare {kit.folder}"
-    if kit.effective("resources.json").get("allow_log_streaming", True):
-        yield Point("logs", State.PROBLEM, "are sent to the server, with the names of files in them", prepare)
+    resources = kit.effective("resources.json")
+    paths = [str(entry.get("path")) for entry in resources.get("components", [])]
+    if resources.get("allow_log_streaming", True) or any(path.endswith(_LOG_COMPONENTS) for path in paths):
+        yield Point("logs", State.PROBLEM, "are sent, or written as others send them", prepare)
     else:
         yield Point("logs", State.READY, "stay here")
     if kit.role == "server":

@@ -11,7 +11,10 @@ from .configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRe
 
 # A job of fifty sites with all its settings takes some kilobytes.
 _LARGEST_FILE = 256 * 1024
+_LARGEST_ARCHIVE = 1024 * 1024
 _MOST_ENTRIES = 32
+# The methods of which Python's reader unpacks no more than it is asked for.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # The researcher's signatures and certificate, which NVFlare adds to folders.
 _SIGNATURES = (".__nvfl_sig.json", ".__nvfl_submitter.crt")
 _CONFIG_FOLDER = "config"
@@ -21,6 +24,8 @@ _META_KEYS = frozenset({"name", "min_clients", "mandatory_clients", "deploy_map"
 # What would change where or under which policy a job runs at a site.
 _FORBIDDEN_META = ("scope", "launcher_spec", "resource_spec", "byoc")
 _APP_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# Of jobs and sites; @ALL stands for all sites.
+_NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.-]{0,99}")
 _MAKE_AGAIN = "Make the job with `fedannot deploy job`."
 
 
@@ -64,6 +69,8 @@ def check_meta(meta: Mapping[str, Any]) -> None:
     Raises:
         JobRefusedError: if the job names a scope, a launcher or resources, or carries code.
     """
+    if not isinstance(meta, Mapping):
+        raise JobRefusedError("The server says nothing of the job.")
     if found := [key for key in _FORBIDDEN_META if meta.get(key)]:
         raise JobRefusedError(f"The job sets {', '.join(found)}, which is the site's to decide.")
 
@@ -74,10 +81,19 @@ def _checked_meta(meta: Any) -> str:
         raise JobRefusedError(f"{_META}: expected keys and values.")
     if unknown := sorted(set(meta) - _META_KEYS):
         raise JobRefusedError(f"{_META}: found {_shown(unknown)}; expected {sorted(_META_KEYS)}.")
-    apps = list(meta["deploy_map"]) if isinstance(meta.get("deploy_map"), dict) else []
-    if len(apps) != 1 or not _APP_NAME.fullmatch(apps[0]):
-        raise JobRefusedError(f"{_META}: expected one app for server and sites in deploy_map.")
-    return str(apps[0])
+    apps = meta["deploy_map"] if isinstance(meta.get("deploy_map"), dict) else {}
+    if len(apps) != 1 or not _APP_NAME.fullmatch(next(iter(apps))) or not _are_names(*apps.values()):
+        raise JobRefusedError(f"{_META}: expected one app with the names of server and sites in deploy_map.")
+    if not _are_names([meta.get("name")]) or not _are_names(meta.get("mandatory_clients") or []):
+        raise JobRefusedError(f"{_META}: expected a name, and names of sites in mandatory_clients.")
+    # NVFlare keeps what it can turn into a number as it is, and stumbles over it whenever it schedules jobs.
+    if type(meta.get("min_clients", 1)) is not int or meta.get("min_clients", 1) < 1:
+        raise JobRefusedError(f"{_META}: expected a whole number from 1 up as min_clients.")
+    return str(next(iter(apps)))
+
+
+def _are_names(names: Any) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
 
 
 def _read_app(files: Mapping[str, bytes], where: str) -> JobConfiguration:
@@ -97,6 +113,9 @@ def _files(source: io.BytesIO | Path) -> dict[str, bytes]:
     """Return the content of an archive's files by their names; folders are passed over."""
     files: dict[str, bytes] = {}
     try:
+        length = source.stat().st_size if isinstance(source, Path) else len(source.getbuffer())
+        if length > _LARGEST_ARCHIVE:
+            raise JobRefusedError(f"The job's archive has more than {_LARGEST_ARCHIVE // 1024} KiB.")
         with zipfile.ZipFile(source) as archive:
             entries = archive.infolist()
             if len(entries) > _MOST_ENTRIES:
@@ -119,6 +138,8 @@ def _files(source: io.BytesIO | Path) -> dict[str, bytes]:
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    if entry.compress_type not in _METHODS:
+        raise JobRefusedError(f"{_shown([entry.filename])} is packed by another method than zip's usual one.")
     # What an archive says about sizes need not be true.
     with archive.open(entry) as file:
         content = file.read(_LARGEST_FILE + 1)

@@ -1,8 +1,8 @@
 """Refusing jobs that a participant has not approved, in its parent process, before anything of a job is parsed.
 
 NVFlare looks at the classes that a job names only when it builds them, in the process of the job, and parses the job's
-configuration before that, in the parent process too. What stands here comes first, in place of NVFlare's deployer; for
-what is submitted to the server see :mod:`.job_gate`.
+configuration before that, in the parent process too. What stands here comes first; :mod:`.site_gate` asks it at a site
+before anything is unpacked, :mod:`.job_gate` at the server before anything is stored.
 """
 
 import logging
@@ -37,6 +37,25 @@ def refusal(what: str, error: Exception) -> str:
     return "Refused: it could not be looked at; see the participant's log."
 
 
+def refusal_of_job(job_id: Any, job_meta: Any, app_data: Any, config_folder: Path) -> str:
+    """Return why a participant does not take part in a job, empty if it does.
+
+    Args:
+        job_id: the job's id, which becomes a folder.
+        job_meta: what the server says of the job.
+        app_data: the archive of its app.
+        config_folder: the kit's folder ``local``.
+    """
+    try:
+        if not (isinstance(job_id, str) and is_job_id(job_id)):
+            raise JobRefusedError("The job's id is not one of NVFlare's.")
+        check_meta(job_meta)
+        check_job(read_app(app_data), config_folder)
+    except Exception as error:
+        return refusal(f"job {job_id!a:.100}", error)
+    return ""
+
+
 class ApprovedDeployer(AppDeployer):  # type: ignore[misc]
     """Deploys a job's app only if the participant has approved it; see :mod:`fedannot.custom.approval`.
 
@@ -54,11 +73,6 @@ class ApprovedDeployer(AppDeployer):  # type: ignore[misc]
         fl_ctx: FLContext,
     ) -> str:
         """Deploy an app; return why not, empty if it was deployed."""
-        try:
-            if not is_job_id(job_id):
-                raise JobRefusedError("The job's id is not one of NVFlare's.")
-            check_meta(job_meta)
-            check_job(read_app(app_data), Path(workspace.get_site_config_dir()))
-        except Exception as error:
-            return refusal(f"job {job_id!a}", error)
+        if reason := refusal_of_job(job_id, job_meta, app_data, Path(workspace.get_site_config_dir())):
+            return reason
         return str(super().deploy(workspace, job_id, job_meta, app_name, app_data, fl_ctx) or "")

@@ -18,8 +18,11 @@ import pytest
 from conftest import JOBS
 from hospitals import END_TIMEOUT, SITES, Hospitals, started_hospitals
 from hostile_jobs import Bait, HostileJob, all_jobs, honest_job, named_attacks
+from nvflare.fuel.f3.cellnet.defs import CellChannel
 from nvflare.fuel.flare_api.api_spec import InvalidJobDefinition
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+from nvflare.private.admin_defs import Message
+from nvflare.private.defs import RequestHeader, SysCommandTopic, TrainingTopic, new_cell_message
 from real_processes import wait_for
 
 from fedannot.apps.deployment.deployable_job import read_configuration
@@ -270,6 +273,34 @@ def test_no_account_reads_files_or_changes_logs(hospitals: Hospitals, account: s
             answer = json.dumps(session.api.do_command(command), default=str)
             assert "not authorized" in answer.lower(), (command, answer)
             assert "class_allow_list" not in answer
+
+
+@pytest.mark.parametrize("account", [ADMIN, LEAD])
+def test_a_message_to_a_site_that_asks_for_no_rights_reads_and_removes_nothing(
+    hospitals: Hospitals, account: str
+) -> None:
+    """The server forwards it; NVFlare's own commands would have had the rights asked for."""
+    before = kept_files(hospitals, "site-1")
+    requests = [
+        Message(SysCommandTopic.SHELL, "cat local/resources.json"),
+        Message(SysCommandTopic.REPORT_ENV, ""),
+        Message(TrainingTopic.DELETE_RUN, ""),
+        Message(TrainingTopic.DEPLOY, b"PK"),
+    ]
+    with session_of(hospitals, account) as session:
+        for request in requests:
+            request.set_header(RequestHeader.JOB_ID, "models")
+            reply = session.api.cell.send_request(
+                channel=CellChannel.CLIENT_MAIN,
+                topic="any",
+                target="site-1",
+                request=new_cell_message({}, request),
+                timeout=10,
+            )
+            assert "class_allow_list" not in str(
+                vars(reply.payload) if hasattr(reply.payload, "body") else reply.payload
+            )
+    assert kept_files(hospitals, "site-1") == before
 
 
 def test_an_administrator_sends_no_code_either(hospitals: Hospitals, bait: Bait, tmp_path: Path) -> None:

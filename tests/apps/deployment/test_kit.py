@@ -35,6 +35,11 @@ MakeKit = Callable[..., Path]
             [{"id": "a", "args": {"n": 5}}, {"id": "c"}],
             [{"id": "a", "args": {"n": 5, "m": 2}}, {"id": "b"}, {"id": "c"}],
         ),
+        (
+            [{"id": "a", "path": "x"}, {"id": "b"}],
+            [{"id": "a", "path": None}, {"id": "c", "path": None}],
+            [{"id": "b"}],
+        ),
         (1, 2, 2),
     ],
 )
@@ -55,8 +60,8 @@ def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> Non
         "approved_jobs.json",
     ]
     after = json.loads((folder / "local" / "resources.json").read_text(encoding="utf-8"))
-    assert after["components"][:-1] == before["components"]
-    assert after["components"][-1]["id"] == "app_deployer"
+    assert after["components"][:-2] == before["components"]
+    assert [entry["id"] for entry in after["components"][-2:]] == ["site_gate", "app_deployer"]
     assert after["allow_log_streaming"] is False
     approved = read_approved(folder / "local")
     assert approved is not None

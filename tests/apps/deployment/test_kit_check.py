@@ -142,7 +142,7 @@ def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
         ("resources.json", lambda r: r["class_allow_list"].append("fedannot.custom.flare."), "allow-list", "1 entries"),
         ("resources.json", lambda r: r["class_allow_list"].pop(), "allow-list", "approved jobs may not use"),
         ("resources.json", lambda r: r["components"].pop(), "approved jobs", "any job runs here"),
-        ("resources.json", lambda r: r.pop("allow_log_streaming"), "logs", "are sent to the server"),
+        ("resources.json", lambda r: r.pop("allow_log_streaming"), "logs", "are sent, or written as others"),
         ("approved_jobs.json", lambda a: a.update(fedannot="0.0.1"), "approved jobs", "those of fedannot 0.0.1"),
         ("approved_jobs.json", lambda a: a.update(jobs=[]), "approved jobs", "jobs"),
         ("limits.json", lambda a: a.update(rounds=5), "approved jobs", "rounds"),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Iterable
 from typing import Any
@@ -118,6 +119,14 @@ def test_an_archive_that_claims_a_small_size_is_not_unpacked_beyond_the_bound() 
         (job(meta=META | {"resource_spec": {"a": {"num_of_gpus": 8}}}), "meta.json: found 'resource_spec'"),
         (job(meta=META | {"deploy_map": {"app": ["server"], "other": ["a"]}}), "expected one app"),
         (job(meta=META | {"deploy_map": {"../app": ["server"]}}), "expected one app"),
+        # NVFlare's scheduler would stumble over them whenever it looks for a job.
+        (job(meta=META | {"min_clients": "2"}), "expected a whole number"),
+        (job(meta=META | {"min_clients": True}), "expected a whole number"),
+        (job(meta=META | {"min_clients": 0}), "expected a whole number"),
+        (job(meta=META | {"name": 5}), "expected a name"),
+        (job(meta=META | {"mandatory_clients": {"a": 1}}), "names of sites in mandatory_clients"),
+        (job(meta=META | {"deploy_map": {"app": {"sites": ["a"]}}}), "expected one app"),
+        (job(meta=META | {"deploy_map": {"app": ["../a"]}}), "expected one app"),
         (job(meta=[1]), "expected keys and values"),
         (job(meta='{"name": "a", "name": "b"}'), "found the key 'name' twice"),
         (job(files={"mine/app/custom/mine.py": "x"}), "'app/custom/mine.py'; expected"),
@@ -131,6 +140,25 @@ def test_what_is_no_job_is_refused(content: bytes, said: str) -> None:
     with pytest.raises(JobRefusedError) as caught:
         read_job(content, "mine")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_unpacks_beyond_what_is_asked_for_is_not_unpacked(method: int) -> None:
+    """Some bytes of it would become gigabytes in the parent process."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as file:
+        file.writestr("config/config_fed_client.json", b" " * 100_000_000)
+    tracemalloc.start()
+    with pytest.raises(JobRefusedError, match="packed by another method"):
+        read_app(stream.getvalue())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+def test_a_large_archive_is_not_opened() -> None:
+    with pytest.raises(JobRefusedError, match="has more than 1024 KiB"):
+        read_app(b"PK" + bytes(2_000_000))
 
 
 @pytest.mark.parametrize("key", ["scope", "launcher_spec", "resource_spec", "byoc"])

@@ -5,17 +5,23 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.workspace import Workspace
+from nvflare.private.admin_defs import Message
+from nvflare.private.defs import RequestHeader, SysCommandTopic, TrainingTopic
+from nvflare.private.fed.client import training_cmds
+from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 from nvflare.private.fed.server import job_cmds, job_runner
 
 from fedannot.custom.approval.approved import ApprovedJob, ApprovedJobs, installed_version, write_approved
 from fedannot.custom.approval.configuration import JobConfiguration
 from fedannot.custom.flare.approved_jobs import ApprovedDeployer
 from fedannot.custom.flare.job_gate import JobGate
+from fedannot.custom.flare.site_gate import SiteGate
 
 JOB_ID = "01234567-89ab-cdef-0123-456789abcdef"
 SETTINGS = {"method": "fedavg", "data_required": True, "rounds": 1}
@@ -102,6 +108,49 @@ def gate(kit: Path) -> Iterator[None]:
     JobGate(str(kit / "local"))
     yield
     job_cmds.JobMetaValidator, job_runner.AppDeployer = before
+
+
+@pytest.fixture
+def processors() -> Iterator[dict[str, Any]]:
+    """What a site answers to behind its gate, by topic."""
+    given = ClientRequestProcessors.request_processors
+    before = list(given)
+    SiteGate()
+    yield {topic: processor for processor in given for topic in processor.get_topics()}
+    given[:] = before
+
+
+def test_a_site_answers_to_nobody_who_reads_or_removes_files(processors: dict[str, Any]) -> None:
+    """NVFlare asks for rights only where a request says that they are to be asked for."""
+    assert not set(processors) & {
+        SysCommandTopic.SHELL,
+        SysCommandTopic.REPORT_ENV,
+        SysCommandTopic.CONFIGURE_SITE_LOG,
+        TrainingTopic.CONFIGURE_JOB_LOG,
+        TrainingTopic.DELETE_RUN,
+    }
+    assert {TrainingTopic.DEPLOY, TrainingTopic.START_JOB, TrainingTopic.ABORT} <= set(processors)
+
+
+def test_a_site_unpacks_nothing_before_it_is_approved(
+    kit: Path, processors: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = []
+    monkeypatch.setattr(training_cmds, "unzip_all_from_bytes", lambda *arguments: unpacked.append(arguments))
+    engine = SimpleNamespace(args=SimpleNamespace(workspace=str(kit)), get_client_name=lambda: "site-1")
+    request = Message(TrainingTopic.DEPLOY, app(custom__mine="import os"))
+    request.set_header(RequestHeader.JOB_ID, JOB_ID)
+    request.set_header(RequestHeader.JOB_META, META)
+    reply = processors[TrainingTopic.DEPLOY].process(request, engine)
+    assert "Refused: The job holds 'custom/mine'" in reply.body
+    assert unpacked == []
+
+
+@pytest.mark.parametrize("job_id", ["startup", "..", "../other", "a/b"])
+def test_no_request_is_about_a_job_that_is_a_folder_of_the_kit(processors: dict[str, Any], job_id: str) -> None:
+    request = Message(TrainingTopic.ABORT, "")
+    request.set_header(RequestHeader.JOB_ID, job_id)
+    assert "Refused: The job's id" in processors[TrainingTopic.ABORT].process(request, object()).body
 
 
 def submitted(content: bytes, meta: Any = META) -> bytes:
