@@ -178,12 +178,12 @@ def test_weights_of_the_sites_that_answered():
 
 
 @pytest.mark.parametrize(
-    ("num_sites", "share"), [(3, 0.3), (4, 0.3), (5, 0.3), (6, 0.25), (8, 0.1875), (50, 0.03), (None, 0.3)]
+    ("num_sites", "share"), [(3, 0.4), (4, 0.375), (5, 0.3), (6, 0.25), (8, 0.1875), (50, 0.03), (None, 0.25)]
 )
 def test_the_bounds_of_deployed_jobs_outvote_one_site(num_sites, share):
     """With the share s, at least 1/K, and an update ρ times as long as the others', it has ρ s against 1 − s."""
     found = deployed_influence(num_sites)
-    assert found == {"max_update_ratio": 1.5, "max_quality_ratio": 3.0, "max_share": pytest.approx(share)}
+    assert found == {"max_update_ratio": 1.0, "max_quality_ratio": 3.0, "max_share": pytest.approx(share)}
     InfluenceSettings(**found)
     most = max(share, 1 / (num_sites or 100))
     assert found["max_update_ratio"] * most < 1 - most
