@@ -222,19 +222,13 @@ def number(value: float | None, decimals: int = 1) -> str:
     return "-" if value is None else f"{value:.{decimals}f}"
 
 
-# What a round's record of bounds holds of a site, and how it is written.
-_SCALED_DOWN = {"update_factor": "updates", "statistics_factor": "normalisation statistics"}
-
-
 def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Terminal) -> None:
     """Say whose influence was bounded, in how many rounds, and how far at most."""
     for site in sorted({entry["site"] for entry in bounded}):
         of_site = [entry for entry in bounded if entry["site"] == site]
-        said = []
-        for kind, what in _SCALED_DOWN.items():
-            if factors := [entry[kind] for entry in of_site if kind in entry]:
-                said.append(f"{what} scaled down in {len(factors)} rounds, to {min(factors):.3g} at least")
+        factors = [entry["update_factor"] for entry in of_site if "update_factor" in entry]
         shares = sum("share" in entry for entry in of_site)
+        said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
         said += [f"share bounded in {shares} rounds"] if shares else []
         console.print(f"{site}: {'; '.join(said)}")
 

@@ -1,7 +1,7 @@
 """The aggregator: one for every method, since a method is its matrix of weights (site × layer block)."""
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -13,8 +13,8 @@ from ..model_spool import ModelSpool
 from ..sample_claims import MAX_TOTAL_SAMPLES, claim_limit
 from ..weighting import LayerWeights
 
-# By the name of an entry a factor for every site.
-FactorsByEntry = Mapping[str, Mapping[str, float]]
+# By the name of an entry the smallest and the largest value of each of its elements.
+Ranges = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
 
 
 class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
@@ -38,10 +38,10 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self._round = 0
         self._reference: dict[str, torch.Tensor] = {}
         self._weights: LayerWeights | None = None
-        self._block_of_part: dict[str, str] = {}
+        self._blocks: tuple[str, ...] = ()
         self._average: StreamingAverage | None = None
         self._waiting: ModelSpool | None = None
-        self._part_of: dict[str, str] = {}
+        self._block_of: dict[str, str] = {}
         self._limits: dict[str, float] = {}
         self._claim_limit = 0
         self._sites_to_come = 0
@@ -55,7 +55,6 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         *,
         num_sites: int,
         wait_in: Path | None = None,
-        statistics: Collection[str] = (),
     ) -> None:
         """Prepare for the results of one round.
 
@@ -67,13 +66,12 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
             num_sites: how many sites are asked; each may claim its part of what all may have.
             wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew. Weights
                 that are given here only say which sites count.
-            statistics: entries whose updates :meth:`weigh` scales down by factors of their own.
         """
         self._round = round_number
         self._reference = dict(reference)
         self._weights = weights
-        self._part_of = {name: name if name in statistics else block for name, block in block_of.items()}
-        self._block_of_part = {part: block_of[name] for name, part in self._part_of.items()}
+        self._block_of = dict(block_of)
+        self._blocks = tuple(dict.fromkeys(block_of.values()))
         self._limits = value_limits(reference)
         self._waiting = None if wait_in is None else ModelSpool(wait_in)
         self._average = self._empty_average() if self._waiting is None else None
@@ -97,14 +95,14 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
         self,
         weights: LayerWeights | None,
         update_factors: Mapping[str, float] | None = None,
-        statistics_factors: FactorsByEntry | None = None,
+        ranges: Ranges | None = None,
     ) -> None:
         """Add the results that wait, with their weights.
 
         Args:
             weights: of the sites whose results wait; None for the numbers of samples.
             update_factors: by how much each site's update is scaled down; 1 where a site is not named.
-            statistics_factors: the same for each of the entries that :meth:`start_round` named as statistics.
+            ranges: within which the values of some entries count.
 
         Raises:
             ValueError: if no results wait for weights.
@@ -114,15 +112,15 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
                 raise ValueError("Expected a round whose results wait for their weights, but none is open.")
             self._weights = weights
             self._average = self._empty_average()
-            by_entry = statistics_factors or {}
-            held_back = dict.fromkeys(self._block_of_part, 0.0)
+            held_back = dict.fromkeys(self._blocks, 0.0)
             for site, params, num_samples in self._waiting.models():
+                factor = (update_factors or {}).get(site, 1.0)
                 of_site = self._site_weights(site, num_samples)
-                factors = {part: by_entry.get(part, update_factors or {}).get(site, 1.0) for part in of_site}
-                counted = {part: factors[part] * weight for part, weight in of_site.items()}
-                self._average.add(site, params, counted, num_samples)
-                for part, weight in of_site.items():
-                    held_back[part] += weight - counted[part]
+                within = {name: params[name].clamp(*limits) for name, limits in (ranges or {}).items()}
+                counted = {block: factor * weight for block, weight in of_site.items()}
+                self._average.add(site, {**params, **within}, counted, num_samples)
+                for block, weight in of_site.items():
+                    held_back[block] += (1.0 - factor) * weight
             if any(held_back.values()):
                 self._average.add_reference(held_back)
             self._waiting.remove()
@@ -173,11 +171,9 @@ class LayerwiseAggregator(ModelAggregator):  # type: ignore[misc]
 
     def _empty_average(self) -> StreamingAverage:
         bound = float(MAX_TOTAL_SAMPLES) if self._weights is None else 1.0
-        return StreamingAverage(self._reference, self._part_of, total_weight_bound=bound)
+        return StreamingAverage(self._reference, self._block_of, total_weight_bound=bound)
 
     def _site_weights(self, site: str, num_samples: int) -> dict[str, float]:
-        """The weight of each part: of a block, or of an entry with a factor of its own, which has its block's."""
         if self._weights is None:
-            return dict.fromkeys(self._block_of_part, float(num_samples))
-        of_block = self._weights.of(site)
-        return {part: of_block[block] for part, block in self._block_of_part.items()}
+            return dict.fromkeys(self._blocks, float(num_samples))
+        return self._weights.of(site)

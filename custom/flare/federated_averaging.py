@@ -13,7 +13,7 @@ from nvflare.apis.analytix import AnalyticsDataType
 from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 
-from ..influence import InfluenceBounds
+from ..influence import InfluenceBounds, inner_ranges
 from ..method_settings import read_job_settings
 from ..networks import assign_blocks, layer_blocks
 from ..outbound import OUTBOUND_FIELDS, TRAIN, VALIDATE, VALIDATE_CLASSES, report_refusal
@@ -104,7 +104,7 @@ class FedAvgController(AskingController):
         self._bounds = InfluenceBounds(self.settings.influence, self.warning)
         self._reports: dict[str, dict[str, Any]] = {}
         self._drifts: dict[str, float] = {}
-        self._statistics_drifts: dict[str, dict[str, float]] = {}
+        self._statistics: dict[str, dict[str, torch.Tensor]] = {}
         self._claim_limit = 0
         self._absent: list[str] = []
         self._continued: dict[str, Any] = {}
@@ -186,7 +186,7 @@ class FedAvgController(AskingController):
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
-            self.refused, self._reports, self._drifts, self._statistics_drifts = {}, {}, {}, {}
+            self.refused, self._reports, self._drifts, self._statistics = {}, {}, {}, {}
             self._bounds = InfluenceBounds(self.settings.influence, self.warning)
             self.before_round(round_number)
             if self.abort_signal.triggered:
@@ -289,7 +289,6 @@ class FedAvgController(AskingController):
             known,
             num_sites=max(len(asked), 1),
             wait_in=self.run_folder / _WAITING_FOLDER if waits else None,
-            statistics=self._statistics_names if self.settings.influence.max_update_ratio is not None else (),
         )
         self.give_task(TRAIN, round_number, self._receive_model, asked)
         if len(self._reports) < self.settings.min_sites:
@@ -307,9 +306,7 @@ class FedAvgController(AskingController):
             self._aggregator.weigh(
                 None if given is None and bounded is weights else bounded,
                 self._bounds.update_factors(_roots(self._drifts)),
-                self._bounds.statistics_factors(
-                    {name: _roots(drifts) for name, drifts in self._statistics_drifts.items()}
-                ),
+                inner_ranges([self._statistics[site] for site in sorted(self._statistics)]),
             )
         self.state.params = self._aggregator.aggregate_model().params
         self.after_training(self._reports)
@@ -341,9 +338,7 @@ class FedAvgController(AskingController):
         if has_bound or self.settings.task == "classification":
             self._drifts[site] = squared_distance(params, self.state.params, self._trained_names)
         if has_bound:
-            for name in self._statistics_names:
-                of_entry = self._statistics_drifts.setdefault(name, {})
-                of_entry[site] = squared_distance(params, self.state.params, [name])
+            self._statistics[site] = {name: params[name].clone() for name in self._statistics_names}
 
     def _receive_model(self, result: FLModel) -> bool:
         site = result.meta["client_name"]

@@ -82,23 +82,28 @@ def lying_job(method: str, attack: str, changes: dict[str, Any], folder: Path) -
     return job.folder
 
 
-def cases(methods: list[str], attacks: list[str], seeds: list[int]) -> Iterator[tuple[str, str, bool, int]]:
+def cases(
+    methods: list[str], attacks: list[str], bounds: list[str], seeds: list[int]
+) -> Iterator[tuple[str, str, bool, int]]:
     """Yield method, attack, whether the bounds are on, and seed."""
     for seed in seeds:
         for method in methods:
             for attack in attacks:
                 if (method, attack) not in WITHOUT:
-                    for bounded in (False, True):
-                        yield method, attack, bounded, seed
+                    for chosen in bounds:
+                        yield method, attack, chosen == "on", seed
 
 
-def run(method: str, attack: str, influence: dict[str, float] | None, seed: int, folder: Path) -> dict[str, Any]:
+def run(
+    method: str, attack: str, influence: dict[str, float] | None, seed: int, folder: Path, rounds: int | None = None
+) -> dict[str, Any]:
     """Return the scores of one run, in percent, by round; nothing but 0 where it ends with an error."""
     data = folder / f"data-{method}-{seed}"
     changes: dict[str, Any] = {"seed": seed, "embedded.seed": seed}
     if not data.exists():
         settings = Job.open(JOBS / method).settings_with(SMALL[method] | changes)
         write_embedded_federation(data, settings.embedded)
+    changes |= {} if rounds is None else {"rounds": rounds}
     changes |= {f"influence.{key}": value for key, value in (influence or {}).items()}
     started = time.monotonic()
     with TemporaryDirectory(dir=folder) as name:
@@ -143,18 +148,20 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=list(ATTACKS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--bounds", nargs="+", choices=("off", "on"), default=["off", "on"])
+    parser.add_argument("--rounds", type=int, help="other than those of the table, into a file of their own")
     parser.add_argument("--influence", type=json.loads, help="bounds other than those of deployed jobs, as JSON")
     arguments = parser.parse_args()
     file: Path = arguments.results
     results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
     done = {(result["method"], result["attack"], result["bounds"], result["seed"]) for result in results}
     with TemporaryDirectory() as name:
-        for case in cases(arguments.methods, arguments.attacks, arguments.seeds):
+        for case in cases(arguments.methods, arguments.attacks, arguments.bounds, arguments.seeds):
             if case in done:
                 continue
             method, attack, bounded, seed = case
             influence = arguments.influence or deployed_influence(METHODS[method]) if bounded else None
-            found = run(method, attack, influence, seed, Path(name))
+            found = run(method, attack, influence, seed, Path(name), arguments.rounds)
             results.append({"method": method, "attack": attack, "bounds": bounded, "seed": seed} | found)
             file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             print(*case, found["scores"], found["seconds"], flush=True)

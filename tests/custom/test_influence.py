@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from fedannot.custom.influence import (
     InfluenceBounds,
     bounded_weights,
     deployed_influence,
+    inner_ranges,
     share_limits,
     update_factors,
 )
@@ -136,18 +138,21 @@ def test_a_mean_over_sites_has_bounded_shares_or_samples():
     assert bounds(max_share=0.5)[0].mean_weights(samples) == pytest.approx({"a": 0.25, "b": 0.25, "c": 0.5})
 
 
-def test_an_unusual_update_and_unusual_statistics_are_named_apart():
+def test_an_update_that_is_too_long_is_named():
     found, said = bounds(max_update_ratio=2.0)
-    assert found.update_factors({"a": 1.0, "b": 1.0, "c": 1.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
-    # Each entry by itself: the others' medians are 1 and 100.
-    norms = {"first": {"a": 1.0, "b": 1.0, "c": 8.0}, "last": {"a": 100.0, "b": 100.0, "c": 8.0}}
-    assert found.statistics_factors(norms) == {
-        "first": {"a": 1.0, "b": 1.0, "c": 0.25},
-        "last": {"a": 1.0, "b": 1.0, "c": 1.0},
-    }
-    assert found.touched == {"c": {"statistics_factor": 0.25}}
-    assert said == ["Clipped the statistics of c to 0.25 times, at 2 times the median."]
+    assert found.update_factors({"a": 1.0, "b": 1.0, "c": 8.0}) == {"a": 1.0, "b": 1.0, "c": 0.25}
+    assert found.touched == {"c": {"update_factor": 0.25}}
+    assert said == ["Clipped c: its update counts 0.25 times, at 2 times the median."]
     assert bounds()[0].update_factors({"a": 1.0, "b": 9.0, "c": 1.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def test_ranges_are_from_the_second_smallest_to_the_second_largest_value():
+    values = [{"x": torch.tensor([float(number), -float(number)])} for number in (5, 1, 4000, 2)]
+    low, high = inner_ranges(values)["x"]
+    assert (low.tolist(), high.tolist()) == ([2.0, -5.0], [5.0, -2.0])
+    low, high = inner_ranges(values[:3])["x"]
+    assert low.tolist() == high.tolist() == [5.0, -5.0]
+    assert inner_ranges(values[:2]) == {}
 
 
 def test_an_update_is_measured_by_the_others():
@@ -173,12 +178,12 @@ def test_weights_of_the_sites_that_answered():
 
 
 @pytest.mark.parametrize(
-    ("num_sites", "share"), [(3, 0.3), (4, 0.3), (5, 0.3), (6, 0.25), (8, 0.1875), (50, 0.03), (None, 0.3)]
+    ("num_sites", "share"), [(3, 0.4), (4, 0.375), (5, 0.3), (6, 0.25), (8, 0.1875), (50, 0.03), (None, 0.25)]
 )
 def test_the_bounds_of_deployed_jobs_outvote_one_site(num_sites, share):
     """With the share s, at least 1/K, and an update ρ times as long as the others', it has ρ s against 1 − s."""
     found = deployed_influence(num_sites)
-    assert found == {"max_update_ratio": 1.5, "max_quality_ratio": 3.0, "max_share": pytest.approx(share)}
+    assert found == {"max_update_ratio": 1.0, "max_quality_ratio": 3.0, "max_share": pytest.approx(share)}
     InfluenceSettings(**found)
     most = max(share, 1 / (num_sites or 100))
     assert found["max_update_ratio"] * most < 1 - most

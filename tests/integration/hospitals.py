@@ -19,6 +19,7 @@ from real_processes import Federation, commands_environment, free_ports, nothing
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.deployment.kit import prepare_kit
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.influence import deployed_influence
 from fedannot.custom.run_state import STATE_FILE, RunState
 
 CONFIGS = JOBS.parent / "site_configs"
@@ -33,6 +34,8 @@ SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("em
     "min_predicted_share": 0.0,
     "group_test_level": 1.0,
 }
+# What deployed jobs bound, where the method lets them; a simulated run has the same bits with the same bounds.
+BOUNDS = {f"influence.{key}": value for key, value in deployed_influence(len(SITES)).items()}
 END_TIMEOUT = 240
 
 

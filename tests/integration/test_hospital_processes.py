@@ -23,7 +23,18 @@ from conftest import JOBS
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
-from hospitals import CONFIGS, END_TIMEOUT, NEWCOMER, ROUNDS, SETTINGS, SITES, Hospitals, provision, started_hospitals
+from hospitals import (
+    BOUNDS,
+    CONFIGS,
+    END_TIMEOUT,
+    NEWCOMER,
+    ROUNDS,
+    SETTINGS,
+    SITES,
+    Hospitals,
+    provision,
+    started_hospitals,
+)
 from PIL import Image
 from real_processes import wait_for
 
@@ -49,7 +60,7 @@ def simulated(hospitals: Hospitals, tmp_path_factory: pytest.TempPathFactory) ->
     """The model of the same job and data in one process."""
     out = tmp_path_factory.mktemp("simulated") / "out"
     # Sites of the federation have no common test set; it changes no weight.
-    simulate(JOBS / "fedaaai", out, data=hospitals.data, overrides=SETTINGS)
+    simulate(JOBS / "fedaaai", out, data=hospitals.data, overrides=SETTINGS | BOUNDS)
     model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
     return model
 
@@ -270,7 +281,7 @@ def test_fedia_goes_on_with_its_estimates_and_corrections(hospitals: Hospitals, 
         "network.features": SETTINGS["network.features"],
         "training.local_epochs": 1,
     }
-    simulate(JOBS / "fedia", tmp_path / "out", data=hospitals.data, overrides=settings)
+    simulate(JOBS / "fedia", tmp_path / "out", data=hospitals.data, overrides=settings | BOUNDS)
     expected = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
     job_id = hospitals.submit(hospitals.job("fedia", **settings))
     wait_for(lambda: hospitals.rounds_done(job_id) >= 4, "round 4")

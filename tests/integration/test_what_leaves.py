@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 from conftest import JOBS
-from hospitals import END_TIMEOUT, SETTINGS, SITES, Hospitals, started_hospitals
+from hospitals import BOUNDS, END_TIMEOUT, SETTINGS, SITES, Hospitals, started_hospitals
 
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.simulate import simulate
@@ -161,13 +161,7 @@ def test_every_job_is_here() -> None:
 def test_the_model_is_the_simulators(ran: Ran, cells: Path, tmp_path: Path) -> None:
     """A swarm's is that of its form with a server."""
     simulated = "decoupled_server" if ran.name == "decoupled" else ran.name
-    # Deployed jobs bound what one site can do; a swarm cannot.
-    bounds = {
-        f"influence.{key}": value
-        for key, value in json.loads(
-            (ran.hospitals.jobs / f"every-{ran.name}" / "app" / "config" / "config_fed_server.json").read_text()
-        )["settings"]["influence"].items()
-    }
+    bounds = {} if ran.name in ("decoupled", "fedcurv") else BOUNDS
     overrides = JOB_SETTINGS[ran.name] | bounds
     simulate(JOBS / simulated, tmp_path / "out", data=data_of(ran.name, ran.hospitals, cells), overrides=overrides)
     expected = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]

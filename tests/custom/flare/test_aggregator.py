@@ -145,19 +145,15 @@ def test_without_weights_results_that_wait_count_by_their_numbers_of_samples_in_
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
-def test_statistics_have_a_factor_of_their_own(tmp_path):
-    """θ + Σ w f (θ_k − θ) with θ = 0, θ_a = 1 and θ_b = 3, in equal parts, f_b = 0.5 and 0.1."""
-    aggregator = LayerwiseAggregator()
-    reference = {"stem.weight": torch.zeros(2), "stem.running_var": torch.zeros(2)}
-    block_of = dict.fromkeys(reference, "stem")
-    folder = tmp_path / "waiting"
-    aggregator.start_round(2, reference, block_of, None, num_sites=2, wait_in=folder, statistics=["stem.running_var"])
-    for site, value in (("a", 1.0), ("b", 3.0)):
-        aggregator.accept_model(result(site, params={name: torch.full((2,), value) for name in reference}))
-    aggregator.weigh(None, {"b": 0.5}, {"stem.running_var": {"b": 0.1}})
+def test_values_count_within_their_ranges(tmp_path):
+    """Of 1 and 3 the second counts as 2 in the entry that has a range."""
+    aggregator = waiting(tmp_path)
+    aggregator.accept_model(result("a", 1.0))
+    aggregator.accept_model(result("b", 3.0))
+    aggregator.weigh(None, ranges={"stem.weight": (torch.zeros(2, 2), torch.full((2, 2), 2.0))})
     params = aggregator.aggregate_model().params
-    assert params["stem.weight"].tolist() == pytest.approx([1.25] * 2)  # (1 + 0.5 · 3) / 2
-    assert params["stem.running_var"].tolist() == pytest.approx([0.65] * 2)  # (1 + 0.1 · 3) / 2
+    assert params["stem.weight"].unique().tolist() == [1.5]
+    assert params["head.weight"].unique().tolist() == [20.0]
 
 
 def test_refused_site_may_answer_again():
