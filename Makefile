@@ -37,7 +37,7 @@ demo: install
 test: install-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# Real processes of servers and sites, in a swarm and over TLS, some of which are killed: half an hour.
+# Real processes of servers and sites, in a swarm and over TLS, some of which are killed or attacked: most of an hour.
 test-processes: install-dev
 	$(BIN)/python -m pytest -m processes tests/integration
 
