@@ -107,6 +107,7 @@ FLOATS = [
     "grace_period",
     "influence.min_share",
     "influence.max_share",
+    "influence.max_quality_ratio",
     "influence.max_update_ratio",
     "influence.max_quality_ratio",
 ]
