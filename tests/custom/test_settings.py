@@ -109,7 +109,6 @@ FLOATS = [
     "influence.max_share",
     "influence.max_quality_ratio",
     "influence.max_update_ratio",
-    "influence.max_quality_ratio",
 ]
 
 
