@@ -148,6 +148,12 @@ def modules_loaded_by(statement):
     return set(json.loads(finished.stdout.splitlines()[-1]))
 
 
+@pytest.mark.parametrize("gate", ["site_gate", "job_gate"])
+def test_a_gate_loads_nothing_that_trains(gate):
+    """It stands in a process that keeps a connection for months, and looks at settings."""
+    assert modules_loaded_by(f"import fedannot.custom.flare.{gate}") & {"torch", "monai", "scipy.stats"} == set()
+
+
 def test_site_process_starts_without_what_it_does_not_need():
     loaded = modules_loaded_by("import fedannot.custom.flare.executor")
     assert "torch" in loaded

@@ -11,6 +11,7 @@ from ..data.json_record import JsonRecord, read_record
 from ..method_settings import read_job_settings
 from ..settings import RunSettings, SettingsError
 from .configuration import JobRefusedError
+from .names import JOB_ID, PLAIN_NAME
 
 # In a kit's folder `local`.
 LIMITS_FILE = "limits.json"
@@ -48,8 +49,8 @@ _LARGEST_OTHER = 1e6
 
 # Settings that hold a text which no list of allowed values bounds, and what it may be in a deployed job.
 _EMPTY = re.compile("")
-_JOB_ID = re.compile(r"([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?")
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?")
+_JOB_ID = re.compile(f"({JOB_ID.pattern})?")
+_NAME = re.compile(f"({PLAIN_NAME.pattern})?")
 _BLOCK = re.compile(r"[A-Za-z0-9_.]{1,200}")
 _NOISE = re.compile(r"[A-Za-z0-9()., _+-]{1,500}")
 TEXTS: dict[str, tuple[re.Pattern[str], str]] = {

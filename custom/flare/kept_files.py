@@ -1,12 +1,12 @@
 """Where models and states lie that a job's settings name: as paths in a simulator, as plain names in a kit."""
 
 import json
-import re
 import zipfile
 from pathlib import Path
 
 from nvflare.apis.fl_context import FLContext
 
+from ..approval.names import is_job_id, is_plain_name
 from ..run_state import STATE_FILE, ResumeError
 
 # In a kit: models that the operator offers to jobs, each under its name.
@@ -14,20 +14,6 @@ MODELS_FOLDER = "models"
 # Where NVFlare's job store has jobs (site_configs/server.yaml), and in a job's folder the archive of its workspace.
 _JOB_STORE = Path("storage") / "jobs"
 _ARCHIVE = "workspace"
-
-# What NVFlare names jobs.
-_JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-
-
-def is_job_id(text: str) -> bool:
-    """Return whether a text has the form of NVFlare's job ids, and so leads to no other folder."""
-    return _JOB_ID.fullmatch(text) is not None
-
-
-def is_plain_name(text: str) -> bool:
-    """Return whether a text is a name without any folder in it."""
-    return _PLAIN_NAME.fullmatch(text) is not None
 
 
 def model_file(named: str, fl_ctx: FLContext) -> Path:

@@ -20,6 +20,7 @@ from nvflare.fuel.utils import fobs
 from torch import nn
 
 from ...transforms.errors import DataError
+from ..approval.names import is_job_id, is_plain_name
 from ..data.location import DataLocation, locate_site_data
 from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, load_site_data
@@ -29,7 +30,7 @@ from ..local_training import TrainingStopped
 from ..method_settings import read_job_settings
 from ..private_statistics import SampleValues
 from ..settings import RunSettings, SettingsError
-from .kept_files import is_job_id, is_plain_name, submitter
+from .kept_files import submitter
 from .messages import (
     CONTINUED_JOB,
     CONTINUED_ROUND,

@@ -21,8 +21,8 @@ from nvflare.private.fed.client.training_cmds import (
     DeployProcessor,
 )
 
+from ..approval.names import is_job_id
 from .approved_jobs import refusal_of_job
-from .kept_files import is_job_id
 
 # Reading files, removing folders, changing what logs hold, telling the site's environment.
 _TAKEN_OUT = (

@@ -24,6 +24,7 @@ from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
 from nvflare.private.privacy_manager import Scope
 from torch import nn
 
+from ..approval.names import is_job_id
 from ..batches import Batches
 from ..local_training import TrainingOutcome
 from ..method_settings import read_job_settings
@@ -33,7 +34,6 @@ from ..run_state import STATE_FILE, ResumeError, RunState
 from ..sample_claims import SampleClaims, claim_limit
 from ..settings import RunSettings, SettingsError
 from .aggregator import LayerwiseAggregator
-from .kept_files import is_job_id
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER, SWARM_SITES
 from .outbound_filter import check_reply
 from .personal_executor import PersonalExecutor
