@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ...transforms.errors import DataError
+from ...transforms.printable import printable
 from ...transforms.strict_files import parse_json
 
 SERVER_CONFIG = "config_fed_server.json"
@@ -29,8 +30,7 @@ class JobRefusedError(ValueError):
     """
 
     def __init__(self, text: str) -> None:
-        line = " ".join(text.split())
-        shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+        shown = printable(" ".join(text.split()))
         super().__init__(shown if len(shown) <= _LONGEST_REASON else f"{shown[:_LONGEST_REASON]} …")
 
 

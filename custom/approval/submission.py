@@ -4,7 +4,7 @@ import io
 import re
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError, read_strict_json
@@ -110,8 +110,9 @@ def _read_app(files: Mapping[str, bytes], where: str) -> JobConfiguration:
 
 
 def _files(source: io.BytesIO | Path) -> dict[str, bytes]:
-    """Return the content of an archive's files by their names; folders are passed over."""
+    """Return the content of an archive's files by their names; a folder is there for the files in it alone."""
     files: dict[str, bytes] = {}
+    folders: set[str] = set()
     try:
         length = source.stat().st_size if isinstance(source, Path) else len(source.getbuffer())
         if length > _LARGEST_ARCHIVE:
@@ -125,15 +126,16 @@ def _files(source: io.BytesIO | Path) -> dict[str, bytes]:
                 if name in files:
                     raise JobRefusedError(f"The job holds {_shown([name])} twice.")
                 if name.endswith("/") and not entry.file_size:
-                    name = name.rstrip("/")
-                    if ".." in name.split("/") or name.startswith("/"):
-                        raise JobRefusedError(f"The job holds the folder {_shown([name])}.")
+                    folders.add(name.rstrip("/"))
                     continue
                 files[name] = _content(archive, entry)
     except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
         if isinstance(error, JobRefusedError):
             raise
         raise JobRefusedError(f"The job's archive cannot be read ({type(error).__name__}).") from error
+    # NVFlare takes a job for one with code if it has a folder for it, be it empty.
+    if empty := folders - {str(parent) for name in files for parent in PurePosixPath(name).parents}:
+        raise JobRefusedError(f"The job holds the folder {_shown(sorted(empty))}, with no file of a job in it.")
     return files
 
 

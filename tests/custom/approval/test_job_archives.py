@@ -85,6 +85,8 @@ def test_the_digest_is_of_the_configurations_alone() -> None:
         (archive([*CONFIGS.items(), ("../../x", "y")]), r"'../../x'; expected"),
         (archive([*CONFIGS.items(), ("/etc/x", "y")]), "'/etc/x'; expected"),
         (archive([*CONFIGS.items(), ("a/../../x/", "")]), "the folder 'a/../../x'"),
+        # NVFlare would take it for a job with code, whose classes it does not look at.
+        (archive([*CONFIGS.items(), ("custom/", "")]), "the folder 'custom'"),
         (archive([(f"f{number}", "") for number in range(40)]), "holds 40 files"),
     ],
 )
