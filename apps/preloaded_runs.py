@@ -4,13 +4,11 @@ Nothing here may compute with PyTorch or start a thread: a forked process has ne
 """
 
 # ruff: noqa: F401
-from ..custom.light_monai import unused_packages_absent
 
-with unused_packages_absent():
-    import monai.losses
-    import monai.metrics.utils
-    import monai.networks.nets.basic_unet
-    import monai.networks.nets.resnet
+import monai.losses
+import monai.metrics.utils
+import monai.networks.nets.basic_unet
+import monai.networks.nets.resnet
 
 from ..custom import evaluation, local_scores
 from ..custom.flare import (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .light_monai import unused_packages_absent
 from .settings import AugmentationKind
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ def _stacked(samples: Sequence[dict[str, Any]], key: str, like: torch.Tensor) ->
 
 
 def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:
-    with unused_packages_absent():
-        from monai.transforms import Compose, RandAffined, RandFlipd, RandGaussianNoised
+    from monai.transforms import Compose, RandAffined, RandFlipd, RandGaussianNoised
 
     steps: list[Any] = []
     if "flip" in kinds:
@@ -92,8 +90,7 @@ def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:
 
 
 def _elastic(extents: Sequence[int], resampling: Mapping[str, Any]) -> Any:
-    with unused_packages_absent():
-        from monai.transforms import Rand2DElasticd, Rand3DElasticd
+    from monai.transforms import Rand2DElasticd, Rand3DElasticd
 
     side = max(extents[:2])
     distance = _NODE_DISTANCE * side

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot, softplus
 
-from .light_monai import unused_packages_absent
 from .networks import build_network, layer_blocks
 from .settings import ENCODER_FEATURES, FEATURES, LATENT
 
@@ -60,8 +59,7 @@ class DistributionEncoder(nn.Module):
 
     def __init__(self, in_channels: int, features: Sequence[int], latent: int, spatial_dims: int) -> None:
         super().__init__()
-        with unused_packages_absent():
-            from monai.networks.nets.basic_unet import Down, TwoConv
+        from monai.networks.nets.basic_unet import Down, TwoConv
 
         first, *others = features
         layers: list[nn.Module] = [TwoConv(spatial_dims, in_channels, first, "relu", "batch", bias=True)]

@@ -6,7 +6,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .light_monai import unused_packages_absent
 from .settings import FEATURES, WIDTHS
 from .start_weights import check_fits, read_state_dict
 
@@ -40,8 +39,7 @@ def build_network(
         upsample: MONAI's upsampling mode, ``"deconv"`` or ``"nontrainable"`` (linear interpolation).
         seed: seed of the start weights; the global random state is left as it was.
     """
-    with unused_packages_absent():
-        from monai.networks.nets.basic_unet import BasicUNet
+    from monai.networks.nets.basic_unet import BasicUNet
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -87,8 +85,7 @@ def build_classifier(
     Raises:
         DataError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
     """
-    with unused_packages_absent():
-        from monai.networks.nets.resnet import ResNet
+    from monai.networks.nets.resnet import ResNet
 
     block, layers = _STAGES[depth]
     is_large = stem == "large"

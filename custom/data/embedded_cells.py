@@ -9,7 +9,6 @@ from PIL import Image
 from ...transforms.cell_phantom import CLASSES, SIDE, cell_phantom
 from ...transforms.class_noise import ClassNoise
 from ...transforms.lesion_phantom import reduce_image, to_grey_levels
-from ..light_monai import unused_packages_absent
 from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING, Case, write_datalist
 from .description import ClassificationDescription, write_site_description
@@ -134,8 +133,7 @@ def write_cell_test(folder: Path, *, num_images: int = 320, seed: int = 0) -> No
 
 def _mislabelled(labels: Sequence[int], noise: ClassNoise, seed: int, site: str) -> list[int]:
     # Right labels need no MONAI.
-    with unused_packages_absent():
-        from .mislabelled_copy import mislabelled
+    from .mislabelled_copy import mislabelled
 
     return mislabelled(labels, CLASSES, noise, _TABLE, seed, "phantom", site)
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from ...transforms.chamber_phantom import SHAPE, SPACING, chamber_phantom, draw_centre_style
 from ...transforms.site_protocol import SiteProtocol
-from ..light_monai import unused_packages_absent
 from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING, VALIDATION
 from .description import SliceDescription
@@ -150,8 +149,7 @@ def _annotated(
 ) -> list[PhantomVolume]:
     """Annotate volumes by a protocol, for training with its random part."""
     # Generic labels need no MONAI.
-    with unused_packages_absent():
-        from ...transforms.follow_protocol import FollowProtocol
+    from ...transforms.follow_protocol import FollowProtocol
 
     follow = FollowProtocol(protocol, systematic_only=section != TRAINING)
     volumes = []

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...transforms.multi_lesion_phantom import SHAPE, SPACING, multi_lesion_phantom
-from ..light_monai import unused_packages_absent
 from ..seeding import derive_seed
 from .datalist import TESTING, TRAINING
 from .description import SliceDescription
@@ -136,8 +135,7 @@ def _incomplete(
     masks: Sequence[NDArray[np.bool_]], completeness: float, seed: int, site: str
 ) -> tuple[list[NDArray[np.bool_]], MissingLesionsManifest]:
     # Complete phantoms need no MONAI.
-    with unused_packages_absent():
-        from ...transforms.missing_lesions import DropLesions
+    from ...transforms.missing_lesions import DropLesions
 
     drop = DropLesions(completeness)
     labels, kept = [], []

@@ -43,6 +43,7 @@ from .messages import (
     TASK_NOT_KNOWN,
     TRAINING_FAILED,
 )
+from .site_start import import_light_monai, is_site_process
 from .task_process import Place, TaskProcess, TaskProcessError, TaskStopped
 
 
@@ -106,6 +107,8 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         del fl_ctx
         if event_type == EventType.START_RUN:
             fobs.register(TensorDecomposer)
+            if is_site_process() and not self.settings.task_process:
+                import_light_monai()
         if event_type == EventType.END_RUN and self._process is not None:
             self._process.end()
             self._process = None

@@ -15,6 +15,10 @@ STARTS = {
     "Python": "pass",
     "PyTorch": "import torch",
     "MONAI's network": "from monai.networks.nets.basic_unet import BasicUNet",
+    "MONAI's network, light": (
+        "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
+        "from monai.networks.nets.basic_unet import BasicUNet"
+    ),
     "NVFlare's site process": "import nvflare.private.fed.app.simulator.simulator_worker",
     "NVFlare's site process with tensors": (
         "import nvflare.private.fed.app.simulator.simulator_worker, nvflare.app_opt.pt.decomposers"
@@ -22,11 +26,13 @@ STARTS = {
     "the executor": "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor",
     "the executor with a network": (
         "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
+        "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
         "from fedannot.custom.networks import build_network; build_network()"
     ),
     **{
         f"the executor with a network that is trained by {what}": (
             "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
+            "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
             "from fedannot.custom.networks import build_network; network = build_network()\n"
             f"from {module} import Adam; Adam(network.parameters(), fused=True).zero_grad()"
         )
