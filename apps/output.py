@@ -161,6 +161,7 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
     estimate = summary.get("estimate") or {"sites": {}}
     weights = summary.get("weights")
     completeness = summary.get("completeness") or {}
+    has_own_threads = len({report.get("num_threads") for report in summary["sites"].values()}) > 1
     columns: dict[str, list[str]] = {}
     for site in sorted(summary["sites"], key=natural_order):
         report = summary["sites"][site]
@@ -170,6 +171,7 @@ def _site_table(summary: Mapping[str, Any]) -> Table:
             "site": site,
             "cases": str(report["num_samples"]),
             "left out": str(report["num_excluded"] or "-"),
+            "threads": str(report.get("num_threads", "-")) if has_own_threads else "-",
             "loss": number(report["train_loss"], 3),
             "noisy, %": "-" if report.get("noise_level") is None else f"{100 * report['noise_level']:.0f}",
             "q_in": number(_total(judged.get("inner")), 3),

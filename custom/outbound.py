@@ -76,6 +76,14 @@ OUTBOUND_FIELDS = (
         "embedded_data", (TRAIN,), "flag", "whether the site runs on the embedded phantom, which has a test set"
     ),
     OutboundField(
+        "num_threads",
+        (TRAIN,),
+        "count",
+        "threads that the site trains with: bits are the same for the same number",
+        optional="threads",
+        limits=(1.0, 2.0**16),
+    ),
+    OutboundField(
         "privacy_epsilon",
         (TRAIN,),
         "number",

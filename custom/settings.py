@@ -272,6 +272,8 @@ class RunSettings(_Settings):
     Args:
         task: what is learnt.
         method: how.
+        threads: of PyTorch in every process where the participant has not chosen; 0 for all cores. See
+            :mod:`fedannot.custom.threads`.
         data: where sites' data lie that are named nowhere else.
         data_required: whether a site without data is an error; else it makes the embedded phantom for itself.
         min_sites: usable results without which a round does not count.
@@ -290,7 +292,7 @@ class RunSettings(_Settings):
     method: str = "fedavg"
     seed: int = 0
     rounds: Positive = 100
-    threads: Positive = 1
+    threads: Annotated[int, Field(ge=0)] = 1
     data: str = ""
     data_required: bool = False
     network: NetworkSettings | ClassifierSettings

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -55,6 +56,7 @@ def training_report(
         "num_samples": data.num_samples,
         "num_excluded": len(data.excluded),
         "embedded_data": embedded,
+        "num_threads": torch.get_num_threads(),
     }
     num_patients = len(set(data.units if trained_on is None else trained_on))
     if num_patients >= MINIMUM_CASES:

@@ -57,10 +57,10 @@ def deployable_job(
     """Write a job that can be submitted to a federation, and return it.
 
     It carries no code and is plain JSON: two configurations, which participants approve, and one document of settings,
-    which each checks against its own limits. Sites train on their own data and never on the embedded phantom, in
-    processes whose death does not end the job, and rounds close when a majority has answered and the others have had
-    their time. What one site can do to the model is bounded, where the method has the results at one place. All but the
-    first of these can be overridden.
+    which each checks against its own limits. Sites train on their own data and never on the embedded phantom, with as
+    many threads as they have cores or choose, in processes whose death does not end the job. Rounds close when a
+    majority has answered and the others have had their time. What one site can do to the model is bounded, where the
+    method has the results at one place. All but the first of these can be overridden.
 
     Args:
         job_folder: the job, as for the simulator.
@@ -79,7 +79,7 @@ def deployable_job(
     if len(set(sites)) != len(sites) or "server" in sites:
         raise JobError(f"Expected names of sites, each once, but got {list(sites)}.")
     job = Job.open(job_folder)
-    changes: dict[str, Any] = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD}
+    changes: dict[str, Any] = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "threads": 0}
     if not (is_swarm(job) or job.settings().method in _WITHOUT_BOUNDS):
         changes |= {f"influence.{key}": value for key, value in deployed_influence(len(sites) or None).items()}
     if sites:

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.location import DATA_VARIABLE
+from ...transforms.errors import DataError
 from ..checking.checking import check_site
 from .check_points import Point, State
 from .kit import Kit
@@ -78,6 +79,19 @@ def check_python(_: Kit) -> Iterator[Point]:
     else:
         mend = f"Before startup/start.sh: source {environment}/bin/activate"
         yield Point("python3", State.PROBLEM, f"startup/start.sh would take {found}, without fedannot", mend)
+
+
+def check_threads(kit: Kit) -> Iterator[Point]:
+    """How many threads does a job get that leaves their number to the participant?"""
+    from ...custom.settings import SettingsError
+    from ...custom.threads import COMPUTE_FILE, number_of_threads
+
+    try:
+        threads = number_of_threads(0, kit.local)
+    except (DataError, SettingsError) as error:
+        yield Point("threads", State.PROBLEM, str(error), f"Mend {kit.local / COMPUTE_FILE} or FEDANNOT_THREADS.")
+    else:
+        yield Point("threads", State.READY, f"{threads} of PyTorch in a process, {os.cpu_count()} cores")
 
 
 def check_gpu(kit: Kit) -> Iterator[Point]:

@@ -32,6 +32,7 @@ from ..server_test import ServerTest
 from ..settings import RunSettings, SettingsError
 from ..start_weights import read_start_weights
 from ..summary import write_summary
+from ..threads import set_threads
 from ..weighting import LayerWeights, quantity_weights
 from .asking_controller import AskingController
 from .job_meta import sites_of_job
@@ -178,7 +179,7 @@ class FedAvgController(AskingController):
             DataError: if the start model that the settings name cannot be used.
             ResumeError: if the run to be continued does not fit the job.
         """
-        torch.set_num_threads(self.settings.threads)
+        set_threads(self.settings.threads, self._site_config_folder())
         self._prepare()
         if self.state.round_number >= self.settings.rounds:
             # A run that was killed after its last round: no round comes whose end would write its result.
@@ -396,7 +397,8 @@ class FedAvgController(AskingController):
     def _write_result(self) -> None:
         """Write the model and the summary as they are after the last finished round."""
         self.save_model(FLModel(params=self.state.params, params_type=ParamsType.FULL, meta={}))
-        write_summary(self.run_folder / SUMMARY_FILE, self.state, {"absent": self._absent} | self.describe())
+        details = {"absent": self._absent, "server_threads": torch.get_num_threads()}
+        write_summary(self.run_folder / SUMMARY_FILE, self.state, details | self.describe())
 
     def _score(self, round_number: int) -> dict[str, Any]:
         sites_are_embedded = bool(self._reports) and all(report["embedded_data"] for report in self._reports.values())

@@ -30,6 +30,7 @@ from ..local_training import TrainingStopped
 from ..method_settings import read_job_settings
 from ..private_statistics import SampleValues
 from ..settings import RunSettings, SettingsError
+from ..threads import set_threads
 from .kept_files import submitter
 from .messages import (
     CONTINUED_JOB,
@@ -138,6 +139,9 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         except ModelDoesNotFitError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
             return _refusal(MODEL_DOES_NOT_FIT)
+        except SettingsError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(TRAINING_FAILED)
         except Exception:
             self.log_exception(fl_ctx, f"Task {task_name!r} failed.")
             return _refusal(TRAINING_FAILED)
@@ -162,7 +166,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             return _refusal(PROCESS_DIED)
 
     def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        torch.set_num_threads(self.settings.threads)
+        set_threads(self.settings.threads, Path(fl_ctx.get_engine().get_workspace().get_site_config_dir()))
         round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
         received = from_shareable(shareable)
         network = self.received_network(received.data)

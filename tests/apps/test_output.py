@@ -138,6 +138,19 @@ def test_federated_averaging_has_a_row_per_site_and_no_empty_columns():
     assert "No groups" not in text
 
 
+def test_numbers_of_threads_are_shown_where_they_differ():
+    """Bits are promised for equal threads."""
+    one, two = REPORT | {"num_threads": 1}, REPORT | {"num_threads": 32}
+    assert row_of(printed(print_summary, summary_of(sites={"site-1": one, "site-2": one})), "site", "cases") == [
+        "site",
+        "cases",
+        "loss",
+    ]
+    text = printed(print_summary, summary_of(sites={"site-1": one, "site-2": two}))
+    assert row_of(text, "site", "cases") == ["site", "cases", "threads", "loss"]
+    assert row_of(text, "site-2") == ["site-2", "12", "32", "0.123"]
+
+
 def test_a_quality_aware_run_says_what_was_concluded_of_each_site():
     text = printed(print_summary, summary_of(method="feda3i", estimate=ESTIMATE, weights=WEIGHTS))
     heading = next(line for line in text.splitlines() if "q_in" in line)

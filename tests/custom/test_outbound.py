@@ -24,6 +24,7 @@ from fedannot.custom.outbound import (
 NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
+TRAIN_RESULT |= {"num_threads": 4}
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
@@ -266,7 +267,7 @@ def test_without_what_is_over_patients_the_server_can_use_the_rest(task):
 def test_what_is_left_without_what_is_over_patients():
     assert set(without_counted(TRAIN, TRAIN_RESULT)) == {
         "params",
-        *("num_samples", "num_excluded", "embedded_data", "has_corrected"),
+        *("num_samples", "num_excluded", "embedded_data", "num_threads", "has_corrected"),
         *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
     }
     assert set(without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {"predicted_share"}

@@ -66,7 +66,7 @@ def test_every_wrong_key_gets_a_line():
     [
         ("rounds", 0, "greater than or equal to 1"),
         ("rounds", 2.5, "valid integer"),
-        ("threads", 0, "greater than or equal to 1"),
+        ("threads", -1, "greater than or equal to 0"),
         ("training.learning_rate", 0, "greater than 0"),
         ("training.batch_size", 0, "greater than or equal to 1"),
         ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice' or 'nr_dice'"),

@@ -21,6 +21,7 @@ from fedannot.apps.deployment.kit import prepare_kit
 from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.influence import deployed_influence
 from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.custom.threads import THREADS_VARIABLE
 
 CONFIGS = JOBS.parent / "site_configs"
 # Named as the phantom's sites are: everything random derives from the name.
@@ -117,6 +118,8 @@ def started_hospitals(tmp_path_factory: pytest.TempPathFactory, capture: Path | 
     """
     folder = tmp_path_factory.mktemp("hospitals")
     environment = commands_environment(tmp_path_factory.mktemp("home"))
+    # As in the simulator, whose bits they are compared with.
+    environment[THREADS_VARIABLE] = "1"
     # Where the sites find the broken executors.
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     if capture is not None:

@@ -31,6 +31,7 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
     expected: dict[str, object] = {
         "data_required": True,
         "task_process": True,
+        "threads": 0,
         "grace_period": GRACE_PERIOD,
         "min_sites": 2,
     }

@@ -54,6 +54,7 @@ def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> Non
     assert [file.name for file in written] == [
         "resources.json",
         "limits.json",
+        "compute.json",
         "authorization.json",
         "privacy.json",
         "log_config.json",

@@ -18,6 +18,7 @@ from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
 from fedannot.apps.deployment.kit_check import check_kit
 from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.data.location import DATA_VARIABLE
+from fedannot.custom.threads import THREADS_VARIABLE
 
 CONFIGS = Path(__file__).parents[3] / "site_configs"
 DAY = timedelta(days=1)
@@ -227,6 +228,19 @@ def test_data_of_a_site(make_kit: MakeKit, tmp_path: Path, monkeypatch: pytest.M
     for image in (tmp_path / "data" / "site-1" / "images").iterdir():
         image.write_bytes(b"")
     assert only(machine_checks.check_data, folder).state == State.PROBLEM
+
+
+def test_threads_are_the_participants(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_kit()
+    monkeypatch.setenv(THREADS_VARIABLE, "3")
+    assert only(machine_checks.check_threads, folder).found.startswith("3 of PyTorch in a process, ")
+    monkeypatch.delenv(THREADS_VARIABLE)
+    (folder / "local" / "compute.json").write_text('{"threads": 5}')
+    assert only(machine_checks.check_threads, folder).found.startswith("5 of PyTorch in a process, ")
+    (folder / "local" / "compute.json").write_text('{"threads": "all"}')
+    point = only(machine_checks.check_threads, folder)
+    assert point.state == State.PROBLEM
+    assert "compute.json" in point.found
 
 
 def test_what_is_no_kit(tmp_path: Path) -> None:

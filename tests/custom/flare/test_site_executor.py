@@ -4,15 +4,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from nvflare.apis.dxo import DXO, DataKind
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
 
+from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.flare.executor import SegmentationExecutor
 from fedannot.custom.flare.messages import MODEL_DOES_NOT_FIT, REFUSAL_HEADER, TASK_NOT_KNOWN
 from fedannot.custom.flare.task_process import Place
+from fedannot.custom.threads import THREADS_VARIABLE
 
 SETTINGS = {
     "method": "fedavg",
@@ -28,6 +31,27 @@ def answer_of(executor: SegmentationExecutor, task: str, params: dict[str, torch
     shareable = DXO(DataKind.WEIGHTS, data=params).to_shareable()
     shareable.set_header(AppConstants.CURRENT_ROUND, 1)
     return executor.execute(task, shareable, Place("site-1", "job", str(folder)).context(), Signal())
+
+
+@pytest.fixture
+def phantom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The site's data, and threads as before afterwards."""
+    before = torch.get_num_threads()
+    write_phantom_federation(tmp_path / "data", num_sites=1, seed=0, images_per_site=3)
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("phantom")
+def test_a_site_trains_with_as_many_threads_as_its_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job asks for one, as a researcher's does."""
+    monkeypatch.setenv(THREADS_VARIABLE, "2")
+    executor = SegmentationExecutor(SETTINGS | {"threads": 1})
+    reply = answer_of(executor, "train", dict(executor.settings.network.build().state_dict()), tmp_path)
+    assert from_shareable(reply).meta["num_threads"] == 2
 
 
 @pytest.mark.parametrize(
