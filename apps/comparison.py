@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from ..custom.weighting import FEW_EFFECTIVE_SITES
 from ..transforms.strict_files import read_json
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
 from .centre_scores import centre_scores
@@ -57,6 +58,8 @@ def print_comparison(comparison: Mapping[str, Any], console: Terminal) -> None:
             number(run["peak_memory_mb"], 0),
         )
     console.print(table)
+    for run in comparison["runs"]:
+        _print_dominance(run, console)
     label = scoring_of(comparison["runs"][0]).label
     for pair in comparison["paired"]:
         spread = "" if pair["standard_deviation"] is None else f" ± {100 * pair['standard_deviation']:.1f}"
@@ -64,6 +67,20 @@ def print_comparison(comparison: Mapping[str, Any], console: Terminal) -> None:
         each = ", ".join(f"{100 * difference:+.1f}" for difference in pair["differences"])
         difference = f"{100 * pair['mean']:+.1f}{spread} {label} points"
         console.print(f"{pair['arm']} - {pair['reference']}: {difference} (seeds: {each}){test}")
+
+
+def _print_dominance(run: Mapping[str, Any], console: Terminal) -> None:
+    """Say of a run whose weights were nearly one site's in a round."""
+    known = [record for record in run.get("rounds", []) if record.get("effective_sites") is not None]
+    few = [record for record in known if record["effective_sites"] < FEW_EFFECTIVE_SITES]
+    if few and run.get("num_sites", 1) > 1:
+        worst = min(few, key=lambda record: float(record["effective_sites"]))
+        console.print_named(
+            run["arm"],
+            f", seed {run['seed']}: in {len(few)} rounds one site nearly decided alone; {worst['effective_sites']:.2f} "
+            f"effective sites of {run['num_sites']} in round {worst['round']}",
+            style="yellow",
+        )
 
 
 def describe_run(
@@ -82,7 +99,7 @@ def describe_run(
     estimate = summary.get("estimate")
     groups = {site: judged["group"] for site, judged in estimate["sites"].items()} if estimate else {}
     counts = {group: sum(found == group for found in groups.values()) for group in ("larger", "smaller")}
-    kept = ("round", *scoring_of(summary).names, "stability")
+    kept = ("round", *scoring_of(summary).names, "stability", "effective_sites")
     described = "-"
     if estimate:
         described = "none" if estimate["reason"] else f"{counts['larger']} larger, {counts['smaller']} smaller"
@@ -93,6 +110,7 @@ def describe_run(
         "seed": seed,
         "last_rounds": summary["last_rounds"],
         "last_round": summary["last_round"],
+        "num_sites": len(summary["sites"]),
         "rounds": [{key: record[key] for key in kept if key in record} for record in summary["rounds"]],
         "groups": described,
         "p_value": estimate["p_value"] if estimate else None,

@@ -123,7 +123,9 @@ def print_summary(summary: Mapping[str, Any], console: Terminal) -> None:
         f", seed {summary['seed']}, {summary['rounds_finished']} rounds, "
         f"{summary['seconds']:.0f} s: {_score_text(summary)} (mean of the last five rounds)",
     )
+    _print_averaging_alone(summary, console)
     console.print(_site_table(summary))
+    _print_effective_sites(summary, console)
     if summary.get("weights"):
         console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
     if any(report.get("noise_level") is not None for report in summary["sites"].values()):
@@ -133,8 +135,6 @@ def print_summary(summary: Mapping[str, Any], console: Terminal) -> None:
             "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it "
             "added what it lacked"
         )
-    if (estimate := summary.get("estimate")) and estimate["reason"]:
-        console.print(f"No groups of sites: {estimate['reason']}")
     if absent := summary.get("absent"):
         console.print(f"Not there when the job started: {', '.join(absent)}", style="yellow")
     _print_privacy(summary["sites"], console)
@@ -142,6 +142,56 @@ def print_summary(summary: Mapping[str, Any], console: Terminal) -> None:
     for refusal in summary["refusals"]:
         text = f"Round {refusal['round']}: {refusal['site']} refused: {refusal['reason']}"
         console.print(text, style="yellow")
+
+
+def _print_averaging_alone(summary: Mapping[str, Any], console: Terminal) -> None:
+    """Say of a run of FedA³I without groups of sites that it was federated averaging, and what to try."""
+    if "estimate" not in summary:
+        return
+    estimate = summary["estimate"]
+    if estimate is not None and not estimate["reason"]:
+        return
+    if estimate is None:
+        why, hint = "The warm-up was not over.", " Try more rounds (--set rounds=...)."
+    else:
+        why, hint = f"No groups of sites: {estimate['reason']}", ""
+        # Else too few sites have an estimate, or all have the same.
+        if estimate["p_value"] is not None:
+            hint = (
+                " Try a longer warm-up (--set warmup_rounds=...), or weights by the evidence for groups "
+                "(--set group_decision=shrink)."
+            )
+    console.print(f"All rounds were federated averaging. {why}{hint}", style="yellow")
+
+
+def _print_effective_sites(summary: Mapping[str, Any], console: Terminal) -> None:
+    """Print for every stage how many sites its rounds' weights are of in effect; warn where one nearly decides alone.
+
+    Of the layer blocks the one counts in which they are fewest.
+    """
+    known = [record for record in summary["rounds"] if record.get("effective_sites") is not None]
+    stages: list[str] = list(dict.fromkeys(str(record["stage"]) for record in known))
+    told = []
+    for stage in stages:
+        of_stage = [record for record in known if str(record["stage"]) == stage]
+        fewest, most = (f(record["effective_sites"] for record in of_stage) for f in (min, max))
+        rounds = _range(of_stage[0]["round"], of_stage[-1]["round"], 0)
+        told.append(f"{_range(fewest, most, 1)} ({stage}, rounds {rounds})")
+    if told:
+        console.print(f"effective sites of {len(summary['sites'])}: {'; '.join(told)}")
+    if dominant := summary.get("dominant"):
+        most_of = max(dominant, key=lambda entry: entry["weight"])
+        console.print(
+            f"In {len(dominant)} of {summary['rounds_finished']} rounds one site nearly decided alone: in round "
+            f"{most_of['round']} {most_of['site']} had {most_of['weight']:.2f} of the weight.",
+            style="yellow",
+        )
+
+
+def _range(first: float, last: float, decimals: int) -> str:
+    """Write a range, or one number where both are the same as written."""
+    texts = [f"{value:.{decimals}f}" for value in (first, last)]
+    return texts[0] if texts[0] == texts[1] else " to ".join(texts)
 
 
 def _score_text(summary: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from .scoring import Scoring
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5
 
-_ROUND_KEYS = ("round", "stage", "seconds")
+_ROUND_KEYS = ("round", "stage", "seconds", "effective_sites")
 
 
 def write_summary(path: Path, state: RunState, details: dict[str, Any]) -> None:
@@ -43,6 +43,7 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
         for record in state.history
         for site, what in record.get("bounded", {}).items()
     ]
+    dominant = [{"round": record["round"], **record["dominant"]} for record in state.history if "dominant" in record]
     scoring = Scoring.of(state.settings["task"])
     round_keys = (*_ROUND_KEYS, *scoring.names, *scoring.details)
     if any("stability" in record for record in state.history):
@@ -60,6 +61,7 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
         },
         "refusals": refusals,
         "bounded": bounded,
+        "dominant": dominant,
         "seconds": sum(record["seconds"] for record in state.history),
         "settings": state.settings,
         **details,

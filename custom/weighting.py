@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+# With fewer effective sites than this one site nearly decides alone.
+FEW_EFFECTIVE_SITES = 1.5
+
 
 @dataclass(frozen=True, eq=False)
 class LayerWeights:
@@ -27,6 +30,17 @@ class LayerWeights:
     def effective_sites(self) -> Floats:
         """Effective number of sites per block, 1/Σw², ``(L,)``: K for equal weights, 1 if one site decides alone."""
         return np.asarray(1.0 / (self.values**2).sum(axis=0), dtype=np.float64)
+
+    @property
+    def fewest_effective_sites(self) -> float:
+        """Effective number of sites of the block in which it is smallest."""
+        return float(self.effective_sites.min())
+
+    @property
+    def strongest(self) -> tuple[str, float]:
+        """The site with the largest weight of all blocks, and that weight."""
+        site, _ = np.unravel_index(int(self.values.argmax()), self.values.shape)
+        return self.sites[int(site)], float(self.values.max())
 
     @classmethod
     def same_in_all_blocks(cls, weights: Mapping[str, float], blocks: Sequence[str]) -> "LayerWeights":

@@ -33,7 +33,7 @@ from ..settings import RunSettings, SettingsError
 from ..start_weights import read_start_weights
 from ..summary import write_summary
 from ..threads import set_threads
-from ..weighting import LayerWeights, quantity_weights
+from ..weighting import FEW_EFFECTIVE_SITES, LayerWeights, quantity_weights
 from .asking_controller import AskingController
 from .job_meta import sites_of_job
 from .kept_files import model_file, state_file
@@ -106,6 +106,7 @@ class FedAvgController(AskingController):
         self._reports: dict[str, dict[str, Any]] = {}
         self._drifts: dict[str, float] = {}
         self._statistics: dict[str, dict[str, torch.Tensor]] = {}
+        self._of_weights: dict[str, Any] = {}
         self._claim_limit = 0
         self._absent: list[str] = []
         self._continued: dict[str, Any] = {}
@@ -188,6 +189,7 @@ class FedAvgController(AskingController):
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
             self.refused, self._reports, self._drifts, self._statistics = {}, {}, {}, {}
+            self._of_weights = {}
             self._bounds = InfluenceBounds(self.settings.influence, self.warning)
             self.before_round(round_number)
             if self.abort_signal.triggered:
@@ -299,11 +301,12 @@ class FedAvgController(AskingController):
             )
             self._aggregator.give_up_round()
             return False
+        samples = self._samples_of_results()
+        given = by_reports(self._reports) if by_reports is not None else known
+        weights = self._quantity(samples) if given is None else given.only(samples)
+        bounded = self._bounds.weights(weights, samples)
+        self._note_weights(bounded)
         if waits:
-            samples = self._samples_of_results()
-            given = by_reports(self._reports) if by_reports is not None else known
-            weights = self._quantity(samples) if given is None else given.only(samples)
-            bounded = self._bounds.weights(weights, samples)
             self._aggregator.weigh(
                 None if given is None and bounded is weights else bounded,
                 self._bounds.update_factors(_roots(self._drifts)),
@@ -312,6 +315,20 @@ class FedAvgController(AskingController):
         self.state.params = self._aggregator.aggregate_model().params
         self.after_training(self._reports)
         return True
+
+    def _note_weights(self, weights: LayerWeights) -> None:
+        """Take note of how many sites the round's weights are of in effect, and warn where it is one."""
+        effective = weights.fewest_effective_sites
+        self._of_weights = {"effective_sites": effective}
+        if effective < FEW_EFFECTIVE_SITES and len(weights.sites) > 1:
+            site, weight = weights.strongest
+            self._of_weights["dominant"] = {"site": site, "weight": weight}
+            # Said once for all rounds in a row.
+            if not (self.state.history and "dominant" in self.state.history[-1]):
+                self.warning(
+                    f"{site} nearly decides alone: it has {weight:.2f} of the weight in a layer block, "
+                    f"{effective:.2f} effective sites of {len(weights.sites)}."
+                )
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._blocks)
@@ -374,7 +391,7 @@ class FedAvgController(AskingController):
         if self._drifts and self.settings.task == "classification":
             # FedGSCA's measure of stability (Eq. 18); added in sorted order.
             record["stability"] = sum(self._drifts[site] for site in sorted(self._drifts)) / len(self._drifts)
-        record |= self.describe_round()
+        record |= self._of_weights | self.describe_round()
         record["seconds"] = round(time.monotonic() - started, 3)
         self.state.round_number = round_number
         self.state.method_state = {

@@ -88,16 +88,14 @@ class FedIAController(FedAvgController):
             completeness_weights({site: self.completeness[site].value for site in losses}, losses) if losses else {}
         )
         self._weights = LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), self.blocks)
-        self.info(f"Effective number of sites: {self._weights.effective_sites[0]:.2f} of {len(reports)}.")
         return self._weights
 
     def describe_round(self) -> dict[str, Any]:
-        """Return the weights of the round and the effective number of sites, 1/Σw², where they follow from reports."""
+        """Return the weights of the round, where they follow from reports."""
         if self._weights is None:
             return {}
         counted = self._bounds.bounded(self._weights, self._samples_of_results())
-        weights = dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))
-        return {"weights": weights, "effective_sites": float(counted.effective_sites[0])}
+        return {"weights": dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))}
 
     # --- estimate and corrections
 

@@ -117,6 +117,17 @@ def test_data_without_a_federation_folder_tell_nothing(tmp_path):
     assert groups_as_drawn({"site-1": "larger"}, tmp_path / "nowhere") is None
 
 
+def test_runs_in_which_one_site_nearly_decided_are_named():
+    rounds = [{"round": number, "effective_sites": sites} for number, sites in enumerate([4.0, 1.49, 1.04, None], 1)]
+    run = {"arm": "fedia", "task": "segmentation", "seed": 7, "num_sites": 4, "rounds": rounds, "groups": "-"}
+    run |= {"last_rounds": {"dice": 0.5, "hd95": None}, "groups_as_drawn": None, "seconds": 1.0, "peak_memory_mb": 1.0}
+    said = "in 2 rounds one site nearly decided alone; 1.04 effective sites of 4 in round 3"
+    for num_sites, is_said in ((4, True), (1, False)):
+        text = io.StringIO()
+        print_comparison({"runs": [run | {"num_sites": num_sites}], "paired": []}, Terminal(file=text, width=200))
+        assert (f"fedia, seed 7: {said}" in text.getvalue()) == is_said
+
+
 def test_the_table_fits_a_terminal_of_80_columns():
     """With the longest name of an arm, all that FedIA finds, and a run that took an hour."""
     site = {"added": 900, "right": 675, "missing": 1350, "removed": 0}

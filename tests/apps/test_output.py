@@ -195,9 +195,36 @@ def test_reason_why_there_are_no_groups_is_said():
     text = printed(
         print_summary, summary_of(estimate={"sites": judged, "reason": reason, "p_value": 0.24}, weights=None)
     )
-    assert f"No groups of sites: {reason}" in text
+    said = text.replace("\n", " ")
+    assert f"All rounds were federated averaging. No groups of sites: {reason} Try a longer warm-up" in said
+    assert "group_decision=shrink" in said
+    assert text.index("All rounds were") < text.index("q_in"), "on the first screen"
     assert row_of(text, "site-1") == ["site-1", "12", "0.123", "0.750", "0.250"]
     assert "draws" not in text
+
+
+def test_no_warm_up_is_tried_where_too_few_sites_have_an_estimate():
+    text = printed(print_summary, summary_of(estimate={"sites": {}, "reason": "3 sites.", "p_value": None}))
+    assert "All rounds were federated averaging. No groups of sites: 3 sites." in text
+    assert "Try" not in text
+
+
+def test_a_run_that_ended_in_its_warm_up_says_so():
+    text = printed(print_summary, summary_of(method="feda3i", estimate=None, weights=None))
+    assert "All rounds were federated averaging. The warm-up was not over." in text
+
+
+def test_effective_sites_are_told_by_stage():
+    effective = [("warm-up", 4.0), ("warm-up", 4.0), ("aware", 1.06), ("aware", 1.5), ("aware", None)]
+    rounds = [
+        {"round": number, "stage": stage, "effective_sites": sites}
+        for number, (stage, sites) in enumerate(effective, start=1)
+    ]
+    dominant = [{"round": 3, "site": "site-2", "weight": 0.97}, {"round": 4, "site": "site-1", "weight": 0.8}]
+    text = printed(print_summary, summary_of(rounds=rounds, dominant=dominant))
+    assert "effective sites of 2: 4.0 (warm-up, rounds 1 to 2); 1.1 to 1.5 (aware, rounds 3 to 4)" in text
+    assert "In 2 of 8 rounds one site nearly decided alone: in round 3 site-2 had 0.97 of the weight." in text
+    assert "nearly decided" not in printed(print_summary, summary_of(rounds=rounds))
 
 
 def test_refusals_are_listed_with_round_site_and_reason():

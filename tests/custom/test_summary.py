@@ -43,6 +43,8 @@ HISTORY = [
         hd95_undefined=7,
         hd95_unit="mm",
         dice_per_class=[0.2, 0.4],
+        effective_sites=1.04,
+        dominant={"site": "site-1", "weight": 0.98},
     ),
     record(4, 0.4, None),
     record(5, None, 3.0),
@@ -67,7 +69,9 @@ def test_summary_of_a_short_run_by_hand():
         "hd95_undefined": 7,
         "hd95_unit": "mm",
         "seconds": 1.5,
+        "effective_sites": 1.04,
     }
+    assert summary["dominant"] == [{"round": 3, "site": "site-1", "weight": 0.98}]
     assert summary["rounds"][3]["hd95_undefined"] is None  # scored at the sites, or not at all
     assert summary["last_round"] == {"dice": 0.6, "hd95": 1.0}
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedannot.custom.weighting import (
+    LayerWeights,
     layer_coefficients,
     layer_weights,
     noise_strength,
@@ -72,6 +73,13 @@ def test_hand_worked_example_of_equations_5_to_7():
     effective = 1 / sum(Fraction(weight) ** 2 for weight in share.values())
     assert weights.effective_sites[0] == pytest.approx(float(effective))
     assert weights.of("u") == pytest.approx({"stem": 0.25, "middle": 0.25, "head": 0.25})
+
+
+def test_the_block_with_the_fewest_effective_sites_counts():
+    values = np.array([[0.5, 0.25], [0.5, 0.75]])
+    weights = LayerWeights(("a", "b"), ("first", "last"), values)
+    assert weights.fewest_effective_sites == pytest.approx(1 / (1 / 16 + 9 / 16))
+    assert weights.strongest == ("b", 0.75)
 
 
 def test_intra_only_normalises_over_both_groups():

@@ -128,7 +128,7 @@ def test_weights_are_the_softmax_of_completeness_over_loss():
         assert weights.of("b")[block] == pytest.approx(b / (a + b), rel=1e-12)
     described = made.describe_round()
     assert described["weights"] == {site: pytest.approx(weights.of(site)["first"]) for site in ("a", "b")}
-    assert described["effective_sites"] == pytest.approx((a + b) ** 2 / (a**2 + b**2))
+    assert weights.fewest_effective_sites == pytest.approx((a + b) ** 2 / (a**2 + b**2))
 
 
 def test_sites_without_estimate_or_loss_weigh_by_quantity_and_one_without_annotation_has_the_loss_of_one():
