@@ -57,17 +57,22 @@ def simulate(
         return f"{progress(out)} Go on with: {given_command(context, resume=True)}"
 
     with reported_errors(how_to_go_on):
-        from .job import parse_override
-        from .output import print_summary
-        from .pictures import draw_run
-        from .simulate import simulate as run
+        from .progress import Progress
         from .terminal import Terminal
 
-        overrides = dict(parse_override(text) for text in set_ or [])
-        if seed is not None:
-            overrides["seed"] = seed
-        summary = run(job, out, data=data, settings=settings, overrides=overrides, resume=resume)
-        draw_run(out, data or out / "data")
+        with Progress() as progress:
+            progress.tell(f"Reading {job}.")
+            from .job import parse_override
+            from .output import print_summary
+            from .pictures import draw_run
+            from .simulate import simulate as run
+
+            overrides = dict(parse_override(text) for text in set_ or [])
+            if seed is not None:
+                overrides["seed"] = seed
+            summary = run(job, out, data=data, settings=settings, overrides=overrides, resume=resume, progress=progress)
+            progress.state("Drawing the pictures.")
+            draw_run(out, data or out / "data")
         print_summary(summary, Terminal())
         say(f"Model, summary and pictures: {out}")
 

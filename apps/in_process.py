@@ -8,7 +8,8 @@ import json
 import logging
 import shutil
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.apis.workspace import Workspace
+from nvflare.app_common.app_constant import AppConstants
 from nvflare.private.event import fire_event
 from nvflare.private.fed.client.client_json_config import ClientJsonConfigurator
 from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
@@ -41,6 +43,35 @@ logger = logging.getLogger(__name__)
 
 class RunError(RuntimeError):
     """A run ended with an error; the text is what the component that stopped it said."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task at one site, at which a run is.
+
+    Attributes:
+        round_number: the round; None for a task that belongs to none.
+        rounds: of the run, None where the job does not say.
+        task: the task's name.
+        site: whose turn it is.
+        position: which of the sites that are asked it is, from 1.
+        count: how many are asked.
+    """
+
+    round_number: int | None
+    rounds: int | None
+    task: str
+    site: str
+    position: int
+    count: int
+
+    def __str__(self) -> str:
+        known = self.round_number is not None and self.rounds is not None
+        where = f"Round {self.round_number}/{self.rounds}: " if known else ""
+        return f"{where}{self.site}, {self.position} of {self.count} ({self.task.replace('_', ' ')})"
+
+
+Watch = Callable[[Step], None]
 
 
 class Participant:
@@ -163,8 +194,11 @@ class SiteParticipant(Participant):
 class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
     """Hands a broadcast task to one site after the other and each answer to the controller at once."""
 
-    def __init__(self, server: ServerParticipant, sites: Sequence[SiteParticipant], abort_signal: Signal) -> None:
+    def __init__(
+        self, server: ServerParticipant, sites: Sequence[SiteParticipant], abort_signal: Signal, watch: Watch
+    ) -> None:
         super().__init__()
+        self._watch = watch
         self._server = server
         self._sites = {site.name: site for site in sites}
         self._abort_signal = abort_signal
@@ -179,10 +213,12 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
     ) -> None:
         """Let every target do the task; returns when all have answered."""
         del min_responses, wait_time_after_min_received
-        for target in targets if targets is not None else list(self._sites):
+        asked = self._sites if targets is None else targets
+        names = [target.name if isinstance(target, Client) else target for target in asked]
+        for position, name in enumerate(names, start=1):
             if self._abort_signal.triggered:
                 return
-            name = target.name if isinstance(target, Client) else target
+            self._watch(_step(task, name, position, len(names)))
             client_task = ClientTask(Client(name, ""), task)
             if task.before_task_sent_cb is not None:
                 task.before_task_sent_cb(client_task=client_task, fl_ctx=fl_ctx)
@@ -213,7 +249,7 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         """Do nothing: no task stands."""
 
 
-def run_in_process(job: Job, sites: Sequence[str], folder: Path) -> Path:
+def run_in_process(job: Job, sites: Sequence[str], folder: Path, watch: Watch = lambda _: None) -> Path:
     """Run a job in this process and return the server's run folder.
 
     Each participant has its workspace in ``folder``, laid out as NVFlare's simulator does. Sites do their tasks one
@@ -223,6 +259,7 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path) -> Path:
         job: the job.
         sites: names of the sites.
         folder: where the workspaces are made.
+        watch: is called before every task of a site.
 
     Raises:
         RunError: if the run ended with an error.
@@ -232,7 +269,8 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path) -> Path:
     server = ServerParticipant(job, server_config, folder / "server", sites, abort_signal)
     participants = [SiteParticipant(site, job, site_config, folder / site, abort_signal) for site in sites]
     for workflow in server.config.workflows:
-        _run_workflow(workflow.controller, server, participants, abort_signal)
+        communicator = InProcessCommunicator(server, participants, abort_signal, watch)
+        _run_workflow(workflow.controller, server, communicator, abort_signal)
     for participant in (*participants, server):
         participant.end()
     if abort_signal.triggered:
@@ -244,13 +282,19 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path) -> Path:
 
 
 def _run_workflow(
-    controller: Controller, server: ServerParticipant, sites: Sequence[SiteParticipant], abort_signal: Signal
+    controller: Controller, server: ServerParticipant, communicator: InProcessCommunicator, abort_signal: Signal
 ) -> None:
-    controller.set_communicator(InProcessCommunicator(server, sites, abort_signal))
+    controller.set_communicator(communicator)
     context = server.new_context()
     controller.initialize(context)
     controller.control_flow(abort_signal, context)
     controller.stop_controller(context)
+
+
+def _step(task: Task, site: str, position: int, count: int) -> Step:
+    headers = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS)
+    round_number, rounds = (task.data.get_header(header) for header in headers)
+    return Step(round_number, rounds, task.name, site, position, count)
 
 
 def _own_copy(data: Shareable) -> Shareable:

@@ -1,7 +1,6 @@
 """The output of a run in one folder: model, summary, metrics, and what a person sees of it."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.table import Table
 from ..custom.data.whole_files import replaced, write_text
 from ..custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ..custom.scoring import Scoring
+from ..transforms.natural_order import natural_order
 from ..transforms.strict_files import read_json
 from .terminal import Terminal
 
@@ -156,7 +156,7 @@ def _print_averaging_alone(summary: Mapping[str, Any], console: Terminal) -> Non
     else:
         why, hint = f"No groups of sites: {estimate['reason']}", ""
         # Else too few sites have an estimate, or all have the same.
-        if estimate["p_value"] is not None:
+        if estimate.get("p_value") is not None:
             hint = (
                 " Try a longer warm-up (--set warmup_rounds=...), or weights by the evidence for groups "
                 "(--set group_decision=shrink)."
@@ -254,12 +254,6 @@ def _correction(site: Mapping[str, Any] | None) -> str:
     return "-" if site is None or site["corrected_before_round"] is None else f"round {site['corrected_before_round']}"
 
 
-def natural_order(site: str) -> list[tuple[bool, int, str]]:
-    """Key that sorts site-2 before site-10."""
-    parts = re.findall(r"\d+|\D+", site)
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
-
-
 def _total(values: list[float] | None) -> float | None:
     return None if not values else sum(values)
 
@@ -276,7 +270,7 @@ def number(value: float | None, decimals: int = 1) -> str:
 
 def _print_bounds(bounded: Sequence[Mapping[str, Any]], console: Terminal) -> None:
     """Say whose influence was bounded, in how many rounds, and how far at most."""
-    for site in sorted({entry["site"] for entry in bounded}):
+    for site in sorted({entry["site"] for entry in bounded}, key=natural_order):
         of_site = [entry for entry in bounded if entry["site"] == site]
         factors = [entry["update_factor"] for entry in of_site if "update_factor" in entry]
         shares = sum("share" in entry for entry in of_site)

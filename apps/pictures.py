@@ -18,10 +18,11 @@ from ..custom.data.site_data import load_site_data
 from ..custom.data.whole_files import replaced
 from ..custom.inference import Inference
 from ..custom.method_settings import PersonalSettings, read_job_settings
+from ..transforms.natural_order import natural_order
 from .case_drawing import LINE_STYLES, annotated_cases, draw_contours, draw_image, largest_slice
 from .class_pictures import case_figure, confusion_figure
 from .local_pictures import draw_local_models
-from .output import MODEL_FILE, natural_order, read_summary, scoring_of
+from .output import MODEL_FILE, read_summary, scoring_of
 
 mpl.use("Agg")
 

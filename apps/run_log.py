@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..custom.flare.console import ProgressFilter
 from ..transforms.printable import printable, printable_lines
+from .progress import Progress
 
 LOG_FILE = "log.txt"
 
 # NVFlare puts the participant and the run in front of a message.
 _PREFIX = re.compile(r"^\[identity=(?P<identity>[^,\]]+)[^\]]*\]: ")
-_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after|Finished already")
 
 
 class _ForFiles(logging.Formatter):
@@ -30,15 +31,26 @@ class _ForPeople(logging.Formatter):
         return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
 
 
+class _ToProgress(logging.Handler):
+    """Hands what a person waits for to what tells it."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+        self.setFormatter(_ForPeople())
+        self.addFilter(ProgressFilter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._progress.tell(self.format(record))
+
+
 @contextmanager
-def run_log(folder: Path) -> Iterator[None]:
-    """Log everything to a file in the folder, and rounds and warnings to the console, while the block runs."""
+def run_log(folder: Path, progress: Progress) -> Iterator[None]:
+    """Log everything to a file in the folder, and tell rounds and warnings, while the block runs."""
     root = logging.getLogger()
     file = logging.FileHandler(folder / LOG_FILE)
     file.setFormatter(_ForFiles("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    console = logging.StreamHandler()
-    console.setFormatter(_ForPeople())
-    console.addFilter(lambda record: record.levelno >= logging.WARNING or bool(_SHOWN.search(record.getMessage())))
+    console = _ToProgress(progress)
     level = root.level
     root.setLevel(logging.INFO)
     for handler in (file, console):

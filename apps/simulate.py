@@ -21,6 +21,7 @@ from ..custom.settings import RunSettings
 from .in_process import run_in_process
 from .job import Job, check_runs_in_process
 from .output import collect_output
+from .progress import Progress
 from .resuming import (
     DATA_FOLDER,
     RESUMED_FOLDER,
@@ -49,6 +50,7 @@ def simulate(
     settings: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     resume: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run a job in this process and return its summary.
 
@@ -64,6 +66,7 @@ def simulate(
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
             What was stopped after its last round is collected; of a finished run the summary is returned.
+        progress: tells how far the run is; by default on the standard error.
 
     Raises:
         JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
@@ -73,11 +76,13 @@ def simulate(
         RunError: if the run ended with an error.
     """
     started = time.monotonic()
+    progress = progress or Progress()
     job = Job.open(job_folder)
     check_runs_in_process(job)
     changes = _changes(job, settings, data, overrides or {})
     earlier = _earlier_run(out, resume)
     if data is None:
+        progress.state("Making the embedded federation.")
         data = _embedded_federation(job.settings_with(changes), out / DATA_FOLDER)
     federation = read_federation(data)
     for key, value in network_settings(read_site_description(data / federation.sites[0])).items():
@@ -86,15 +91,16 @@ def simulate(
     rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
     if resume:
         check_continues(job, run_settings, out, earlier)
-    if earlier is not None and not rounds_left and (summary := _finished(out, earlier)) is not None:
+    if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
         return summary
     if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
         changes["resume_from"] = str(state)
     # Its state holds a model, which is read once more.
     del earlier
     run_job = copy_job(job, changes, out)
-    with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out):
-        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER)
+    with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out, progress):
+        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
+        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, lambda step: progress.state(str(step)))
     summary = collect_output(
         run_folder,
         out,
@@ -128,12 +134,12 @@ def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mappi
     return settings_file.values | dict(overrides)
 
 
-def _finished(out: Path, earlier: EarlierRun) -> dict[str, Any] | None:
+def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> dict[str, Any] | None:
     """The summary of a run of which everything was collected; says so."""
     summary = finished_summary(out, earlier)
     if summary is not None:
         shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
-        with run_log(out):
+        with run_log(out, progress):
             logger.info("Finished already: the run in %s, after round %d.", out, summary["rounds_finished"])
     return summary
 

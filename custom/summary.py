@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..transforms.natural_order import natural_order
 from .data.whole_files import write_text
 from .run_state import RunState
 from .scoring import Scoring
@@ -53,7 +54,7 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
         "method": state.method,
         "seed": state.settings["seed"],
         "rounds_finished": state.round_number,
-        "sites": dict(sorted(sites.items())),
+        "sites": {site: sites[site] for site in sorted(sites, key=natural_order)},
         "rounds": [{key: record.get(key) for key in round_keys} for record in state.history],
         "last_rounds": {key: mean_of_last(state.history, key) for key in scoring.names},
         "last_round": {

@@ -11,8 +11,10 @@ from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.workflows.model_controller import ModelController
 from nvflare.fuel.utils import fobs
 
+from ...transforms.natural_order import natural_order
 from ..outbound import report_refusal
 from ..settings import RunSettings
+from .console import show_progress_alone
 from .grace_period import GracePeriod
 from .messages import REFUSAL_HEADER
 from .unfetched import ForbearingTensorDecomposer
@@ -35,6 +37,7 @@ class AskingController(ModelController):  # type: ignore[misc]
         super().__init__(persistor_id=persistor_id, ignore_result_error=True, task_check_period=task_check_period)
         # Before NVFlare's own, which ends the job when a result cannot be fetched: the first one counts.
         fobs.register(ForbearingTensorDecomposer)
+        show_progress_alone()
         self.settings = settings
         self.refused: dict[str, str] = {}
 
@@ -87,7 +90,7 @@ class AskingController(ModelController):  # type: ignore[misc]
             sites: names of those that are asked; all that are there without names.
         """
         answered: set[str] = set()
-        targets = sorted(client.name for client in self.engine.get_clients())
+        targets = sorted((client.name for client in self.engine.get_clients()), key=natural_order)
         if sites is not None:
             targets = [name for name in targets if name in sites]
         if not targets:

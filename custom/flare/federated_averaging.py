@@ -33,6 +33,7 @@ from ..settings import RunSettings, SettingsError
 from ..start_weights import read_start_weights
 from ..summary import write_summary
 from ..threads import set_threads
+from ..time_left import duration, time_left
 from ..weighting import FEW_EFFECTIVE_SITES, LayerWeights, quantity_weights
 from .asking_controller import AskingController
 from .job_meta import sites_of_job
@@ -108,6 +109,7 @@ class FedAvgController(AskingController):
         self._statistics: dict[str, dict[str, torch.Tensor]] = {}
         self._of_weights: dict[str, Any] = {}
         self._claim_limit = 0
+        self._has_asked = False
         self._absent: list[str] = []
         self._continued: dict[str, Any] = {}
 
@@ -284,6 +286,9 @@ class FedAvgController(AskingController):
             known = self.aggregation_weights(round_number)
         waits = by_reports is not None or self.settings.influence.has_bounds
         asked = self._sites_there()
+        if not self._has_asked:
+            self.info(f"Round {round_number}/{self.settings.rounds}: {len(asked)} sites train.")
+            self._has_asked = True
         self._claim_limit = claim_limit(max(len(asked), 1))
         self._aggregator.start_round(
             round_number,
@@ -443,7 +448,10 @@ class FedAvgController(AskingController):
                     send_analytic_dxo(self, dxo=dxo, fl_ctx=fl_ctx)
         value = record[self._scoring.names[0]]
         score = "not scored" if value is None else f"{self._scoring.label} {100 * value:.1f} %"
-        self.info(f"Round {record['round']}/{self.settings.rounds} ({record['stage']}): {score}")
+        rounds_left = self.settings.rounds - record["round"]
+        seconds = time_left([earlier["seconds"] for earlier in self.state.history], rounds_left)
+        left = f", about {duration(seconds)} left" if rounds_left else ""
+        self.info(f"Round {record['round']}/{self.settings.rounds} ({record['stage']}): {score}{left}")
 
 
 def _plain(value: Any) -> Any:

@@ -31,6 +31,7 @@ from ..method_settings import read_job_settings
 from ..private_statistics import SampleValues
 from ..settings import RunSettings, SettingsError
 from ..threads import set_threads
+from .console import show_progress_alone
 from .kept_files import submitter
 from .messages import (
     CONTINUED_JOB,
@@ -72,6 +73,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__()
+        show_progress_alone()
         self.settings = read_job_settings(settings)
         if not isinstance(self.settings, self.settings_type):
             raise SettingsError(f"settings.conf: {type(self).__name__} is not for the task {self.settings.task!r}.")

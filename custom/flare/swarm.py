@@ -34,6 +34,7 @@ from ..run_state import STATE_FILE, ResumeError, RunState
 from ..sample_claims import SampleClaims, claim_limit
 from ..settings import RunSettings, SettingsError
 from .aggregator import LayerwiseAggregator
+from .console import show_progress_alone
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER, SWARM_SITES
 from .outbound_filter import check_reply
 from .personal_executor import PersonalExecutor
@@ -65,6 +66,7 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
     """
 
     def __init__(self, settings: Mapping[str, Any], **options: Any) -> None:
+        show_progress_alone()
         self.settings = read_job_settings(settings)
         if self.settings.start_model:
             raise SettingsError(

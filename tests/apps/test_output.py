@@ -10,7 +10,6 @@ from fedannot.apps.output import (
     OutputError,
     collect_output,
     find_run_folder,
-    natural_order,
     number,
     percent,
     print_difference,
@@ -239,7 +238,6 @@ def test_refusals_are_listed_with_round_site_and_reason():
 
 def test_sites_are_in_natural_order():
     names = ["site-10", "site-2", "b-1", "site-1", "site-1a"]
-    assert sorted(names, key=natural_order) == ["b-1", "site-1", "site-1a", "site-2", "site-10"]
     sites = dict.fromkeys(sorted(names), REPORT)
     text = printed(print_summary, summary_of(sites=sites))
     found = [line.split()[0] for line in text.splitlines() if "0.123" in line]

@@ -18,6 +18,7 @@ import fedannot.apps.cli
 from fedannot.apps.cli import app
 from fedannot.apps.errors import reported_errors
 from fedannot.apps.output import print_summary
+from fedannot.apps.progress import Progress
 from fedannot.apps.run_log import run_log
 from fedannot.apps.terminal import Terminal
 from fedannot.transforms.errors import DataError
@@ -126,7 +127,7 @@ def test_no_line_of_an_error_passes_for_another(capsys):
 
 def test_the_log_of_a_run_has_one_beginning_of_a_line_for_each_message(tmp_path, capsys):
     logger = logging.getLogger("anything")
-    with run_log(tmp_path):
+    with run_log(tmp_path, Progress()):
         logger.warning("site %s is lost", EVIL)
         try:
             raise ValueError("a\n2026-01-01 00:00:00 INFO forged\x1b[2J")

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ....transforms.errors import DataError
+from ....transforms.natural_order import natural_order
 from ..source import Section, SourceDataset
 
 _SHOWN_FILES = 4
@@ -108,13 +109,6 @@ def list_files(folder: Path) -> Listing:
                 files.append(path)
     files.sort(key=lambda file: natural_order(file.relative_to(folder).as_posix()))
     return Listing(folder, tuple(files), tuple(sorted(refused, key=natural_order)))
-
-
-def natural_order(text: str) -> tuple[list[tuple[int, int, str]], str]:
-    """Return a key that sorts the numbers in a text by value."""
-    parts = re.split(r"(\d+)", text)
-    numbers = [(0, int(part), "") if index % 2 else (1, 0, part.casefold()) for index, part in enumerate(parts)]
-    return (numbers, text)
 
 
 def stem_of(file: Path) -> str:

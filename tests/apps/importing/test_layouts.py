@@ -8,7 +8,7 @@ import pytest
 from miniatures import MINIATURES, picture, text
 
 from fedannot.apps.importing.layouts import DATASETS
-from fedannot.apps.importing.layouts.listing import list_files, natural_order
+from fedannot.apps.importing.layouts.listing import list_files
 from fedannot.transforms.errors import DataError
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "datasets.md"
@@ -110,11 +110,6 @@ def test_files_that_only_links_lead_to_are_told_with_the_error(tmp_path):
     (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DataError, match=r"Left out first: linked: a link that leads out of the folder\."):
         DATASETS["busi"].read(tmp_path / "data", seed=0)
-
-
-def test_natural_order_compares_numbers_by_value():
-    names = ["b1", "a10", "a2", "A3", "a", "a2b", "10"]
-    assert sorted(names, key=natural_order) == ["10", "a", "a2", "a2b", "A3", "a10", "b1"]
 
 
 @pytest.mark.parametrize(

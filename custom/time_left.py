@@ -1,0 +1,30 @@
+"""How long a run still takes, by what its rounds have taken."""
+
+import statistics
+from collections.abc import Sequence
+
+# The rounds that are looked at: earlier ones may have been of another stage.
+_LATEST = 5
+
+
+def time_left(seconds: Sequence[float], rounds: int) -> float:
+    """Return the seconds that some more rounds take, the median of the latest for each.
+
+    Args:
+        seconds: what finished rounds have taken, at least one.
+        rounds: how many are left.
+    """
+    return statistics.median(seconds[-_LATEST:]) * rounds
+
+
+def duration(seconds: float) -> str:
+    """Write a time in the unit in which a person names it.
+
+    >>> [duration(seconds) for seconds in (0.2, 40, 300, 9000)]
+    ['1 s', '40 s', '5 min', '2.5 h']
+    """
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
