@@ -92,9 +92,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "FEDANNOT_DATA": str(tmp_path / "no-data")}
 
 
-def rounds_in_process(job: Path, tmp_path: Path, num_sites: int, *options: str) -> list[tuple[float, float, float]]:
+def rounds_in_process(
+    job: Path, tmp_path: Path, num_sites: int, *options: str, data: Path | None = None
+) -> list[tuple[float, float, float]]:
     """Run with options of Python; seconds, MiB of the process and KiB of Python's objects at the end of each round."""
-    arguments = [job, tmp_path / "run", tmp_path / "no-data", num_sites]
+    arguments = [job, tmp_path / "run", data or tmp_path / "no-data", num_sites]
     command = [sys.executable, *options, "-c", RUN, *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(tmp_path), cwd=tmp_path
@@ -113,6 +115,18 @@ def test_a_round_of_fifty_sites_and_memory_over_fifty_rounds(speed_table, idle_j
     )
     note = f"{memory[5]:.0f} MiB after 5 rounds, {memory[25]:.0f} after 25, {memory[50]:.0f} after 50"
     speed_table.add(Measurement(f"own memory of a run of 50 rounds, {NUM_SITES} sites", note=note, goal="flat"))
+
+
+def test_a_round_of_fifty_sites_that_build_the_network(speed_table, idle_job, tmp_path):
+    """All that a task asks of a site but the training: data, network, filters, answer."""
+    data = tmp_path / "data"
+    write_phantom_federation(data, num_sites=NUM_SITES, images_per_site=3, test_images=1)
+    (data / "test").rename(tmp_path / "not-scored")
+    rounds = rounds_in_process(idle_job(12, NUM_SITES, UNTRAINED), tmp_path, NUM_SITES, data=data)
+    # The first round decodes the images.
+    times = sorted(later[0] - earlier[0] for earlier, later in itertools.pairwise(rounds[1:]))
+    what = f"a round of {NUM_SITES} sites that build the network and do not train, in one process"
+    speed_table.add(Measurement(what, times[len(times) // 2], goal="≤ 2.5 s"))
 
 
 def test_what_python_keeps_of_a_round_of_fifty_sites(speed_table, idle_job, tmp_path):
