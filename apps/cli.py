@@ -11,7 +11,7 @@ from .corrections_commands import corrections_app
 from .data_commands import data_app
 from .deploy_commands import deploy_app
 from .errors import reported_errors
-from .interruption import KEPT, given_command
+from .interruption import KEPT, given_command, ignore_signals
 from .plain_lines import say
 
 app = typer.Typer(
@@ -158,5 +158,13 @@ def suspects(
 
 
 def main() -> None:
-    """Run the command."""
-    app()
+    """Run the command.
+
+    Raises:
+        SystemExit: with the command's exit code.
+    """
+    try:
+        app()
+    finally:
+        # What is left to do is to end: told so once more, the process would only lose its exit code.
+        ignore_signals()

@@ -4,9 +4,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ..transforms.strict_files import read_json
 from .comparison import describe_run, paired_statistics
 from .in_process import JOB_ID, RunError
+from .interruption import check_interruption
 from .job import Job, JobError, flat_settings
 from .output import main_score, read_summary, scoring_of
 from .pictures import draw_comparison
@@ -100,11 +101,13 @@ def compare(
         )
         processes = max(1, (os.cpu_count() or 1) // threads)
     branching = [arm for arm in planned if arm.shared_rounds]
-    with _running(processes) as (pool, commands):
+    with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             runs = [
-                pool.submit(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                commands.submit(
+                    partial(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                )
                 for seed in seeds
                 for arm in phase
             ]
@@ -118,16 +121,14 @@ def compare(
 
 
 @contextmanager
-def _running(processes: int) -> Iterator[tuple[ThreadPoolExecutor, Commands]]:
-    """Threads that wait for runs, and the runs, which do not outlive the block."""
-    commands = Commands()
-    with ThreadPoolExecutor(processes) as pool:
-        try:
-            yield pool, commands
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            commands.stop()
-            raise
+def _running(processes: int) -> Iterator[Commands]:
+    """The runs, so many at a time, which do not outlive the block."""
+    check_interruption()
+    commands = Commands(processes)
+    try:
+        yield commands
+    finally:
+        commands.stop()
 
 
 def _plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[_PlannedArm]:
