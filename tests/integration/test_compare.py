@@ -11,8 +11,9 @@ import torch
 from conftest import JOBS, SMALL, TINY, TINY_NOISE
 from typer.testing import CliRunner
 
+from fedannot.apps.arms import Arm
 from fedannot.apps.cli import app
-from fedannot.apps.compare import Arm, compare
+from fedannot.apps.compare import compare
 from fedannot.apps.in_process import RunError
 from fedannot.apps.job import Job, JobError
 from fedannot.custom.data.embedded import write_phantom_federation
