@@ -121,8 +121,9 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
 def _check_networks(settings: RunSettings, described: Descriptions) -> None:
     errors: dict[Path, DataFitError] = {}
     for folder, description in described.items():
+        place = folder if folder == _PHANTOM else folder / DESCRIPTION_FILE
         try:
-            check_network(description, settings, place=str(folder / DESCRIPTION_FILE))
+            check_network(description, settings, place=str(place))
         except DataFitError as error:
             errors[folder] = error
     is_test = {folder: folder.name == TEST_FOLDER for folder in described}
