@@ -11,7 +11,7 @@ from .corrections_commands import corrections_app
 from .data_commands import data_app
 from .deploy_commands import deploy_app
 from .errors import reported_errors
-from .interruption import KEPT, given_command
+from .interruption import KEPT, given_command, ignore_signals
 from .plain_lines import say
 
 app = typer.Typer(
@@ -101,11 +101,18 @@ def show(
 
 
 @app.command(
-    epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared"
+    epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
+    "Example: fedannot compare jobs/fedavg jobs/fedaaai short=jobs/fedaaai --set rounds=12 --set short:warmup_rounds=2"
 )
 def compare(
     context: typer.Context,
-    jobs: Annotated[list[Path], typer.Argument(help="The jobs' folders; the first is the reference.")],
+    jobs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]JOB...",
+            help="The jobs' folders; the first is the reference. A job may come twice, by another name: short=JOB.",
+        ),
+    ],
     data: Annotated[
         str | None,
         typer.Option(help="A federation's folder; '{seed}' in it stands for the seed. Default: the phantom."),
@@ -113,7 +120,14 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     settings: SettingsOption = None,
-    set_: SettingOption = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[NAME:]KEY=VALUE",
+            help="Change a setting of all jobs that have it, or, with a name, of one; may repeat.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
 ) -> None:
@@ -122,17 +136,16 @@ def compare(
     A comparison that was interrupted goes on where it stopped.
     """
     with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
-        from .compare import Arm
+        from .arms import parse_arms
         from .compare import compare as run
         from .comparison import print_comparison
-        from .job import JobError, parse_override
+        from .job import JobError
         from .terminal import Terminal
 
-        overrides = dict(parse_override(text) for text in set_ or [])
         seed_range = range(first_seed, first_seed + seeds)
         if len(jobs) < 2:
-            raise JobError(f"Expected at least two jobs to compare, but got {[str(folder) for folder in jobs]}.")
-        arms = [Arm(folder.name, folder) for folder in jobs]
+            raise JobError(f"Expected at least two jobs to compare, but got {jobs}.")
+        arms, overrides = parse_arms(jobs, set_ or [])
         comparison = run(
             arms, out, data=data, seeds=seed_range, settings=settings, overrides=overrides, processes=processes
         )
@@ -163,5 +176,13 @@ def suspects(
 
 
 def main() -> None:
-    """Run the command."""
-    app()
+    """Run the command.
+
+    Raises:
+        SystemExit: with the command's exit code.
+    """
+    try:
+        app()
+    finally:
+        # What is left to do is to end: told so once more, the process would only lose its exit code.
+        ignore_signals()

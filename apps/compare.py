@@ -4,20 +4,23 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..custom.data.federation import read_federation
 from ..custom.data.whole_files import replaced, write_text
 from ..custom.method_settings import PersonalSettings
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
+from ..custom.settings import SettingsError
+from ..transforms.errors import DataError
 from ..transforms.strict_files import read_json
+from .arms import Arm, PlannedArm, plan
 from .comparison import describe_run, paired_statistics
+from .fitting import read_descriptions, settings_for_data
 from .in_process import JOB_ID, RunError
-from .job import Job, JobError, flat_settings
+from .interruption import check_interruption
+from .job import JobError
 from .output import main_score, read_summary, scoring_of
 from .pictures import draw_comparison
 from .resuming import RUN_FOLDER, can_be_resumed
@@ -27,31 +30,6 @@ from .settings_files import SettingsFile
 COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
 _RUN_TIMEOUT_SECONDS = 24 * 3600
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One of the things that are compared: a job, with settings of its own where they differ from the job's.
-
-    Attributes:
-        name: how it is called in the comparison.
-        job: the job's folder.
-        overrides: settings that this arm alone changes.
-        shared_rounds: rounds at the start that are those of the reference, from whose run the arm branches after them.
-    """
-
-    name: str
-    job: Path
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    shared_rounds: int = 0
-
-
-@dataclass(frozen=True)
-class _PlannedArm:
-    name: str
-    job: Job
-    overrides: Mapping[str, Any]
-    shared_rounds: int
 
 
 def compare(
@@ -79,32 +57,27 @@ def compare(
         processes: runs at a time, by default one per core and thread of a run.
 
     Raises:
-        JobError: if there is no arm or two have one name, a setting is unknown, or the folder holds another
-        comparison. SettingsError: if the set of settings cannot be used. DataError: if there are no data, or not those
-        that the set is for. RunError: if a run failed; the others are finished first.
+        JobError: if the arms cannot be compared (see :func:`fedannot.apps.arms.plan`), or the folder holds another
+            comparison.
+        SettingsError: if a setting of any arm, or the set of settings, cannot be used.
+        DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.
+        RunError: if a run failed; the others are finished first.
     """
-    names = [arm.name for arm in arms]
-    if not names or len(set(names)) < len(names):
-        raise JobError(f"Expected arms (jobs, or one job with several settings) of different names, but got {names}.")
-    planned = _plan(arms, overrides)
-    federations = [_federation(data, seed) for seed in seeds]
-    for folder in federations:
-        if folder is not None:
-            read_federation(folder)
-    sets = [_values_of_set(arm.job, settings, federations) for arm in planned]
+    planned = plan(arms, overrides)
+    names = [arm.name for arm in planned]
+    _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
     _check_same_request(out, {"data": data, "settings": settings, "overrides": dict(overrides)}, arms)
     if processes is None:
-        threads = max(
-            int((values | dict(arm.overrides)).get("threads", arm.job.settings().threads))
-            for arm, values in zip(planned, sets, strict=True)
-        )
+        threads = max(_threads(arm, settings) for arm in planned)
         processes = max(1, (os.cpu_count() or 1) // threads)
     branching = [arm for arm in planned if arm.shared_rounds]
-    with _running(processes) as (pool, commands):
+    with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             runs = [
-                pool.submit(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                commands.submit(
+                    partial(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                )
                 for seed in seeds
                 for arm in phase
             ]
@@ -117,57 +90,41 @@ def compare(
     return comparison
 
 
+def _threads(arm: PlannedArm, settings: str | None) -> int:
+    of_set = {} if settings is None else SettingsFile.read(arm.job, settings).values
+    return int((of_set | dict(arm.overrides)).get("threads", arm.job.settings().threads))
+
+
 @contextmanager
-def _running(processes: int) -> Iterator[tuple[ThreadPoolExecutor, Commands]]:
-    """Threads that wait for runs, and the runs, which do not outlive the block."""
-    commands = Commands()
-    with ThreadPoolExecutor(processes) as pool:
-        try:
-            yield pool, commands
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            commands.stop()
-            raise
-
-
-def _plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[_PlannedArm]:
-    """Open the jobs; common overrides reach the jobs that have the setting, an arm's own must be known to its job."""
-    opened = {folder: Job.open(folder) for folder in dict.fromkeys(arm.job for arm in arms)}
-    jobs = [opened[arm.job] for arm in arms]
-    known = [flat_settings(job.settings().model_dump()) for job in jobs]
-    if unknown := sorted(key for key in overrides if not any(key in keys for keys in known)):
-        raise JobError(f"No job has the settings {unknown}.")
-    for arm, keys in zip(arms, known, strict=True):
-        if unknown := sorted(set(arm.overrides) - set(keys)):
-            raise JobError(f"{arm.name}: the job {arm.job} has no settings {unknown}.")
-    if arms[0].shared_rounds:
-        raise JobError(f"{arms[0].name} is the reference and has no run to branch from, but {arms[0].shared_rounds=}.")
-    planned = [
-        _PlannedArm(
-            arm.name,
-            job,
-            {key: value for key, value in overrides.items() if key in keys} | dict(arm.overrides),
-            arm.shared_rounds,
-        )
-        for arm, job, keys in zip(arms, jobs, known, strict=True)
-    ]
-    if kept := sorted({arm.shared_rounds for arm in arms} - {0}):
-        planned[0] = replace(planned[0], overrides={**planned[0].overrides, "keep_rounds": kept})
-    return planned
+def _running(processes: int) -> Iterator[Commands]:
+    """The runs, so many at a time, which do not outlive the block."""
+    check_interruption()
+    commands = Commands(processes)
+    try:
+        yield commands
+    finally:
+        commands.stop()
 
 
 def _federation(data: str | None, seed: int) -> Path | None:
     return None if data is None else Path(data.replace("{seed}", str(seed)))
 
 
-def _values_of_set(job: Job, settings: str | None, federations: Sequence[Path | None]) -> dict[str, Any]:
-    """Read a set of settings and check it against the data, before any run starts."""
-    if settings is None:
-        return {}
-    settings_file = SettingsFile.read(job, settings)
-    for federation in dict.fromkeys(federations):
-        settings_file.check_data(federation)
-    return settings_file.values
+def _check_data(
+    arms: Sequence[PlannedArm], settings: str | None, federations: Sequence[Path | None], seeds: Sequence[int]
+) -> None:
+    """Check the settings of every run, and that its data are those that they are for, before any run starts."""
+    described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
+    for arm in arms:
+        settings_file = None if settings is None else SettingsFile.read(arm.job, settings)
+        of_set = {} if settings_file is None else settings_file.values
+        for federation, seed in zip(federations, seeds, strict=True):
+            if settings_file is not None:
+                settings_file.check_data(federation)
+            try:
+                settings_for_data(arm.job, of_set | dict(arm.overrides) | {"seed": seed}, described[federation])
+            except (DataError, SettingsError) as error:
+                raise type(error)(f"{arm.name}: {error}") from error
 
 
 def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:
@@ -181,10 +138,11 @@ def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm
     if file.is_file():
         earlier = read_json(file, "what was compared before")
         known = earlier.pop("arms", {})
-        if earlier != common or any(known.get(name, arm) != arm for name, arm in asked.items()):
+        pairs = [(key, earlier.get(key), value) for key, value in common.items()]
+        pairs += [(f"the arm {name!r}", known.get(name, arm), arm) for name, arm in asked.items()]
+        if differing := [f"{what} was {before} and is {now}" for what, before, now in pairs if before != now]:
             raise JobError(
-                f"{out} holds another comparison ({earlier}, {known}); choose another output folder than for "
-                f"{common}, {asked}."
+                f"{out} holds another comparison: {'; '.join(differing)}. Choose another output folder, or what it was."
             )
     elif out.exists() and any(out.iterdir()):
         raise JobError(f"Expected an empty folder or an earlier comparison, but {out} holds other files.")
@@ -202,7 +160,7 @@ def _state_folder(run: Path) -> Path:
 
 def _run(
     commands: Commands,
-    arm: _PlannedArm,
+    arm: PlannedArm,
     seed: int,
     *,
     reference: str,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import typer
 
-from .interruption import Interrupted, stopping_on_signals
+from .interruption import Interrupted, ignore_signals, stopping_on_signals
 from .plain_lines import say_error
 
 
@@ -28,6 +28,7 @@ def reported_errors(how_to_go_on: Callable[[], str] | None = None) -> Iterator[N
             try:
                 yield
             except Interrupted as stop:
+                ignore_signals()
                 say_error(f"Stopped by {stop}.{'' if how_to_go_on is None else f' {how_to_go_on()}'}")
                 raise typer.Exit(stop.exit_code) from None
     except Exception as error:

@@ -42,8 +42,8 @@ class _Received:
 def stopping_on_signals() -> Iterator[None]:
     """Raise :class:`Interrupted` where the main thread is when a signal to end comes, while the block runs.
 
-    Further signals to end do not disturb what clears up; a second SIGINT, from an impatient person, does. In another
-    thread than the main one nothing is changed.
+    A further SIGTERM does not disturb what clears up. A further SIGINT, from an impatient person, is raised again, so
+    that clearing up need not be waited for. In another thread than the main one nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -53,7 +53,6 @@ def stopping_on_signals() -> Iterator[None]:
         del frame
         _Received.number = number
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         raise Interrupted(number)
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
@@ -63,6 +62,13 @@ def stopping_on_signals() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         _Received.number = None
+
+
+def ignore_signals() -> None:
+    """Ignore signals to end from now on, for the last words of a process that ends anyway."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def check_interruption() -> None:

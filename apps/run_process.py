@@ -7,19 +7,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import cache
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
+from queue import SimpleQueue
+from typing import Protocol, TypeVar
 
 # What a run imports; see preloaded_runs.
 _PRELOADED = "fedannot.apps.preloaded_runs"
 
-
 # How long a command may take to end when it is told to, in seconds.
-_END_TIMEOUT = 10.0
+_END_TIMEOUT = 5.0
+
+Result = TypeVar("Result")
 
 
 class RunTimeoutError(RuntimeError):
@@ -31,12 +37,43 @@ class RunStoppedError(RuntimeError):
 
 
 class Commands:
-    """Runs ``fedannot ARGUMENTS`` in processes of their own, from several threads, and ends them together."""
+    """Runs ``fedannot ARGUMENTS`` in processes of their own, so many at a time, and ends them together.
 
-    def __init__(self) -> None:
+    Args:
+        at_a_time: threads that wait for commands. Nobody waits for the threads: one that is starting a process
+            cannot be told to stop.
+    """
+
+    def __init__(self, at_a_time: int = 1) -> None:
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._running: set[_Process] = set()
         self._stopped = False
+        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._at_a_time = at_a_time
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, work: Callable[[], Result]) -> Future[Result]:
+        """Let a thread do some work, which may :meth:`run` commands, when one is free."""
+        result: Future[Result] = Future()
+
+        def do() -> None:
+            if not result.set_running_or_notify_cancel():
+                return
+            try:
+                result.set_result(work())
+            except BaseException as error:
+                result.set_exception(error)
+
+        self._waiting.put(do)
+        if len(self._threads) < self._at_a_time:
+            self._threads.append(threading.Thread(target=self._work, daemon=True))
+            self._threads[-1].start()
+        return result
+
+    def _work(self) -> None:
+        while not self._stopped:
+            self._waiting.get()()
 
     def run(self, arguments: Sequence[str], log: Path, *, timeout: float) -> int:
         """Run a command and return its exit code; of one that was killed the signal's number with a minus.
@@ -53,11 +90,7 @@ class Commands:
             RunTimeoutError: if it was.
             RunStoppedError: if :meth:`stop` came before.
         """
-        with self._lock:
-            if self._stopped:
-                raise RunStoppedError(f"fedannot {' '.join(arguments)}: not begun, since all runs were told to end.")
-            process = _begin(arguments, log)
-            self._running.add(process)
+        process = self._begin(arguments, log)
         try:
             if (code := process.wait(timeout)) is None:
                 process.kill()
@@ -69,17 +102,36 @@ class Commands:
             with self._lock:
                 self._running.discard(process)
 
+    def _begin(self, arguments: Sequence[str], log: Path) -> "_Process":
+        refused = RunStoppedError(f"fedannot {' '.join(arguments)}: not begun, since all runs were told to end.")
+        # The first start takes seconds, for which `stop` does not wait.
+        with self._starting:
+            if self._stopped:
+                raise refused
+            process = _begin(arguments, log)
+        with self._lock:
+            if not self._stopped:
+                self._running.add(process)
+                return process
+        process.kill()
+        raise refused
+
     def stop(self) -> None:
         """End all that runs, by force what does not end in time, and begin nothing more."""
         with self._lock:
             self._stopped = True
             running = list(self._running)
-        for process in running:
-            process.terminate()
         end = time.monotonic() + _END_TIMEOUT
-        for process in running:
-            if process.wait(max(0.0, end - time.monotonic())) is None:
-                process.kill()
+        try:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.wait(max(0.0, end - time.monotonic()))
+        finally:
+            # Also at once, where a person does not want to wait.
+            for process in running:
+                if process.wait(0.0) is None:
+                    process.kill()
 
 
 def run_command(arguments: Sequence[str], log: Path, *, timeout: float) -> int:
@@ -147,11 +199,31 @@ def _fork_server() -> ForkServerContext | None:
         return None
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([_PRELOADED])
+    resource_tracker.ensure_running()
+    with _blocked(signal.SIGINT):
+        forkserver.ensure_running()
     return context
 
 
+@contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    """Keep a signal from processes that are begun in the block, and from those that they begin.
+
+    A terminal sends SIGINT to all processes of a command. The first one ends its runs itself; theirs would be
+    tracebacks between its lines.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _run_forked(arguments: list[str], log: str, environment: Mapping[str, str], folder: str) -> None:
-    """In the new process: what the caller's process has, then the command."""
+    """In the new process: what the caller's process has, then the command; nothing if the caller has ended."""
+    parent = multiprocessing.parent_process()
+    if parent is None or not parent.is_alive():
+        return
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -159,17 +231,14 @@ def _run_forked(arguments: list[str], log: str, environment: Mapping[str, str], 
     for stream in (1, 2):
         os.dup2(descriptor, stream)
     os.close(descriptor)
-    _end_with_parent()
+    _end_with(parent)
     from .cli import app
 
     app(arguments, prog_name="fedannot")
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: BaseProcess) -> None:
     """Let this process end when the one that asked for it does, even if that was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
 
     def end() -> None:
         parent.join()

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..custom.data.description import read_site_description
 from ..custom.data.embedded_choice import write_embedded_federation
 from ..custom.data.federation import read_federation
 from ..custom.data.location import DATA_VARIABLE
-from ..custom.data_fit import network_settings
 from ..custom.run_state import SUMMARY_FILE
 from ..custom.settings import RunSettings
+from .fitting import read_descriptions, settings_for_data
 from .in_process import run_in_process
 from .job import Job, check_runs_in_process
 from .output import collect_output
@@ -71,7 +70,7 @@ def simulate(
     Raises:
         JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
         SettingsError: if a setting cannot be used.
-        DataError: if the data cannot be used, or are not those that the set of settings is for.
+        DataError: if the data cannot be used, do not fit the job, or are not those that the set of settings is for.
         ResumeError: if another job or other settings began the run that is to be continued; nothing is changed.
         RunError: if the run ended with an error.
     """
@@ -80,14 +79,13 @@ def simulate(
     job = Job.open(job_folder)
     check_runs_in_process(job)
     changes = _changes(job, settings, data, overrides or {})
+    changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
+    run_settings = job.settings_with(changes)
     earlier = _earlier_run(out, resume)
     if data is None:
         progress.state("Making the embedded federation.")
-        data = _embedded_federation(job.settings_with(changes), out / DATA_FOLDER)
+        data = _embedded_federation(run_settings, out / DATA_FOLDER)
     federation = read_federation(data)
-    for key, value in network_settings(read_site_description(data / federation.sites[0])).items():
-        changes.setdefault(f"network.{key}", value)
-    run_settings = job.settings_with(changes)
     rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
     if resume:
         check_continues(job, run_settings, out, earlier)

@@ -1,26 +1,37 @@
 """Do a site's data fit the job's network? Asked before anything is decoded."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ..transforms.errors import DataError
 from .data.description import (
     DESCRIPTION_FILE,
-    PIPELINES,
     ClassificationDescription,
     SegmentationDescription,
     SiteDescription,
     read_site_description,
 )
+from .method_settings import METHOD_SETTINGS
 from .settings import RunSettings
 
-# What describes data for a task, and what its cases have.
+# What describes data for a task, and what its cases are.
 _TASKS: dict[str, tuple[type[SiteDescription], str]] = {
-    "segmentation": (SegmentationDescription, "masks"),
-    "classification": (ClassificationDescription, "one class each"),
+    "segmentation": (SegmentationDescription, "images or volumes with masks"),
+    "classification": (ClassificationDescription, "images with one class each"),
+}
+_HELD = {
+    "image2d": "2D images with masks",
+    "volume_slices": "slices of volumes with masks",
+    "volume": "whole volumes with masks",
+    "classification": "images with one class each",
 }
 
 # What a patch may be where the settings name none; a person will want another.
-_EXAMPLE_PATCH = "[96,96,64]"
+EXAMPLE_PATCH = "[96,96,64]"
+
+
+class DataFitError(DataError):
+    """Data are of another kind than a job trains on."""
 
 
 def check_data_fit(folder: Path, settings: RunSettings, *, site: str) -> None:
@@ -32,32 +43,68 @@ def check_data_fit(folder: Path, settings: RunSettings, *, site: str) -> None:
         site: the site's name, for messages.
 
     Raises:
-        DataError: if the data are for another task, or differ from the network in spatial dimensions, channels or
-            classes; it says which settings would fit.
+        DataFitError: if the data are for another task, or differ from the network in spatial dimensions, channels or
+            classes; it says which methods or settings would fit.
+        DataError: if the description cannot be read.
     """
     try:
         description = read_site_description(folder)
     except DataError as error:
         raise DataError(f"Site {site}: {error}") from error
-    file = folder / DESCRIPTION_FILE
-    wanted_kind, what = _TASKS[settings.task]
-    if not isinstance(description, wanted_kind):
-        fitting = [name for name, kind in PIPELINES.items() if issubclass(kind, wanted_kind)]
-        raise DataError(
-            f"Site {site}: {file} has the pipeline {description.pipeline!r}, but the job {settings.method!r} trains a "
-            f"network for {settings.task}; expected one of {', '.join(fitting)}, whose cases have {what}."
-        )
+    check_task(description, settings.task, place=f"Site {site}: {folder}", job=f"a job of {settings.method!r}")
+    check_network(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+
+
+def check_task(
+    description: SiteDescription,
+    task: str,
+    *,
+    place: str,
+    job: str,
+    fitting: Callable[[str], str] | None = None,
+) -> None:
+    """Check that data are for a job's task.
+
+    Args:
+        description: what describes the data.
+        task: the job's.
+        place: where the data lie, for the message.
+        job: what the job is called in it.
+        fitting: gives the jobs that fit another task, for the end of the sentence; by default the methods are named.
+
+    Raises:
+        DataFitError: if they are not, in one sentence.
+    """
+    kind, wanted = _TASKS[task]
+    if isinstance(description, kind):
+        return
+    other = task_of(description)
+    fits = (fitting or _fitting_methods)(other)
+    raise DataFitError(f"{place} holds {held(description)}, but {job} is for {task} and needs {wanted}; {fits}.")
+
+
+def check_network(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
+    """Check that data of a job's task differ from its network neither in dimensions nor in channels nor in classes.
+
+    Args:
+        description: what describes the data.
+        settings: the job's settings.
+        place: the file that describes the data, for the message.
+
+    Raises:
+        DataFitError: if they do, in one sentence, with the settings that would fit.
+    """
     network = settings.network
     wanted = network_settings(description)
     changes = {key: value for key, value in wanted.items() if getattr(network, key) != value}
     if not changes:
         return
     kind = "foreground classes" if settings.task == "segmentation" else "classes"
-    raise DataError(
-        f"Site {site}: {file} describes {wanted['in_channels']} channels and {wanted['num_classes']} {kind} in "
+    raise DataFitError(
+        f"{place} describes {wanted['in_channels']} channels and {wanted['num_classes']} {kind} in "
         f"{wanted['spatial_dims']} spatial dimensions, but the job's network expects {network.in_channels} and "
-        f"{network.num_classes} in {network.spatial_dims}. If the description is right, run the job with "
-        f"{_options(changes)}."
+        f"{network.num_classes} in {network.spatial_dims}; if the description is right, run the job with "
+        f"{_options(changes)}, or write the same into its settings.conf."
     )
 
 
@@ -70,10 +117,24 @@ def network_settings(description: SiteDescription) -> dict[str, int]:
     }
 
 
+def task_of(description: SiteDescription) -> str:
+    """Return the task that data are for."""
+    return next(task for task, (kind, _) in _TASKS.items() if isinstance(description, kind))
+
+
+def held(description: SiteDescription) -> str:
+    """Say what described data are, in a few words."""
+    return _HELD[description.pipeline]
+
+
+def _fitting_methods(task: str) -> str:
+    return f"methods for {task} are {', '.join(METHOD_SETTINGS[task])}"
+
+
 def _options(changes: dict[str, int]) -> str:
     options = [f"--set network.{key}={value}" for key, value in changes.items()]
     if changes.get("spatial_dims") == 3:
-        options.append(f"--set training.patch={_EXAMPLE_PATCH} (or another patch)")
+        options.append(f"--set training.patch={EXAMPLE_PATCH} (or another patch)")
     if changes.get("spatial_dims") == 2:
         options.append("and without training.patch")
     return " ".join(options)

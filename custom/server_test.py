@@ -34,6 +34,16 @@ class ServerTest:
         self._config_folder = config_folder
         self._data: dict[bool, SiteData | None] = {}
 
+    def check_data(self) -> None:
+        """Check that the test set that the server was given, if any, fits the network, before anybody trains.
+
+        Raises:
+            DataError: if it does not, or is not where it is said to be.
+        """
+        folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded=False)
+        if folder is not None:
+            check_data_fit(folder, self._settings, site=TEST_FOLDER)
+
     def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> dict[str, Any] | None:
         """Return the scores as plain values, or None if the server has no test set.
 

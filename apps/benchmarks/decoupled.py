@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.data.embedded_chambers import write_chamber_federation
-from ..compare import Arm
+from ..arms import Arm
 from .rows import MakeData, Row
 
 PROTOCOLS = "0-0-C(20,8)-D(20,8)"

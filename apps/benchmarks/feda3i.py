@@ -6,7 +6,7 @@ from typing import Any
 
 from ...custom.data.embedded import write_phantom_federation
 from ...custom.data.noise_choice import NoiseChoice
-from ..compare import Arm
+from ..arms import Arm
 from .rows import MakeData, Row
 
 SETTINGS = {"rounds": 12, "warmup_rounds": 5}

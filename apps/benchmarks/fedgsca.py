@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.data.embedded_cells import write_cell_federation
-from ..compare import Arm
+from ..arms import Arm
 from .rows import MakeData, Row
 
 _WARMUP_ROUNDS = 9

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.data.embedded_volumes import write_volume_federation
-from ..compare import Arm
+from ..arms import Arm
 from .rows import MakeData, Row
 
 SETTINGS: dict[str, Any] = {

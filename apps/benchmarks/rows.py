@@ -11,7 +11,8 @@ from ...custom.data.whole_files import write_text
 from ...custom.summary import LAST_ROUNDS
 from ...transforms.strict_files import read_json
 from ..annotation_findings import pooled_correction
-from ..compare import Arm, compare
+from ..arms import Arm
+from ..compare import compare
 from ..comparison import print_comparison
 from ..label_findings import pooled_selection
 from ..output import main_score, scoring_of

@@ -21,7 +21,7 @@ from .whole_files import new_folder
 _REDUCTION = 4
 _MADE = "phantom lesions2d"
 
-_DESCRIPTION = ImageDescription(
+DESCRIPTION = ImageDescription(
     channels=1, size=(SIDE // _REDUCTION, SIDE // _REDUCTION), labels={0: 0, 255: 1}, classes=("lesion",)
 )
 
@@ -197,8 +197,8 @@ def _write_cases(
         )
         for index, image in enumerate(images)
     ]
-    write_datalist(folder / _DESCRIPTION.datalist, {section: cases})
-    write_site_description(folder, _DESCRIPTION)
+    write_datalist(folder / DESCRIPTION.datalist, {section: cases})
+    write_site_description(folder, DESCRIPTION)
 
 
 def check_counts(**counts: int) -> None:

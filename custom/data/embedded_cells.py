@@ -22,7 +22,7 @@ _MADE = "phantom cells2d"
 _REDUCTION = 2
 _TABLE = "cell-phantom"
 
-_DESCRIPTION = ClassificationDescription(channels=1, size=(SIDE // _REDUCTION, SIDE // _REDUCTION), classes=CLASSES)
+DESCRIPTION = ClassificationDescription(channels=1, size=(SIDE // _REDUCTION, SIDE // _REDUCTION), classes=CLASSES)
 
 # Of every shape one grade is common and the other rare.
 _FREQUENCIES = (0.24, 0.08, 0.18, 0.07, 0.14, 0.05, 0.16, 0.08)
@@ -156,5 +156,5 @@ def _write_cases(
         file = folder / "images" / f"cell_{index + 1:04d}.png"
         Image.fromarray(to_grey_levels(reduce_image(image, _REDUCTION))).save(file)
         cases.append(Case(image=file, label=label, clean_label=clean_label if keep_clean else None))
-    write_datalist(folder / _DESCRIPTION.datalist, {section: cases})
-    write_site_description(folder, _DESCRIPTION)
+    write_datalist(folder / DESCRIPTION.datalist, {section: cases})
+    write_site_description(folder, DESCRIPTION)

@@ -25,7 +25,7 @@ _UNSEEN_CENTRES = ("unseen-1", "unseen-2")
 # Cases that a site keeps from training, to see how well its own protocol is met.
 _VALIDATION_VOLUMES = 6
 
-_DESCRIPTION = SliceDescription(size=SHAPE[:2], labels={0: 0, 1: 1}, classes=("chamber",))
+DESCRIPTION = SliceDescription(size=SHAPE[:2], labels={0: 0, 1: 1}, classes=("chamber",))
 
 _Drawn = tuple[NDArray[np.float32], NDArray[np.bool_]]
 
@@ -107,7 +107,7 @@ def write_chamber_site(
     pairs = [(volume.label, volume.clean_label) for volume in sections[TRAINING] if volume.clean_label is not None]
     measured = None if protocols is None else ProtocolManifest.measured(protocol, pairs)
     with new_folder(folder) as target:
-        write_phantom_volumes(target, sections, _DESCRIPTION, SPACING)
+        write_phantom_volumes(target, sections, DESCRIPTION, SPACING)
         write_manifest(target, Manifest(made=_MADE, seed=seed, protocol=measured))
 
 
@@ -131,7 +131,7 @@ def write_chamber_test(folder: Path, *, num_volumes: int = 8, seed: int = 0) -> 
         for centre in [_UNSEEN_CENTRES[index % turns]]
     ]
     with new_folder(folder) as target:
-        write_phantom_volumes(target, {TESTING: volumes}, _DESCRIPTION, SPACING)
+        write_phantom_volumes(target, {TESTING: volumes}, DESCRIPTION, SPACING)
         write_manifest(target, Manifest(made=_MADE, seed=seed))
 
 

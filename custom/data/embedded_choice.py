@@ -5,28 +5,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..settings import EmbeddedSettings
+from .description import AnyDescription
+from .embedded import DESCRIPTION as LESIONS
 from .embedded import write_phantom_federation, write_phantom_site, write_phantom_test
+from .embedded_cells import DESCRIPTION as CELLS
 from .embedded_cells import write_cell_federation, write_cell_site, write_cell_test
+from .embedded_chambers import DESCRIPTION as CHAMBERS
 from .embedded_chambers import write_chamber_federation, write_chamber_site, write_chamber_test
+from .embedded_volumes import DESCRIPTION as VOLUMES
 from .embedded_volumes import write_volume_federation, write_volume_site, write_volume_test
 
 
 @dataclass(frozen=True)
 class _Phantom:
-    """What writes the phantom of a task, and what the functions call its cases."""
+    """What writes the phantom of a task, what the functions call its cases, and what describes them."""
 
     write_federation: Callable[..., None]
     write_site: Callable[..., None]
     write_test: Callable[..., None]
     cases: str
+    description: AnyDescription
 
 
 _PHANTOMS = {
-    "lesions2d": _Phantom(write_phantom_federation, write_phantom_site, write_phantom_test, "images"),
-    "lesions3d": _Phantom(write_volume_federation, write_volume_site, write_volume_test, "volumes"),
-    "chambers3d": _Phantom(write_chamber_federation, write_chamber_site, write_chamber_test, "volumes"),
-    "cells2d": _Phantom(write_cell_federation, write_cell_site, write_cell_test, "images"),
+    "lesions2d": _Phantom(write_phantom_federation, write_phantom_site, write_phantom_test, "images", LESIONS),
+    "lesions3d": _Phantom(write_volume_federation, write_volume_site, write_volume_test, "volumes", VOLUMES),
+    "chambers3d": _Phantom(write_chamber_federation, write_chamber_site, write_chamber_test, "volumes", CHAMBERS),
+    "cells2d": _Phantom(write_cell_federation, write_cell_site, write_cell_test, "images", CELLS),
 }
+
+
+def embedded_description(embedded: EmbeddedSettings) -> AnyDescription:
+    """Return what describes the data of every site of the federation."""
+    return _PHANTOMS[embedded.task].description
 
 
 def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:

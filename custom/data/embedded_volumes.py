@@ -19,7 +19,7 @@ from .whole_files import new_folder
 
 _MADE = "phantom lesions3d"
 
-_DESCRIPTION = SliceDescription(size=SHAPE[:2], labels={0: 0, 1: 1}, classes=("lesion",))
+DESCRIPTION = SliceDescription(size=SHAPE[:2], labels={0: 0, 1: 1}, classes=("lesion",))
 
 
 def write_volume_federation(
@@ -98,7 +98,7 @@ def write_volume_site(
         volumes = [
             PhantomVolume(image, label, complete) for (image, complete), label in zip(drawn, labels, strict=True)
         ]
-        write_phantom_volumes(target, {TRAINING: volumes}, _DESCRIPTION, SPACING)
+        write_phantom_volumes(target, {TRAINING: volumes}, DESCRIPTION, SPACING)
         write_manifest(target, Manifest(made=_MADE, seed=seed, missing_lesions=missing))
 
 
@@ -117,7 +117,7 @@ def write_volume_test(folder: Path, *, num_volumes: int = 8, seed: int = 0) -> N
     drawn = _draw_volumes(seed, TEST_FOLDER, num_volumes)
     with new_folder(folder) as target:
         volumes = [PhantomVolume(image, mask) for image, mask in drawn]
-        write_phantom_volumes(target, {TESTING: volumes}, _DESCRIPTION, SPACING)
+        write_phantom_volumes(target, {TESTING: volumes}, DESCRIPTION, SPACING)
         write_manifest(target, Manifest(made=_MADE, seed=seed))
 
 

@@ -11,13 +11,19 @@ from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.workflows.model_controller import ModelController
 from nvflare.fuel.utils import fobs
 
+from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
 from ..outbound import report_refusal
-from ..settings import RunSettings
+from ..run_state import ResumeError
+from ..settings import RunSettings, SettingsError
 from .console import show_progress_alone
 from .grace_period import GracePeriod
 from .messages import REFUSAL_HEADER
 from .unfetched import ForbearingTensorDecomposer
+
+
+class RunFailedError(RuntimeError):
+    """The run cannot go on; the text says why."""
 
 
 class AskingController(ModelController):  # type: ignore[misc]
@@ -40,6 +46,17 @@ class AskingController(ModelController):  # type: ignore[misc]
         show_progress_alone()
         self.settings = settings
         self.refused: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Run the rounds; what a person has to mend ends the job with its text, anything else with a traceback too."""
+        try:
+            self.run_rounds()
+        except (DataError, ResumeError, RunFailedError, SettingsError) as error:
+            self.panic(str(error))
+
+    @abstractmethod
+    def run_rounds(self) -> None:
+        """Run all rounds."""
 
     @abstractmethod
     def model_to_send(self, round_number: int) -> FLModel:

@@ -35,7 +35,7 @@ from ..summary import write_summary
 from ..threads import set_threads
 from ..time_left import duration, time_left
 from ..weighting import FEW_EFFECTIVE_SITES, LayerWeights, quantity_weights
-from .asking_controller import AskingController
+from .asking_controller import AskingController, RunFailedError
 from .job_meta import sites_of_job
 from .kept_files import model_file, state_file
 from .messages import CONTINUED_JOB, CONTINUED_ROUND
@@ -53,10 +53,6 @@ _TRAINING, _VALIDATION = "training", "validation"
 
 # What the record of a round keeps of a site's report.
 _REPORTED_FIELDS = tuple(field.name for field in OUTBOUND_FIELDS if TRAIN in field.tasks and field.kind != "model")
-
-
-class RunFailedError(RuntimeError):
-    """The run cannot go on; the text says why."""
 
 
 class FedAvgController(AskingController):
@@ -174,12 +170,12 @@ class FedAvgController(AskingController):
 
     # --- the run
 
-    def run(self) -> None:
+    def run_rounds(self) -> None:
         """Run all rounds.
 
         Raises:
             RunFailedError: if too many rounds in a row had no usable result, or there is no start model.
-            DataError: if the start model that the settings name cannot be used.
+            DataError: if the start model that the settings name, or the server's test set, cannot be used.
             ResumeError: if the run to be continued does not fit the job.
         """
         set_threads(self.settings.threads, self._site_config_folder())
@@ -251,6 +247,8 @@ class FedAvgController(AskingController):
         )
         self._aggregator = self.get_component(self._aggregator_id)
         self._server_test = ServerTest(network, self.settings, self.run_folder, self._site_config_folder())
+        if self.is_scored_at_server:
+            self._server_test.check_data()
         if self.settings.resume_from:
             self._resume(settings)
         write_records(self.run_folder / METRICS_FILE, self.state.history)

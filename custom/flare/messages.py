@@ -4,12 +4,21 @@
 REFUSAL_HEADER = "fedannot_refusal"
 
 NO_USABLE_DATA = "its data cannot be used; see the site's log"
+DATA_DO_NOT_FIT = "its data are of another kind than the job trains on; see the site's log"
 TRAINING_FAILED = "its task failed; see the site's log"
 PROCESS_DIED = "the process of its task died or took too long; see the site's log"
 TASK_NOT_KNOWN = "it does not know the task; is its fedannot of another version?"
 MODEL_DOES_NOT_FIT = "the received model does not fit its network settings; see the site's log"
 HELD_BACK = "its result was held back by the site's own policy; see the site's log"
-REFUSALS = (NO_USABLE_DATA, TRAINING_FAILED, PROCESS_DIED, TASK_NOT_KNOWN, MODEL_DOES_NOT_FIT, HELD_BACK)
+REFUSALS = (
+    NO_USABLE_DATA,
+    DATA_DO_NOT_FIT,
+    TRAINING_FAILED,
+    PROCESS_DIED,
+    TASK_NOT_KNOWN,
+    MODEL_DOES_NOT_FIT,
+    HELD_BACK,
+)
 
 # Meta of a task in a run that continues an earlier one: its job, and the round after which it goes on.
 CONTINUED_JOB = "fedannot_continued_job"

@@ -24,7 +24,7 @@ from ..approval.names import is_job_id, is_plain_name
 from ..data.location import DataLocation, locate_site_data
 from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, load_site_data
-from ..data_fit import check_data_fit
+from ..data_fit import DataFitError, check_data_fit
 from ..devices import ready_to_compute
 from ..local_training import TrainingStopped
 from ..method_settings import read_job_settings
@@ -36,6 +36,7 @@ from .kept_files import submitter
 from .messages import (
     CONTINUED_JOB,
     CONTINUED_ROUND,
+    DATA_DO_NOT_FIT,
     MODEL_DOES_NOT_FIT,
     NO_USABLE_DATA,
     PROCESS_DIED,
@@ -137,7 +138,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.TASK_ABORTED)
         except DataError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(NO_USABLE_DATA)
+            return _refusal(DATA_DO_NOT_FIT if isinstance(error, DataFitError) else NO_USABLE_DATA)
         except ModelDoesNotFitError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
             return _refusal(MODEL_DOES_NOT_FIT)

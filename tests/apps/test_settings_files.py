@@ -8,9 +8,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from fedannot.apps.arms import Arm
 from fedannot.apps.benchmarks import fedgsca as benchmark
 from fedannot.apps.cli import app
-from fedannot.apps.compare import Arm, compare
+from fedannot.apps.compare import compare
 from fedannot.apps.job import SETTINGS_FOLDER, Job, JobError
 from fedannot.apps.settings_files import Requirements, SettingsFile
 from fedannot.apps.simulate import simulate

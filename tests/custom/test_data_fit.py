@@ -11,8 +11,8 @@ from fedannot.custom.data.description import (
     VolumeDescription,
     write_site_description,
 )
-from fedannot.custom.data_fit import check_data_fit
-from fedannot.custom.method_settings import FedAvgSettings
+from fedannot.custom.data_fit import DataFitError, check_data_fit
+from fedannot.custom.method_settings import FedAvgSettings, FedGSCASettings
 from fedannot.transforms.errors import DataError
 
 ONE = {"classes": ("lesion",), "labels": {0: 0, 1: 1}}
@@ -46,36 +46,48 @@ def test_data_that_fit(tmp_path, description, settings):
 @pytest.mark.parametrize(
     ("description", "settings", "found", "expected", "options"),
     [
-        (COLOUR, IN_2D, (3, 1, 2), (1, 1, 2), "--set network.in_channels=3."),
-        (SLICES, IN_2D, (1, 2, 2), (1, 1, 2), "--set network.num_classes=2."),
+        (COLOUR, IN_2D, (3, 1, 2), (1, 1, 2), "--set network.in_channels=3"),
+        (SLICES, IN_2D, (1, 2, 2), (1, 1, 2), "--set network.num_classes=2"),
         (
             VOLUMES,
             IN_2D,
             (1, 2, 3),
             (1, 1, 2),
             "--set network.num_classes=2 --set network.spatial_dims=3 --set training.patch=[96,96,64] "
-            "(or another patch).",
+            "(or another patch)",
         ),
-        (SLICES, IN_3D, (1, 2, 2), (1, 2, 3), "--set network.spatial_dims=2 and without training.patch."),
+        (SLICES, IN_3D, (1, 2, 2), (1, 2, 3), "--set network.spatial_dims=2 and without training.patch"),
     ],
 )
 def test_what_differs_is_said_with_the_settings_that_fit(tmp_path, description, settings, found, expected, options):
     text = (
         f"Site site-1: {tmp_path / 'data.yaml'} describes {found[0]} channels and {found[1]} foreground classes in "
         f"{found[2]} spatial dimensions, but the job's network expects {expected[0]} and {expected[1]} in "
-        f"{expected[2]}. If the description is right, run the job with {options}"
+        f"{expected[2]}; if the description is right, run the job with {options}, or write the same into its "
+        "settings.conf."
     )
-    with pytest.raises(DataError, match=f"^{re.escape(text)}$"):
+    with pytest.raises(DataFitError, match=f"^{re.escape(text)}$"):
         check(tmp_path, description, settings)
 
 
-def test_pictures_for_classification_are_refused_whatever_their_classes(tmp_path):
+def test_classes_under_a_job_with_masks_are_one_sentence_whatever_their_number(tmp_path):
     description = ClassificationDescription(channels=1, size=(64, 64), classes=("benign", "malignant"))
-    text = r"data\.yaml has the pipeline 'classification', but the job 'fedavg' trains a network for segmentation; "
-    with pytest.raises(
-        DataError, match=text + "expected one of image2d, volume_slices, volume, whose cases have masks"
-    ):
+    text = (
+        f"Site site-1: {tmp_path} holds images with one class each, but a job of 'fedavg' is for segmentation and "
+        "needs images or volumes with masks; methods for classification are fedavg, fedgsca."
+    )
+    with pytest.raises(DataFitError, match=f"^{re.escape(text)}$"):
         check(tmp_path, description, {"network": {"num_classes": 2}})
+
+
+def test_masks_under_a_job_with_classes_are_one_sentence(tmp_path):
+    write_site_description(tmp_path, SLICES)
+    text = (
+        f"Site site-1: {tmp_path} holds slices of volumes with masks, but a job of 'fedgsca' is for classification and "
+        "needs images with one class each; methods for segmentation are fedavg, feda3i, "
+    )
+    with pytest.raises(DataFitError, match=f"^{re.escape(text)}"):
+        check_data_fit(tmp_path, FedGSCASettings(), site="site-1")
 
 
 def test_a_description_that_cannot_be_read_names_the_site(tmp_path):

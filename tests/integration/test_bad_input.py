@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import JOBS
 
-from fedannot.apps.in_process import RunError
+from fedannot.apps.in_process import RunError, run_in_process
 from fedannot.apps.job import Job, JobError
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.embedded_cells import write_cell_federation
+from fedannot.custom.data_fit import DataFitError
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -131,3 +134,67 @@ def test_a_panicking_component_ends_the_run_with_its_reason(small_job: Callable[
     job = small_job("fedavg")
     with pytest.raises(RunError, match=r"there is no such file"):
         simulate(job, tmp_path / "out", overrides={"resume_from": str(tmp_path / "absent.pt")})
+
+
+@pytest.mark.parametrize(("name", "write"), [("fedavg", write_cell_federation), ("fedgsca", write_phantom_federation)])
+def test_data_for_another_task_are_refused_before_anything_is_written(
+    name: str, write: Callable[..., None], tmp_path: Path
+) -> None:
+    write(tmp_path / "data", num_sites=2, images_per_site=1, test_images=1)
+    with pytest.raises(DataFitError, match=rf"^{tmp_path}/data/site-1 holds .*, but .*{name} is for .*; jobs that fit"):
+        simulate(JOBS / name, tmp_path / "out", data=tmp_path / "data")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def under_nvflare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Path], str]:
+    """Return a function that runs a job as NVFlare does, which asks nothing before, and returns how it ended."""
+
+    def end(job: Path, data: Path) -> str:
+        monkeypatch.setenv("FEDANNOT_DATA", str(data))
+        with pytest.raises(RunError) as raised:
+            run_in_process(Job.open(job), ["site-1", "site-2"], tmp_path / "run")
+        return str(raised.value)
+
+    return end
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "said"),
+    [
+        ("fedavg", write_cell_federation, "images with one class each, but a job of 'fedavg' is for segmentation"),
+        ("fedavg_classification", write_phantom_federation, "2D images with masks, but a job of 'fedavg' is for class"),
+    ],
+)
+def test_under_nvflare_data_for_another_task_are_one_sentence_at_the_site_and_a_reason_at_the_server(
+    name: str,
+    write: Callable[..., None],
+    said: str,
+    under_nvflare: Callable[[Path, Path], str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write(tmp_path / "data", num_sites=2, images_per_site=1, test_images=1)
+    shutil.rmtree(tmp_path / "data" / "test")
+    ended = under_nvflare(JOBS / name, tmp_path / "data")
+    reason = "its data are of another kind than the job trains on; see the site's log"
+    assert ended == (
+        "server: Fewer than 1 usable results in 3 rounds in a row. Refused in the last: "
+        f"site-1: {reason}; site-2: {reason}."
+    )
+    assert f"Site site-1: {tmp_path / 'data' / 'site-1'} holds {said}" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_under_nvflare_more_classes_than_the_networks_name_the_setting(
+    federation: Path, under_nvflare: Callable[[Path, Path], str], small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The test set's do not fit either, so that the job ends before anybody has trained."""
+    for site in ("site-1", "site-2", "test"):
+        file = federation / site / "data.yaml"
+        text = file.read_text(encoding="utf-8").replace("- lesion\n", "- lesion\n- cyst\n")
+        file.write_text(text.replace("255: 1", "255: 1\n  2: 2"))
+    ended = under_nvflare(small_job("fedavg"), federation)
+    assert ended.startswith(f"server: Site test: {federation / 'test' / 'data.yaml'} describes 1 channels and 2 foreg")
+    assert ended.endswith("with --set network.num_classes=2, or write the same into its settings.conf.")
+    assert not list((tmp_path / "run").glob("**/metrics.jsonl"))

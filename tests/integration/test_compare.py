@@ -1,6 +1,7 @@
 """`fedannot compare`: the same data and start weights for all, finished runs are kept, comparisons are not mixed."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,15 @@ import torch
 from conftest import JOBS, SMALL, TINY, TINY_NOISE
 from typer.testing import CliRunner
 
+from fedannot.apps.arms import Arm
 from fedannot.apps.cli import app
-from fedannot.apps.compare import Arm, compare
+from fedannot.apps.compare import compare
 from fedannot.apps.in_process import RunError
 from fedannot.apps.job import Job, JobError
+from fedannot.apps.run_process import Commands
+from fedannot.custom.data.description import ClassificationDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.custom.run_state import STATE_FILE, RunState
 
 
@@ -56,6 +61,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     out = folder / "out"
     arguments = ["compare", *map(str, jobs), "--data", str(folder / "data{seed}"), "--out", str(out)]
     arguments += ["--seeds", "2", "--settings", "tiny", "--set", "training.learning_rate=0.003"]
+    arguments += ["--set", "fedaaai:validate_every=7"]
     result = CliRunner().invoke(app, [*arguments, "--set", "balance=0.4"])
     assert result.exit_code == 0, result.output
     return Compared(jobs, arguments, out, json.loads((out / "comparison.json").read_text(encoding="utf-8")))
@@ -86,6 +92,7 @@ def test_every_run_takes_the_settings(compared: Compared) -> None:
             assert settings["training"] | {"batch_size": 2, "learning_rate": 0.003} == settings["training"]
             assert settings["seed"] == seed
             assert settings.get("balance") == (0.4 if job.name == "fedaaai" else None)
+            assert settings["validate_every"] == (7 if job.name == "fedaaai" else 5)
 
 
 def test_what_is_done_is_kept_and_other_settings_are_refused(compared: Compared) -> None:
@@ -94,10 +101,16 @@ def test_what_is_done_is_kept_and_other_settings_are_refused(compared: Compared)
     assert again.exit_code == 0
     assert {file: file.stat().st_mtime_ns for file in compared.out.glob("runs/*/model.pt")} == models
     without_settings = [text for text in compared.arguments if text not in ("--settings", "tiny")]
-    for other in ([*compared.arguments, "--set", "balance=0.6"], [*without_settings, "--set", "balance=0.4"]):
+    of_one_arm = [text.replace("validate_every=7", "validate_every=8") for text in compared.arguments]
+    for other, differs in (
+        ([*compared.arguments, "--set", "balance=0.6"], "'balance': 0.4} and is {"),
+        ([*without_settings, "--set", "balance=0.4"], "settings was tiny and is None"),
+        ([*of_one_arm, "--set", "balance=0.4"], "the arm 'fedaaai' was {"),
+    ):
         refused = CliRunner().invoke(app, other)
         assert refused.exit_code == 1
         assert "holds another comparison" in refused.output
+        assert differs in " ".join(refused.output.split())
 
 
 def test_failing_runs_are_named(small_job: Callable[..., Path], tmp_path: Path) -> None:
@@ -129,6 +142,62 @@ def test_a_comparison_needs_jobs_of_different_names(small_job: Callable[..., Pat
         assert result.exit_code == 1
         assert message in result.output
     assert not (tmp_path / "out").exists()
+
+
+REFUSED = {
+    "another task": (["{jobs}/fedgsca"], r"fedavg is for segmentation and .*fedgsca for classification"),
+    "a swarm": (["{jobs}/decoupled"], "decoupled: its sites talk to each other"),
+    "a setting of one arm": (["{jobs}/fedaaai", "--set", "fedavg:balance=0.4"], r"no settings \['balance'\]"),
+    "an arm that is not there": (["{jobs}/fedaaai", "--set", "x:balance=0.4"], "there is no arm 'x'"),
+    "a value": (["{jobs}/fedaaai", "--set", "fedaaai:warmup_rounds=20"], "warmup_rounds must be below rounds"),
+    "data of one seed": (
+        ["{jobs}/fedaaai", "--data", "{data}/{{seed}}", "--seeds", "2"],
+        "fedavg: .*/1/site-1 holds images with one class each, but .*fedavg is for segmentation",
+    ),
+    "data without a patch": (["{jobs}/fedaaai", "--data", "{data}/volumes"], "names no patch of them to train on"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_no_run_could_do_is_refused_before_the_first(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_phantom_federation(tmp_path / "0", num_sites=2, images_per_site=1, test_images=1)
+    described = {"1": ClassificationDescription(channels=1, size=(32, 32), classes=("a", "b"))}
+    described["volumes"] = VolumeDescription(classes=("lesion",), labels={0: 0, 1: 1})
+    for name, description in described.items():
+        (tmp_path / name / "site-1").mkdir(parents=True)
+        write_site_description(tmp_path / name / "site-1", description)
+        write_federation(tmp_path / name, FederationDescription(name=name, sites=("site-1",)))
+    given, text = REFUSED[what]
+    out = tmp_path / "out"
+    arguments = [word.format(jobs=JOBS, data=tmp_path) for word in given]
+    monkeypatch.setattr(Commands, "run", lambda *_, **__: pytest.fail("a run was started"))
+    result = CliRunner().invoke(app, ["compare", str(JOBS / "fedavg"), *arguments, "--out", str(out)])
+    assert result.exit_code == 1
+    assert re.search(text, " ".join(result.output.split())), result.output
+    assert not out.exists()
+
+
+def test_one_job_with_two_settings(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    job, out = small_job("fedaaai", rounds=2, embedded__sites=2), tmp_path / "out"
+    arms = [f"long={job}", f"short={job}", "--set", "short:rounds=1", "--set", "long:validate_every=3"]
+    arguments = ["compare", *arms, "--set", "short:warmup_rounds=1", "--set", "short:max_extra_warmup_rounds=0"]
+    result = CliRunner().invoke(app, [*arguments, "--set", "min_sites=2", "--seeds", "1", "--out", str(out)])
+    assert result.exit_code == 1
+    assert "short: " in result.output
+    assert "warmup_rounds must be below rounds" in " ".join(result.output.split())
+    arguments[arguments.index("short:rounds=1")] = "short:rounds=3"
+    result = CliRunner().invoke(app, [*arguments, "--set", "min_sites=2", "--seeds", "1", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "short - long:" in result.output
+    found = {
+        name: json.loads((out / "runs" / f"{name}-seed0" / "summary.json").read_text(encoding="utf-8"))["settings"]
+        for name in ("long", "short")
+    }
+    expected = {"long": (2, 3, 2), "short": (3, 5, 2)}
+    keys = ("rounds", "validate_every", "min_sites")
+    assert {name: tuple(settings[key] for key in keys) for name, settings in found.items()} == expected
 
 
 def test_arms_may_be_added_and_one_that_branches_gives_the_bits_of_a_whole_run(

@@ -14,7 +14,8 @@ from conftest import JOBS, SMALL_FEDIA
 from test_simulator import run_simulator
 
 from fedannot.apps.annotation_findings import correction_scores
-from fedannot.apps.compare import Arm, compare
+from fedannot.apps.arms import Arm
+from fedannot.apps.compare import compare
 from fedannot.apps.corrections import find_corrections
 from fedannot.apps.job import Job
 from fedannot.apps.output import collect_output, read_summary
