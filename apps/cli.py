@@ -136,19 +136,30 @@ def compare(
     A comparison that was interrupted goes on where it stopped.
     """
     with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
-        from .arms import parse_arms
-        from .compare import compare as run
-        from .comparison import print_comparison
-        from .job import JobError
+        from .progress import Progress
         from .terminal import Terminal
 
-        seed_range = range(first_seed, first_seed + seeds)
-        if len(jobs) < 2:
-            raise JobError(f"Expected at least two jobs to compare, but got {jobs}.")
-        arms, overrides = parse_arms(jobs, set_ or [])
-        comparison = run(
-            arms, out, data=data, seeds=seed_range, settings=settings, overrides=overrides, processes=processes
-        )
+        with Progress() as progress:
+            progress.tell("Reading the jobs and the data.")
+            from .arms import parse_arms
+            from .compare import compare as run
+            from .comparison import print_comparison
+            from .job import JobError
+
+            seed_range = range(first_seed, first_seed + seeds)
+            if len(jobs) < 2:
+                raise JobError(f"Expected at least two jobs to compare, but got {jobs}.")
+            arms, overrides = parse_arms(jobs, set_ or [])
+            comparison = run(
+                arms,
+                out,
+                data=data,
+                seeds=seed_range,
+                settings=settings,
+                overrides=overrides,
+                processes=processes,
+                progress=progress,
+            )
         print_comparison(comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
 

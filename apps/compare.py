@@ -12,7 +12,8 @@ from typing import Any
 from ..custom.data.whole_files import replaced, write_text
 from ..custom.method_settings import PersonalSettings
 from ..custom.run_state import STATE_FILE, SUMMARY_FILE, kept_state_file
-from ..custom.settings import SettingsError
+from ..custom.settings import RunSettings, SettingsError
+from ..custom.threads import number_of_threads
 from ..transforms.errors import DataError
 from ..transforms.strict_files import read_json
 from .arms import Arm, PlannedArm, plan
@@ -23,9 +24,11 @@ from .interruption import check_interruption
 from .job import JobError
 from .output import main_score, read_summary, scoring_of
 from .pictures import draw_comparison
+from .progress import Progress
 from .resuming import RUN_FOLDER, can_be_resumed
 from .run_process import Commands, RunStoppedError, RunTimeoutError
 from .settings_files import SettingsFile
+from .watched_runs import RunsProgress, WatchedRun
 
 COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
@@ -41,6 +44,7 @@ def compare(
     settings: str | None = None,
     overrides: Mapping[str, Any],
     processes: int | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run every arm with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
 
@@ -55,6 +59,7 @@ def compare(
         settings: a set of settings; its name must exist beside every job, or its file fit every job.
         overrides: settings to change in every arm whose job has them.
         processes: runs at a time, by default one per core and thread of a run.
+        progress: tells how far the runs are; by default on the standard error.
 
     Raises:
         JobError: if the arms cannot be compared (see :func:`fedannot.apps.arms.plan`), or the folder holds another
@@ -68,21 +73,30 @@ def compare(
     _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
     _check_same_request(out, {"data": data, "settings": settings, "overrides": dict(overrides)}, arms)
     if processes is None:
-        threads = max(_threads(arm, settings) for arm in planned)
+        threads = max(number_of_threads(_settings(arm, settings).threads) for arm in planned)
         processes = max(1, (os.cpu_count() or 1) // threads)
+    runs = {
+        (arm.name, seed): WatchedRun(
+            f"{arm.name}, seed {seed}", _run_folder(out, arm.name, seed), _settings(arm, settings).rounds
+        )
+        for seed in seeds
+        for arm in planned
+    }
+    told = RunsProgress(list(runs.values()), progress or Progress())
+    told.begin(processes)
     branching = [arm for arm in planned if arm.shared_rounds]
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
-            runs = [
+            begun = {
                 commands.submit(
                     partial(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
-                )
+                ): runs[arm.name, seed]
                 for seed in seeds
                 for arm in phase
-            ]
-            if failed := [error for run in runs if (error := run.result())]:
-                raise RunError(f"{len(failed)} of {len(runs)} runs failed. First: {failed[0]}")
+            }
+            if failed := [error for error in told.wait(begun) if error]:
+                raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
     comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
     write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
@@ -90,9 +104,9 @@ def compare(
     return comparison
 
 
-def _threads(arm: PlannedArm, settings: str | None) -> int:
+def _settings(arm: PlannedArm, settings: str | None) -> RunSettings:
     of_set = {} if settings is None else SettingsFile.read(arm.job, settings).values
-    return int((of_set | dict(arm.overrides)).get("threads", arm.job.settings().threads))
+    return arm.job.settings_with(of_set | dict(arm.overrides))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from ..compare import compare
 from ..comparison import print_comparison
 from ..label_findings import pooled_selection
 from ..output import main_score, scoring_of
+from ..progress import Progress
 from ..terminal import Terminal
 
 # The score that a table shows; all its rows are of one task.
@@ -74,18 +75,23 @@ def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path,
         JobError, RunError: as :func:`fedannot.apps.compare.compare`.
     """
     folder = out / name
-    for seed in seeds:
-        data = folder / "data" / f"seed{seed}"
-        if not data.exists():
-            data.parent.mkdir(parents=True, exist_ok=True)
-            row.make(data, seed)
-    comparison = compare(
-        [replace(arm, job=jobs / arm.job) for arm in row.arms],
-        folder / "runs",
-        data=str(folder / "data" / "seed{seed}"),
-        seeds=seeds,
-        overrides=row.settings,
-    )
+    # Tables are printed after it: it shares the terminal with them.
+    with Progress() as progress:
+        progress.tell(f"{name}: {row.what}")
+        for seed in seeds:
+            data = folder / "data" / f"seed{seed}"
+            if not data.exists():
+                progress.state(f"Making the data of seed {seed}.")
+                data.parent.mkdir(parents=True, exist_ok=True)
+                row.make(data, seed)
+        comparison = compare(
+            [replace(arm, job=jobs / arm.job) for arm in row.arms],
+            folder / "runs",
+            data=str(folder / "data" / "seed{seed}"),
+            seeds=seeds,
+            overrides=row.settings,
+            progress=progress,
+        )
     console.print_named(name, f": {row.what}")
     print_comparison(comparison, console)
     return row_figures(name, row.what, comparison)
