@@ -102,6 +102,7 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
                 "arm": arm,
                 # A comparison has no run without a score.
                 scoring_of(runs[0]).names[0]: [100 * float(main_score(run) or 0) for run in runs],
+                "left_empty": [run["last_rounds"].get("left_empty") for run in runs],
                 "differences": None if pair is None else [100 * value for value in pair["differences"]],
                 "p_value": None if pair is None else pair["p_value"],
                 "groups": [run["groups"] for run in runs],
@@ -200,6 +201,11 @@ def _difference(differences: Sequence[float] | None) -> str:
     return mean if len(differences) == 1 else f"{mean} ± {statistics.stdev(differences):.1f}"
 
 
+def _left_empty(arm: Mapping[str, Any]) -> str:
+    """The share of the test's empty cases that were left empty, of each seed."""
+    return " / ".join(_percent(share) for share in arm.get("left_empty") or [] if share is not None)
+
+
 def _groups(arm: Mapping[str, Any]) -> str:
     """How often the groups are those drawn; where the data have no noise or there are no groups, what was found."""
     known = [agree for agree in arm["groups_as_drawn"] if agree is not None]
@@ -262,6 +268,7 @@ def _percent(share: float | None) -> str:
 
 
 _FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "left empty %": _left_empty,
     "groups as drawn": _groups,
     "error of completeness": _completeness,
     "added voxels: precision, recall %": _corrections,
