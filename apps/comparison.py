@@ -41,12 +41,12 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 
 def print_comparison(comparison: Mapping[str, Any], console: Terminal) -> None:
     """Print a row per run and the paired differences to the reference."""
-    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     findings = [heading for heading, show in _FINDINGS.items() if any(show(run) != "-" for run in comparison["runs"])]
     scores = score_columns(comparison["runs"])
     for heading in ("arm", "seed", *scores, *findings, "s", "MB"):
         left = heading in ("arm", "groups", "as drawn")
-        # Headings may have two lines.
+        # Headings may have several lines.
         table.add_column(Text(heading), justify="left" if left else "right", no_wrap=True)
     for index, run in enumerate(comparison["runs"]):
         table.add_row(

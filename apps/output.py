@@ -25,7 +25,7 @@ _PRIVATE = (
 
 # How scores are called in tables.
 _SCORE_HEADINGS = {
-    **{"dice": "Dice %", "left_empty": "left empty %", "hd95": "HD95"},
+    **{"dice": "Dice %", "left_empty": "left\nempty\n%", "hd95": "HD95"},
     **{"f1": "F1 %", "recall": "recall %", "precision": "precision %"},
 }
 

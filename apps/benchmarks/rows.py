@@ -189,9 +189,15 @@ def _table_of_centres(figures: Sequence[Mapping[str, Any]]) -> str:
                 differences = [one - other for one, other in zip(values, fixed, strict=True)] if index else None
                 cells += [" / ".join(f"{value:.1f}" for value in values), f"{statistics.fmean(values):.1f}"]
                 cells.append(_difference(differences))
-            cells += [f"{statistics.fmean(100 * found['own'][site] for found in arm['centres']):.1f}" for site in sites]
+            cells += [_mean_at(site, arm["centres"]) for site in sites]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _mean_at(site: str, centres: Sequence[Mapping[str, Any]]) -> str:
+    """The mean Dice of a site's own cases over the seeds with which any of them is annotated."""
+    known = [100 * found["own"][site] for found in centres if site in found["own"]]
+    return f"{statistics.fmean(known):.1f}" if known else "-"
 
 
 def _difference(differences: Sequence[float] | None) -> str:
