@@ -34,7 +34,8 @@ def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> di
         federation: folder of the run's data.
 
     Returns:
-        ``generic``, None without a test set, and ``own`` by site, without those that stored no model of their own.
+        ``generic``, None without a test set, and ``own`` by site, without those that stored no model of their own or
+        whose cases have nothing annotated.
     """
     settings = read_job_settings(summary["settings"])
     sites = [site for site in sorted(summary["sites"]) if count_cases(federation / site, VALIDATION)]
@@ -42,19 +43,19 @@ def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> di
         return None
     if isinstance(settings, PersonalSettings):
         known = {site: _known_scores(run, site) for site in sites}
-        own = {site: scores.models["local"].dice for site, scores in known.items() if scores is not None}
+        own = {site: None if scores is None else scores.models["local"].dice for site, scores in known.items()}
         has_global = settings.has_global_model
     else:
         own, has_global = _global_on_own_cases(run, sites, federation, settings), True
     generic = None
     if (federation / TEST_FOLDER / DESCRIPTION_FILE).is_file():
         generic = summary["last_round"]["dice"] if has_global else _mean_of_local(run, sites, federation, settings)
-    return {"generic": generic, "own": own}
+    return {"generic": generic, "own": {site: dice for site, dice in own.items() if dice is not None}}
 
 
 def _global_on_own_cases(
     run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     model = settings.network.build()
     model.load_state_dict(torch.load(run / MODEL_FILE, map_location="cpu", weights_only=True)["model"])
     with TemporaryDirectory() as cache:
@@ -68,11 +69,11 @@ def _mean_of_local(run: Path, sites: Sequence[str], federation: Path, settings: 
     models = [model for site in sites if (model := local_model(run, site, settings)) is not None]
     with TemporaryDirectory() as cache:
         cases = load_site_data(federation / TEST_FOLDER, Path(cache), section=TESTING, site=TEST_FOLDER)
-        scores = [_dice(model, cases, settings) for model in models]
+        scores = [dice for model in models if (dice := _dice(model, cases, settings)) is not None]
     return sum(scores) / len(scores) if scores else None
 
 
-def _dice(model: nn.Module, data: SiteData, settings: FedAvgSettings) -> float:
+def _dice(model: nn.Module, data: SiteData, settings: FedAvgSettings) -> float | None:
     return evaluate(model, data.cases, settings.network.num_classes, Inference.of(settings)).mean_dice
 
 

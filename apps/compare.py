@@ -230,7 +230,7 @@ def _summarize(
             if score is None:
                 raise RunError(
                     f"{folder} has no {scoring_of(summary).label}: neither a test set at {federation} nor validation "
-                    "cases of sites."
+                    "cases of sites in which anything is annotated."
                 )
             scores.setdefault(name, []).append(score)
     reference = names[0]

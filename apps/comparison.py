@@ -14,7 +14,7 @@ from ..transforms.strict_files import read_json
 from .annotation_findings import completeness_errors, correction_scores, pooled_correction
 from .centre_scores import centre_scores
 from .label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
-from .output import number, percent, score_cells, scoring_of
+from .output import number, percent, score_columns, scoring_of
 from .terminal import Terminal
 
 _NO_SPREAD = 1e-12
@@ -42,17 +42,18 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 
 def print_comparison(comparison: Mapping[str, Any], console: Terminal) -> None:
     """Print a row per run and the paired differences to the reference."""
-    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     findings = [heading for heading, show in _FINDINGS.items() if any(show(run) != "-" for run in comparison["runs"])]
-    for heading in ("arm", "seed", *score_cells(comparison["runs"][0]), *findings, "s", "MB"):
+    scores = score_columns(comparison["runs"])
+    for heading in ("arm", "seed", *scores, *findings, "s", "MB"):
         left = heading in ("arm", "groups", "as drawn")
-        # Headings may have two lines.
+        # Headings may have several lines.
         table.add_column(Text(heading), justify="left" if left else "right", no_wrap=True)
-    for run in comparison["runs"]:
+    for index, run in enumerate(comparison["runs"]):
         table.add_row(
             run["arm"],
             str(run["seed"]),
-            *score_cells(run).values(),
+            *(cells[index] for cells in scores.values()),
             *(_FINDINGS[heading](run) for heading in findings),
             number(run["seconds"], 0),
             number(run["peak_memory_mb"], 0),
@@ -186,7 +187,8 @@ def _generic(run: Mapping[str, Any]) -> str:
 
 
 def _own(run: Mapping[str, Any]) -> str:
-    return percent(statistics.fmean(run["centres"]["own"].values())) if run.get("centres") else "-"
+    own = (run.get("centres") or {}).get("own")
+    return percent(statistics.fmean(own.values())) if own else "-"
 
 
 # What a method found out about annotations; a column is shown where any run has something to say.

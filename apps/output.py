@@ -24,7 +24,10 @@ _PRIVATE = (
 )
 
 # How scores are called in tables.
-_SCORE_HEADINGS = {"dice": "Dice %", "hd95": "HD95", "f1": "F1 %", "recall": "recall %", "precision": "precision %"}
+_SCORE_HEADINGS = {
+    **{"dice": "Dice %", "left_empty": "left\nempty\n%", "hd95": "HD95"},
+    **{"f1": "F1 %", "recall": "recall %", "precision": "precision %"},
+}
 
 MODEL_FILE = "model.pt"
 # In the server's run folder.
@@ -85,10 +88,11 @@ def read_summary(out: Path) -> dict[str, Any]:
 def print_difference(summary: Mapping[str, Any], other: Mapping[str, Any], console: Terminal) -> None:
     """Print the scores of two runs on the same data beside each other."""
     table = Table(title="On the same data, mean of the last five rounds")
-    for heading in ("method", *score_cells(summary)):
+    columns = {"method": [run["method"] for run in (other, summary)]} | score_columns((other, summary))
+    for heading in columns:
         table.add_column(heading, justify="left" if heading == "method" else "right")
-    for run in (other, summary):
-        table.add_row(run["method"], *score_cells(run).values())
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
     console.print(table)
     one, reference = main_score(summary), main_score(other)
     if one is not None and reference is not None:
@@ -107,13 +111,18 @@ def main_score(run: Mapping[str, Any]) -> float | None:
     return value
 
 
-def score_cells(run: Mapping[str, Any]) -> dict[str, str]:
-    """Return the scores of a run's last rounds as cells of a table, by heading."""
-    last = run["last_rounds"]
-    return {
-        _SCORE_HEADINGS[name]: number(last[name]) if name == "hd95" else percent(last[name])
-        for name in scoring_of(run).names
-    }
+def score_columns(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the scores of runs' last rounds as columns of a table, a cell per run, by heading.
+
+    What is left empty has a column where a test set has cases in which nothing is annotated. Runs of earlier versions
+    do not say it.
+    """
+    columns = {}
+    for name in scoring_of(runs[0]).names:
+        values = [run["last_rounds"].get(name) for run in runs]
+        if name != "left_empty" or any(value is not None for value in values):
+            columns[_SCORE_HEADINGS[name]] = [number(value) if name == "hd95" else percent(value) for value in values]
+    return columns
 
 
 def print_summary(summary: Mapping[str, Any], console: Terminal) -> None:
@@ -203,7 +212,9 @@ def _score_text(summary: Mapping[str, Any]) -> str:
         )
     units = {record.get("hd95_unit") for record in summary["rounds"]} - {None}
     distance = " ".join([number(last["hd95"]), *sorted(units)])
-    return f"Dice {percent(last['dice'])} %, HD95 {distance}"
+    share = last.get("left_empty")
+    left_empty = "" if share is None else f"{percent(share)} % of the empty cases left empty, "
+    return f"Dice {percent(last['dice'])} %, {left_empty}HD95 {distance}"
 
 
 def _site_table(summary: Mapping[str, Any]) -> Table:

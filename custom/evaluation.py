@@ -21,34 +21,48 @@ _QUANTILE_LIMIT = 2**24
 class SegmentationScores:
     """Mean scores over cases, per foreground class (tuples of length C).
 
+    A case is empty for a class that its annotation does not have. Annotated cases have a Dice, 0 where the class is
+    missed; empty ones are left empty or not.
+
     Attributes:
-        dice: mean Dice coefficient, 0 to 1; a case whose annotation and prediction are both empty counts 1.
+        dice: mean Dice coefficient over the annotated cases, 0 to 1; NaN if there is none.
+        left_empty: share of the empty cases in which the class is found nowhere (specificity, case by case); NaN if
+            there is none.
         hd95: mean 95th percentile Hausdorff distance over the cases where it is defined, NaN if none is; in pixels for
             pictures, in millimetres for volumes.
-        hd95_undefined: number of cases with an empty annotation or an empty prediction, where no distance exists.
+        hd95_undefined: number of annotated cases without a distance: the class is missed, or the distance of slices is
+            unknown.
+        num_annotated: number of annotated cases; the others are empty.
         num_cases: number of cases: pictures or volumes, not slices.
+        dice_units: number of patients or volumes that the annotated cases are of.
+        empty_units: number of patients or volumes that the empty cases are of.
         hd95_units: number of patients or volumes that the cases with a distance are of.
-        dice_units: number of patients or volumes with the class in an annotation or a prediction; the Dice of the
-            others is 1 by agreement.
     """
 
     dice: tuple[float, ...]
+    left_empty: tuple[float, ...]
     hd95: tuple[float, ...]
     hd95_undefined: tuple[int, ...]
+    num_annotated: tuple[int, ...]
     num_cases: int
-    hd95_units: tuple[int, ...]
     dice_units: tuple[int, ...]
+    empty_units: tuple[int, ...]
+    hd95_units: tuple[int, ...]
 
     @property
-    def mean_dice(self) -> float:
-        """Mean Dice over the classes."""
-        return sum(self.dice) / len(self.dice)
+    def mean_dice(self) -> float | None:
+        """Mean Dice over the classes that have an annotated case, None if none has."""
+        return _mean_of_known(known(self.dice))
 
     @property
-    def mean_hd95(self) -> float:
-        """Mean HD95 over the classes in which it is defined, NaN if in none."""
-        defined = [value for value in self.hd95 if not math.isnan(value)]
-        return sum(defined) / len(defined) if defined else math.nan
+    def mean_left_empty(self) -> float | None:
+        """Mean share of empty cases that were left empty over the classes that have one, None if none has."""
+        return _mean_of_known(known(self.left_empty))
+
+    @property
+    def mean_hd95(self) -> float | None:
+        """Mean HD95 over the classes in which it is defined, None if in none."""
+        return _mean_of_known(known(self.hd95))
 
 
 @dataclass(frozen=True)
@@ -56,14 +70,17 @@ class CaseScores:
     """Scores of one case per foreground class (tuples of length C); they stay at the site.
 
     Attributes:
-        dice: Dice coefficient, 1 where annotation and prediction are both empty.
-        hd95: 95th percentile Hausdorff distance, NaN where either is empty or the distance of slices is unknown.
-        present: whether annotation or prediction has the class.
+        dice: Dice coefficient, NaN where the class is not annotated.
+        hd95: 95th percentile Hausdorff distance, NaN where annotation or prediction is empty or the distance of slices
+            is unknown.
+        annotated: whether the annotation has the class.
+        found: whether the prediction has it.
     """
 
     dice: tuple[float, ...]
     hd95: tuple[float, ...]
-    present: tuple[bool, ...]
+    annotated: tuple[bool, ...]
+    found: tuple[bool, ...]
 
 
 def evaluate(
@@ -105,32 +122,49 @@ def score_labels(
     """
     from monai.metrics import compute_dice
 
-    dice, hd95, present = [], [], []
+    dice, hd95, annotated, found = [], [], [], []
     for index in range(1, num_classes + 1):
-        found, true = (predicted == index)[None, None], (labels == index)[None, None]
-        dice.append(float(compute_dice(found, true, include_background=True, ignore_empty=False)))
-        hd95.append(_distance(found[0, 0], true[0, 0], spacing) if found.any() and true.any() else math.nan)
-        present.append(bool(found.any() or true.any()))
-    return CaseScores(tuple(dice), tuple(hd95), tuple(present))
+        prediction, truth = (predicted == index)[None, None], (labels == index)[None, None]
+        annotated.append(bool(truth.any()))
+        found.append(bool(prediction.any()))
+        # NaN for an empty annotation.
+        dice.append(float(compute_dice(prediction, truth, include_background=True, ignore_empty=True)))
+        is_defined = annotated[-1] and found[-1]
+        hd95.append(_distance(prediction[0, 0], truth[0, 0], spacing) if is_defined else math.nan)
+    return CaseScores(tuple(dice), tuple(hd95), tuple(annotated), tuple(found))
 
 
 def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> SegmentationScores:
-    """Return the means over cases, all of which weigh equally.
+    """Return the means over cases, all of which weigh equally in the means that they count for.
 
     Args:
         scores: the scores of each case.
         units: the patient or volume of each case.
     """
-    dice = torch.tensor([case.dice for case in scores], dtype=torch.float64)
-    hd95 = torch.tensor([case.hd95 for case in scores], dtype=torch.float64)
+    dice, hd95 = (torch.tensor(values, dtype=torch.float64) for values in _columns(scores, "dice", "hd95"))
+    annotated, found = (torch.tensor(values, dtype=torch.bool) for values in _columns(scores, "annotated", "found"))
+    left_empty = torch.where(annotated, math.nan, (~found).double())
     return SegmentationScores(
-        dice=tuple(dice.mean(0).tolist()),
+        dice=tuple(torch.nanmean(dice, 0).tolist()),
+        left_empty=tuple(torch.nanmean(left_empty, 0).tolist()),
         hd95=tuple(torch.nanmean(hd95, 0).tolist()),
-        hd95_undefined=tuple(int(count) for count in hd95.isnan().sum(0)),
+        hd95_undefined=tuple((annotated & hd95.isnan()).sum(0).tolist()),
+        num_annotated=tuple(annotated.sum(0).tolist()),
         num_cases=len(scores),
+        dice_units=_units_of(annotated, units),
+        empty_units=_units_of(~annotated, units),
         hd95_units=_units_of(~hd95.isnan(), units),
-        dice_units=_units_of(torch.tensor([case.present for case in scores], dtype=torch.bool), units),
     )
+
+
+def known(values: Sequence[float]) -> list[float | None]:
+    """Return values as a record holds them, None for NaN."""
+    return [None if math.isnan(value) else value for value in values]
+
+
+def _columns(scores: Sequence[CaseScores], *names: str) -> list[list[tuple[Any, ...]]]:
+    """The named scores of all cases, each ``(N, C)``."""
+    return [[getattr(case, name) for case in scores] for name in names]
 
 
 def _units_of(counts: torch.Tensor, units: Sequence[str]) -> tuple[int, ...]:
@@ -159,12 +193,13 @@ def _percentile_95(values: torch.Tensor) -> float:
 
 
 def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Pool the sites' validation scores, weighted by their numbers of cases.
+    """Pool the sites' validation scores, weighted by the numbers of cases that they are means over.
 
     Args:
         answers: what sites sent for the task ``validate``: ``num_samples``, and where that is at least the minimum
-            count ``dice``, ``hd95`` and ``num_defined`` per class, NaN where a site withholds a class. An answer whose
-            Dice is beyond 0 to 1, or of no cases, does not count; no distance counts for more cases than the site has.
+            count ``dice``, ``left_empty`` and ``hd95`` per class, NaN where a site withholds a class or has none, with
+            ``num_class_cases`` and ``num_defined``. An answer whose Dice or share is beyond 0 to 1, or of no cases,
+            does not count; nothing counts for more cases than the site has.
 
     Returns:
         The scores as plain values, None where no site has one; nothing if no site has any.
@@ -173,36 +208,45 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
     if not scored:
         return {}
     classes = range(len(scored[0]["dice"]))
-    dice = [_pooled([(answer["dice"][c], answer["num_samples"]) for answer in scored]) for c in classes]
-    distances = [_pooled([_site_distance(answer, c) for answer in scored]) for c in classes]
+    annotated = [[_claimed(answer, "num_class_cases", c) for answer in scored] for c in classes]
+    defined = [[_claimed(answer, "num_defined", c) for answer in scored] for c in classes]
+    empty = [[answer["num_samples"] - n for answer, n in zip(scored, annotated[c], strict=True)] for c in classes]
+    dice, left_empty, hd95 = (
+        [_pooled([answer[name][c] for answer in scored], counts[c]) for c in classes]
+        for name, counts in (("dice", annotated), ("left_empty", empty), ("hd95", defined))
+    )
     return {
         "evaluated_on": "sites",
         "dice": _mean_of_known(dice),
         "dice_per_class": dice,
-        "hd95": _mean_of_known(distances),
+        "left_empty": _mean_of_known(left_empty),
+        "left_empty_per_class": left_empty,
+        "hd95": _mean_of_known(hd95),
         "num_cases": sum(answer["num_samples"] for answer in scored),
+        "num_annotated_per_class": [sum(counts) for counts in annotated],
     }
 
 
 def _could_be_scores(answer: Mapping[str, Any]) -> bool:
-    return answer["num_samples"] >= 1 and all(math.isnan(dice) or 0 <= dice <= 1 for dice in answer["dice"])
+    shares = (*answer["dice"], *answer["left_empty"])
+    return answer["num_samples"] >= 1 and all(math.isnan(share) or 0 <= share <= 1 for share in shares)
 
 
-def _site_distance(answer: Mapping[str, Any], index: int) -> tuple[float, int]:
-    """The mean distance of a class, NaN where it is none, and the number of cases that it counts for."""
-    count = min(int(answer["num_defined"][index]), int(answer["num_samples"]))
-    distance = float(answer["hd95"][index])
-    return (distance if math.isfinite(distance) and count else math.nan), count
+def _claimed(answer: Mapping[str, Any], name: str, index: int) -> int:
+    """A number of a class's cases, no larger than that of all of the site's."""
+    return min(int(answer[name][index]), int(answer["num_samples"]))
 
 
-def _pooled(means: Sequence[tuple[float, int]]) -> float | None:
-    """The mean of means with their numbers of cases, without those that are NaN; None if all are."""
-    usable = [(mean, count) for mean, count in means if not math.isnan(mean)]
+def _pooled(means: Sequence[float], counts: Sequence[int]) -> float | None:
+    """The mean of means with their numbers of cases, without those that are not finite or of no case; None if none is
+    left.
+    """
+    usable = [(mean, count) for mean, count in zip(means, counts, strict=True) if math.isfinite(mean) and count]
     if not usable:
         return None
     return sum(mean * count for mean, count in usable) / sum(count for _, count in usable)
 
 
 def _mean_of_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else None

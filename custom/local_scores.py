@@ -15,11 +15,14 @@ class ModelScores(JsonRecord):
     """Scores of one model.
 
     Args:
-        dice: mean Dice over cases and classes.
-        hd95: mean HD95 likewise, None where it is defined for no case.
+        dice: mean Dice over the cases in which a class is annotated, and over classes; None where nothing is annotated.
+        left_empty: mean share of the cases without a class in which it is found nowhere, None without such a case.
+        hd95: mean HD95, None where it is defined for no case.
     """
 
-    dice: float
+    dice: float | None
+    # Records of earlier versions lack it.
+    left_empty: float | None = None
     hd95: float | None
 
 
@@ -50,10 +53,7 @@ def local_scores(models: Mapping[str, nn.Module], data: SiteData, settings: RunS
     return LocalScores(
         num_cases=len(data.cases),
         models={
-            name: ModelScores(
-                dice=scores.mean_dice,
-                hd95=scores.mean_hd95 if any(scores.num_cases - count for count in scores.hd95_undefined) else None,
-            )
+            name: ModelScores(dice=scores.mean_dice, left_empty=scores.mean_left_empty, hd95=scores.mean_hd95)
             for name, scores in scored.items()
         },
     )

@@ -48,16 +48,19 @@ class Scoring:
 
 
 def _score_segmentation(network: nn.Module, data: SiteData, settings: RunSettings) -> dict[str, Any]:
-    from .evaluation import evaluate
+    from .evaluation import evaluate, known
 
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
     return {
         "dice": scores.mean_dice,
-        "dice_per_class": list(scores.dice),
-        "hd95": scores.mean_hd95 if any(scores.num_cases - count for count in scores.hd95_undefined) else None,
+        "dice_per_class": known(scores.dice),
+        "left_empty": scores.mean_left_empty,
+        "left_empty_per_class": known(scores.left_empty),
+        "hd95": scores.mean_hd95,
         "hd95_undefined": sum(scores.hd95_undefined),
         "hd95_unit": "px" if data.cases[0].spacing is None else "mm",
         "num_cases": scores.num_cases,
+        "num_annotated_per_class": list(scores.num_annotated),
     }
 
 
@@ -83,8 +86,8 @@ def _pool_classification(answers: _Answers) -> dict[str, Any]:
 _SCORING = {
     "segmentation": Scoring(
         label="Dice",
-        names=("dice", "hd95"),
-        details=("dice_per_class", "hd95_undefined", "hd95_unit"),
+        names=("dice", "left_empty", "hd95"),
+        details=("dice_per_class", "left_empty_per_class", "num_annotated_per_class", "hd95_undefined", "hd95_unit"),
         final=(),
         site_task=VALIDATE,
         score=_score_segmentation,

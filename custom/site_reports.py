@@ -189,8 +189,8 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: FedAv
     """Return the mean scores on the site's own validation cases; leaves the site.
 
     The slices of a volume are one case. With fewer patients or volumes than the minimum count only the number of cases
-    is reported, 0 for a site without any. Dice of a class is held back where fewer have the class in annotation or
-    prediction, as it is 1 by agreement for the others.
+    is reported, 0 for a site without any. Dice of a class is held back where fewer have the class in an annotation, the
+    share of cases without it that were left empty where fewer have such a case.
     """
     report: dict[str, Any] = {"num_samples": 0 if data is None else len(data.cases)}
     num_patients = 0 if data is None else len(set(data.units))
@@ -199,11 +199,14 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: FedAv
     from .evaluation import evaluate
 
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
-    defined = [scores.num_cases - count for count in scores.hd95_undefined]
+    defined = [count - missed for count, missed in zip(scores.num_annotated, scores.hd95_undefined, strict=True)]
     return report | {
         "num_patients": num_patients,
         "dice": _withhold(scores.dice, scores.dice_units),
         "num_class_patients": list(scores.dice_units),
+        "num_class_cases": list(scores.num_annotated),
+        "left_empty": _withhold(scores.left_empty, scores.empty_units),
+        "num_empty_patients": list(scores.empty_units),
         "hd95": _withhold(scores.hd95, scores.hd95_units),
         "num_distance_patients": list(scores.hd95_units),
         "num_defined": defined,

@@ -71,5 +71,5 @@ def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
 
 def mean_of_last(history: list[dict[str, Any]], key: str) -> float | None:
     """Return the mean of a score over the last :data:`LAST_ROUNDS` records that have it, None if none has."""
-    values = [record[key] for record in history[-LAST_ROUNDS:] if record[key] is not None]
+    values = [record[key] for record in history[-LAST_ROUNDS:] if record.get(key) is not None]
     return sum(values) / len(values) if values else None

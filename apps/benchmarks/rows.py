@@ -109,6 +109,7 @@ def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str
                 "arm": arm,
                 # A comparison has no run without a score.
                 scoring_of(runs[0]).names[0]: [100 * float(main_score(run) or 0) for run in runs],
+                "left_empty": [run["last_rounds"].get("left_empty") for run in runs],
                 "differences": None if pair is None else [100 * value for value in pair["differences"]],
                 "p_value": None if pair is None else pair["p_value"],
                 "groups": [run["groups"] for run in runs],
@@ -195,9 +196,15 @@ def _table_of_centres(figures: Sequence[Mapping[str, Any]]) -> str:
                 differences = [one - other for one, other in zip(values, fixed, strict=True)] if index else None
                 cells += [" / ".join(f"{value:.1f}" for value in values), f"{statistics.fmean(values):.1f}"]
                 cells.append(_difference(differences))
-            cells += [f"{statistics.fmean(100 * found['own'][site] for found in arm['centres']):.1f}" for site in sites]
+            cells += [_mean_at(site, arm["centres"]) for site in sites]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _mean_at(site: str, centres: Sequence[Mapping[str, Any]]) -> str:
+    """The mean Dice of a site's own cases over the seeds with which any of them is annotated."""
+    known = [100 * found["own"][site] for found in centres if site in found["own"]]
+    return f"{statistics.fmean(known):.1f}" if known else "-"
 
 
 def _difference(differences: Sequence[float] | None) -> str:
@@ -205,6 +212,11 @@ def _difference(differences: Sequence[float] | None) -> str:
         return ""
     mean = f"{statistics.fmean(differences):+.1f}"
     return mean if len(differences) == 1 else f"{mean} ± {statistics.stdev(differences):.1f}"
+
+
+def _left_empty(arm: Mapping[str, Any]) -> str:
+    """The share of the test's empty cases that were left empty, of each seed."""
+    return " / ".join(_percent(share) for share in arm.get("left_empty") or [] if share is not None)
 
 
 def _groups(arm: Mapping[str, Any]) -> str:
@@ -269,6 +281,7 @@ def _percent(share: float | None) -> str:
 
 
 _FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "left empty %": _left_empty,
     "groups as drawn": _groups,
     "error of completeness": _completeness,
     "added voxels: precision, recall %": _corrections,

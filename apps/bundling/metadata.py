@@ -109,11 +109,11 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         if local is None:
             return {}
         own = local.models["local"]
-        measured = {"dice": own.dice, "hd95": own.hd95}
+        measured = {"dice": own.dice, "left_empty": own.left_empty, "hd95": own.hd95}
         where = f"{local.num_cases} validation cases of {source.site}"
     else:
         last = source.last_record or {}
-        measured = {name: last.get(name) for name in ("dice", "hd95", "f1", "recall", "precision")}
+        measured = {name: last.get(name) for name in ("dice", "left_empty", "hd95", "f1", "recall", "precision")}
         on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(
             last.get("evaluated_on", "")
         )

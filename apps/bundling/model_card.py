@@ -114,7 +114,13 @@ def _scores(metadata: Mapping[str, Any]) -> str:
         return "None were measured in the run."
     where = measured.pop("evaluated_on")
     listed = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
-    return f"After the last round, on {where}: {listed}."
+    meaning = ""
+    if "dice" in measured or "left_empty" in measured:
+        meaning = (
+            " dice is the mean over the cases in which a class is annotated, 0 where it is missed; left_empty, "
+            "if there are others, the share of them in which it is found nowhere."
+        )
+    return f"After the last round, on {where}: {listed}.{meaning}"
 
 
 def _limits(source: BundleSource) -> str:

@@ -113,7 +113,8 @@ class PersonalExecutor(SegmentationExecutor):
                 models = {"global": network} | models
             scores = local_scores(models, data, self.settings)
             write_record(folder / LOCAL_SCORES_FILE, scores)
-            what = ", ".join(f"{name} {100 * score.dice:.1f} %" for name, score in scores.models.items())
+            known = {name: score.dice for name, score in scores.models.items() if score.dice is not None}
+            what = ", ".join(f"{name} {100 * dice:.1f} %" for name, dice in known.items()) or "nothing is annotated"
             self.log_info(fl_ctx, f"Dice on this site's {scores.num_cases} validation cases: {what}.")
 
 

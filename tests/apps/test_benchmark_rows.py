@@ -100,6 +100,24 @@ def test_rows_without_models_of_each_site_have_a_table_before_the_others():
     ]
 
 
+def test_what_is_left_empty_has_its_column():
+    compared = comparison({"fedavg": [0.5, 0.5], "feda3i": [0.6, 0.6]})
+    for run, share in zip(compared["runs"], [0.25, None, 0.75, 1.0], strict=True):
+        run["last_rounds"]["left_empty"] = share
+    heading, _, *lines = markdown_table([row_figures("busi", "lesions", compared)]).splitlines()
+    assert heading.endswith("| difference | left empty % |")
+    assert [line.split(" | ")[-1] for line in lines] == ["25 |", "75 / 100 |"]
+
+
+def test_sites_without_annotated_cases_have_no_mean_of_their_own():
+    compared = comparison({"swarm": [0.8, 0.8]})
+    own = ({"site-1": 0.25}, {"site-1": 0.75, "site-2": 0.5})
+    for run, scores in zip(compared["runs"], own, strict=True):
+        run["centres"] = {"generic": 0.5, "own": scores}
+    line = markdown_table([row_figures("row", "chambers", compared)]).splitlines()[-1]
+    assert line.endswith("| 25.0 / 62.5 | 43.8 |  | 50.0 | 50.0 |")
+
+
 def test_doubts_of_labels_have_their_columns():
     compared = comparison({"fedavg": [0.5], "fedgsca": [0.6]})
     site = {"suspects": 50, "wrong": 40, "wrong_suspects": 30, "noise_level": 0.5, "true_noise_level": 0.4}

@@ -129,9 +129,9 @@ def test_runs_in_which_one_site_nearly_decided_are_named():
 
 
 def test_the_table_fits_a_terminal_of_80_columns():
-    """With the longest name of an arm, all that FedIA finds, and a run that took an hour."""
+    """With the longest name of an arm, empty cases, all that FedIA finds, and a run that took an hour."""
     site = {"added": 900, "right": 675, "missing": 1350, "removed": 0}
-    scores = {"dice": 0.8149, "hd95": 12.3, "hd95_undefined": 0}
+    scores = {"dice": 0.8149, "left_empty": 0.75, "hd95": 12.3}
     run = {
         "arm": "corrections-only",
         "task": "segmentation",
@@ -148,5 +148,5 @@ def test_the_table_fits_a_terminal_of_80_columns():
     print_comparison({"runs": [run], "paired": []}, Terminal(file=text, width=80))
     lines = [line.split() for line in text.getvalue().splitlines()]
     assert "…" not in text.getvalue()
-    assert ["compl.", "added:", "prec.,"] in lines
-    assert ["corrections-only", "100", "81.5", "12.3", "0.12", "75.0,", "50.0", "3600", "1234"] in lines
+    assert ["empty", "compl.", "added:", "prec.,"] in lines
+    assert ["corrections-only", "100", "81.5", "75.0", "12.3", "0.12", "75.0,", "50.0", "3600", "1234"] in lines

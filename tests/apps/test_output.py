@@ -15,6 +15,7 @@ from fedannot.apps.output import (
     print_difference,
     print_summary,
     read_summary,
+    score_columns,
 )
 from fedannot.apps.terminal import Terminal
 
@@ -126,6 +127,22 @@ def test_distances_have_their_unit_where_it_is_known(rounds, distance):
 def test_a_run_without_scores_has_dashes():
     text = printed(print_summary, summary_of(rounds=[{}], last_rounds={"dice": None, "hd95": None}))
     assert "Dice - %, HD95 - (mean" in text
+
+
+def test_the_share_of_empty_cases_left_empty_stands_beside_dice_where_there_are_any():
+    scores = {"dice": 0.8125, "left_empty": 0.75, "hd95": 3.25}
+    first = printed(print_summary, summary_of(last_rounds=scores)).splitlines()[0]
+    assert "Dice 81.2 %, 75.0 % of the empty cases left empty, HD95 3.2 px (mean" in first
+    assert "left empty" not in printed(print_summary, summary_of(last_rounds=scores | {"left_empty": None}))
+
+
+def test_what_is_left_empty_has_a_column_where_any_run_says_it():
+    scores = {"dice": 0.8125, "left_empty": 0.75, "hd95": 3.25}
+    # The other is of an earlier version, which did not say it.
+    columns = score_columns([summary_of(last_rounds=scores), summary_of()])
+    assert list(columns.values()) == [["81.2", "81.2"], ["75.0", "-"], ["3.2", "3.2"]]
+    assert [heading.split() for heading in columns] == [["Dice", "%"], ["left", "empty", "%"], ["HD95"]]
+    assert list(score_columns([summary_of(), summary_of()])) == ["Dice %", "HD95"]
 
 
 def test_federated_averaging_has_a_row_per_site_and_no_empty_columns():

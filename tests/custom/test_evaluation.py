@@ -98,40 +98,93 @@ def test_perfect_prediction_has_dice_one_and_no_distance():
     assert scores.hd95 == (0.0, 0.0)
 
 
-def test_empty_masks_are_counted_and_never_read_as_perfect():
+def test_empty_masks_are_told_from_annotated_ones_and_never_read_as_perfect():
     square, empty = canvas((1, 4, 4, 8, 8)), canvas()
-    predicted = torch.stack([canvas((1, 4, 8, 8, 8)), empty, square, empty])
-    truth = torch.stack([square, square, empty, empty])
+    predicted = torch.stack([canvas((1, 4, 8, 8, 8)), empty, square, empty, empty])
+    truth = torch.stack([square, square, empty, empty, empty])
     scores = score(predicted, truth, 1)
-    assert scores.dice[0] == pytest.approx((0.5 + 0 + 0 + 1) / 4)  # both empty counts 1
+    assert scores.dice == (0.25,)  # of the first, 0.5, and of the second, which is missed
+    assert scores.left_empty[0] == pytest.approx(2 / 3)  # of three empty cases one has a false finding
     assert scores.hd95 == (4.0,)  # of the only case that has a distance
-    assert scores.hd95_undefined == (3,)
-    assert scores.num_cases == 4
+    assert scores.hd95_undefined == (1,)  # the missed one; empty cases could not have any
+    assert (scores.num_cases, scores.num_annotated) == (5, (2,))
 
 
-def test_distance_is_undefined_where_no_case_has_one():
+def test_a_class_that_is_annotated_nowhere_has_no_dice_and_no_distance():
     scores = score(canvas((1, 4, 4, 8, 8))[None], canvas()[None], 1)
-    assert scores.dice == (0.0,)
+    assert math.isnan(scores.dice[0])
     assert math.isnan(scores.hd95[0])
-    assert math.isnan(scores.mean_hd95)
+    assert (scores.left_empty, scores.hd95_undefined) == ((0.0,), (0,))
+    assert (scores.mean_dice, scores.mean_left_empty, scores.mean_hd95) == (None, 0.0, None)
+
+
+def test_a_class_that_is_annotated_everywhere_has_no_empty_case():
+    square = canvas((1, 4, 4, 8, 8))[None]
+    scores = score(square, square, 1)
+    assert math.isnan(scores.left_empty[0])
+    assert (scores.mean_dice, scores.mean_left_empty) == (1.0, None)
+
+
+def test_means_over_classes_leave_out_those_without_a_case():
+    """Class 1 is everywhere, class 2 in one case of two, class 3 in none."""
+    both, first = canvas((1, 2, 2, 4, 4), (2, 12, 12, 4, 4)), canvas((1, 2, 2, 4, 4))
+    predicted = torch.stack([canvas((1, 2, 4, 4, 4), (2, 12, 12, 4, 4)), canvas((1, 2, 2, 4, 4), (3, 0, 20, 1, 1))])
+    scores = score(predicted, torch.stack([both, first]), 3)
+    assert scores.dice[:2] == (0.75, 1.0)
+    assert math.isnan(scores.dice[2])
+    assert scores.mean_dice == pytest.approx(0.875)
+    assert scores.left_empty[1:] == (1.0, 0.5)
+    assert math.isnan(scores.left_empty[0])
+    assert scores.mean_left_empty == pytest.approx(0.75)
+    assert scores.num_annotated == (2, 1, 0)
+
+
+class Background(nn.Module):
+    """Finds nothing anywhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.tensor([1.0, 0.0]))
+
+    def forward(self, images):
+        return self.bias.view(1, 2, 1, 1).expand(len(images), 2, *images.shape[2:])
+
+
+def test_a_model_that_finds_nothing_scores_nothing_however_many_images_are_empty():
+    square, empty = canvas((1, 4, 4, 8, 8)), canvas()
+    cases = [make_case(label[None], unit=str(n)) for n, label in enumerate([square, empty, square, empty, square])]
+    scores = evaluate(Background(), cases, 1, Inference(2))
+    assert scores.mean_dice == 0.0  # not the 40 % of the images that are empty
+    assert scores.mean_left_empty == 1.0
+    assert scores.hd95_undefined == (3,)
+
+
+def test_a_model_that_finds_something_everywhere_leaves_nothing_empty():
+    square, empty = canvas((1, 4, 4, 8, 8)), canvas()
+    everywhere = square[None, None].float()
+    cases = [make_case(label[None], everywhere) for label in (square, empty, square, empty)]
+    scores = evaluate(Threshold(1), cases, 1, Inference(2))
+    assert (scores.mean_dice, scores.mean_left_empty) == (1.0, 0.0)
 
 
 def test_classes_are_scored_by_themselves():
     truth = canvas((1, 2, 2, 4, 4), (2, 12, 12, 6, 6))
     predicted = canvas((1, 2, 4, 4, 4), (2, 12, 12, 6, 6))
     scores = score(predicted[None], truth[None], 3)
-    assert scores.dice == (0.5, 1.0, 1.0)  # class 3 is absent from both
+    assert scores.dice[:2] == (0.5, 1.0)
+    assert math.isnan(scores.dice[2])  # class 3 is absent
     assert scores.hd95[:2] == (2.0, 0.0)
     assert math.isnan(scores.hd95[2])
-    assert scores.hd95_undefined == (0, 0, 1)
-    assert scores.mean_dice == pytest.approx(2.5 / 3)
+    assert scores.hd95_undefined == (0, 0, 0)
+    assert scores.mean_dice == pytest.approx(0.75)
     assert scores.mean_hd95 == 1.0
 
 
 def test_a_confused_class_counts_as_wrong_in_both():
     scores = score(canvas((2, 4, 4, 8, 8))[None], canvas((1, 4, 4, 8, 8))[None], 2)
-    assert scores.dice == (0.0, 0.0)
-    assert scores.hd95_undefined == (1, 1)
+    assert scores.dice[0] == 0.0
+    assert math.isnan(scores.dice[1])
+    assert (scores.left_empty[1], scores.hd95_undefined) == (0.0, (1, 0))
 
 
 class Threshold(nn.Module):
@@ -153,9 +206,18 @@ class Threshold(nn.Module):
 
 def test_evaluate_predicts_and_scores():
     truth, predicted = canvas((1, 4, 4, 8, 8)), canvas((1, 4, 8, 8, 8))
-    scores = evaluate(Threshold(1), [make_case(truth[None], predicted[None, None].float())], 1, Inference(4))
-    assert scores == SegmentationScores(
-        dice=(0.5,), hd95=(4.0,), hd95_undefined=(0,), num_cases=1, hd95_units=(1,), dice_units=(1,)
+    images = [predicted[None, None].float(), canvas()[None, None].float()]
+    cases = [make_case(label[None], image) for label, image in zip((truth, canvas()), images, strict=True)]
+    assert evaluate(Threshold(1), cases, 1, Inference(4)) == SegmentationScores(
+        dice=(0.5,),
+        left_empty=(1.0,),
+        hd95=(4.0,),
+        hd95_undefined=(0,),
+        num_annotated=(1,),
+        num_cases=2,
+        dice_units=(1,),
+        empty_units=(1,),
+        hd95_units=(1,),
     )
 
 
@@ -198,8 +260,12 @@ def test_a_single_slice_is_scored_in_its_plane_in_millimetres():
     )
 
 
-def test_a_class_that_is_absent_from_a_volume_and_not_found_counts_one():
-    assert score_case(make_case(TRUTH, spacing=SPACING[1:], slice_spacing=3.0), FOUND, 3).dice[2] == 1.0
+def test_a_volume_is_empty_when_all_its_slices_are():
+    """Class 1 is in three of six slices, so the volume is annotated as a whole; class 3 is in none."""
+    scores = score_case(make_case(TRUTH, spacing=SPACING[1:], slice_spacing=3.0), FOUND, 3)
+    assert scores.annotated == scores.found == (True, True, False)
+    assert math.isnan(scores.dice[2])
+    assert mean_scores([scores], "a").left_empty[2] == 1.0
 
 
 def test_evaluation_goes_by_cases_whatever_the_batches():
@@ -219,7 +285,8 @@ def test_whole_volumes_of_differing_sizes_are_evaluated_by_a_sliding_window():
         cases.append(make_case(truth, found[:, None].float(), spacing=SPACING))
     network = Threshold(2)
     scores = evaluate(network, cases, 2, Inference(4, (16, 16, 16)))
-    assert scores == mean_scores([score_case(case, case.image[:, 0].to(torch.uint8), 2) for case in cases], "aa")
+    expected = mean_scores([score_case(case, case.image[:, 0].to(torch.uint8), 2) for case in cases], "aa")
+    assert repr(scores) == repr(expected)
     assert max(network.batch_sizes) == 4
 
 
@@ -227,16 +294,17 @@ def test_distances_are_counted_by_patient():
     square, empty = canvas((1, 4, 4, 8, 8)), canvas()
     cases = [score_labels(*pair, 1) for pair in [(square, square)] * 3 + [(square, empty)]]
     scores = mean_scores(cases, ["a", "b", "a", "c"])
-    assert (scores.num_cases, scores.hd95_undefined, scores.hd95_units) == (4, (1,), (2,))
-    assert scores.dice_units == (3,)
+    assert (scores.num_cases, scores.hd95_undefined, scores.hd95_units) == (4, (0,), (2,))
+    assert (scores.dice_units, scores.empty_units) == ((2,), (1,))
 
 
-def test_a_class_in_neither_annotation_nor_prediction_is_of_no_patient():
+def test_annotated_and_empty_cases_are_counted_by_their_own_patients():
     square, empty = canvas((1, 4, 4, 8, 8)), canvas()
     pairs = [(empty, empty), (square, empty), (empty, square), (square, square), (empty, empty)]
     scores = mean_scores([score_labels(*pair, 2) for pair in pairs], list("abbcd"))
-    assert scores.dice_units == (2, 0)
-    assert scores.dice == (3 / 5, 1.0)
+    assert (scores.dice_units, scores.empty_units) == ((2, 0), (3, 4))
+    assert scores.dice[0] == 0.5
+    assert scores.left_empty == (pytest.approx(2 / 3), 1.0)
 
 
 def test_surfaces_beyond_the_limit_of_torch_have_the_same_percentile(monkeypatch):
@@ -246,11 +314,23 @@ def test_surfaces_beyond_the_limit_of_torch_have_the_same_percentile(monkeypatch
     assert limited.hd95 == pytest.approx(expected.hd95)
 
 
+def answer(num_samples, dice, hd95, num_defined, *, cases=None, left_empty=None):
+    """What a site sends of its scores; without more every class is annotated in all its cases."""
+    return {
+        "num_samples": num_samples,
+        "dice": dice,
+        "num_class_cases": [num_samples] * len(dice) if cases is None else cases,
+        "left_empty": [math.nan] * len(dice) if left_empty is None else left_empty,
+        "hd95": hd95,
+        "num_defined": num_defined,
+    }
+
+
 def test_site_scores_are_pooled_by_their_numbers_of_cases():
     pooled = pool_site_scores(
         {
-            "site-1": {"num_samples": 10, "dice": [0.9, 0.6], "hd95": [2.0, math.nan], "num_defined": [10, 2]},
-            "site-2": {"num_samples": 30, "dice": [0.5, 0.8], "hd95": [6.0, 3.0], "num_defined": [20, 5]},
+            "site-1": answer(10, [0.9, 0.6], [2.0, math.nan], [10, 2]),
+            "site-2": answer(30, [0.5, 0.8], [6.0, 3.0], [20, 5]),
             "site-3": {"num_samples": 2},
         }
     )
@@ -263,37 +343,52 @@ def test_site_scores_are_pooled_by_their_numbers_of_cases():
     assert pooled["evaluated_on"] == "sites"
 
 
+def test_site_scores_are_weighted_by_annotated_and_by_empty_cases():
+    """Site 1 has the class in 2 of 10 cases, site 2 in 6 of 7."""
+    first = answer(10, [0.9], [2.0], [2], cases=[2], left_empty=[0.75])
+    second = answer(7, [0.5], [6.0], [6], cases=[6], left_empty=[0.0])
+    pooled = pool_site_scores({"site-1": first, "site-2": second})
+    assert pooled["dice"] == pytest.approx((2 * 0.9 + 6 * 0.5) / 8)
+    assert pooled["left_empty"] == pytest.approx((8 * 0.75 + 1 * 0.0) / 9)
+    assert pooled["left_empty_per_class"] == [pooled["left_empty"]]
+    assert (pooled["num_cases"], pooled["num_annotated_per_class"]) == (17, [8])
+
+
 @pytest.mark.parametrize("num_defined", [0, 2])
 def test_distances_that_a_site_held_back_count_nothing(num_defined):
-    pooled = pool_site_scores(
-        {"site-1": {"num_samples": 10, "dice": [0.9, 0.6], "hd95": [2.0, math.nan], "num_defined": [8, num_defined]}}
-    )
-    assert pooled == {
+    assert pool_site_scores({"site-1": answer(10, [0.9, 0.6], [2.0, math.nan], [8, num_defined])}) == {
         "evaluated_on": "sites",
         "dice": pytest.approx(0.75),
-        "dice_per_class": [0.9, 0.6],
+        "dice_per_class": [pytest.approx(0.9), pytest.approx(0.6)],
+        "left_empty": None,
+        "left_empty_per_class": [None, None],
         "hd95": 2.0,
         "num_cases": 10,
+        "num_annotated_per_class": [10, 10],
     }
 
 
 def test_pooling_scores_of_all_cases_is_scoring_them_together():
+    """Of seven cases two are empty, one of which has a false finding."""
     squares = [(1, 4, 4, 8, 8), (1, 6, 3, 5, 9), (1, 2, 2, 4, 4), (1, 9, 9, 6, 6), (1, 3, 8, 7, 4)]
-    predicted = torch.stack([canvas(square) for square in squares])
-    truth = torch.stack([canvas(square) for square in squares[1:] + squares[:1]])
+    predicted = torch.stack([canvas(square) for square in squares] + [canvas(), canvas((1, 1, 1, 2, 2))])
+    truth = torch.stack([canvas(square) for square in squares[1:] + squares[:1]] + [canvas(), canvas()])
     together = score(predicted, truth, 1)
     answers = {}
-    for site, cases in {"site-1": slice(0, 2), "site-2": slice(2, 5)}.items():
+    for site, cases in {"site-1": [0, 1, 5], "site-2": [2, 3, 4, 6]}.items():
         scores = score(predicted[cases], truth[cases], 1)
-        defined = [scores.num_cases - count for count in scores.hd95_undefined]
-        answers[site] = {
-            "num_samples": scores.num_cases,
-            "dice": list(scores.dice),
-            "hd95": list(scores.hd95),
-            "num_defined": defined,
-        }
+        defined = [scores.num_annotated[0] - scores.hd95_undefined[0]]
+        answers[site] = answer(
+            len(cases),
+            list(scores.dice),
+            list(scores.hd95),
+            defined,
+            cases=list(scores.num_annotated),
+            left_empty=list(scores.left_empty),
+        )
     pooled = pool_site_scores(answers)
     assert pooled["dice"] == pytest.approx(together.mean_dice)
+    assert pooled["left_empty"] == pytest.approx(together.mean_left_empty) == 0.5
     assert pooled["hd95"] == pytest.approx(together.mean_hd95)
 
 
@@ -303,8 +398,8 @@ def test_no_score_without_sites_that_have_one(answers):
 
 
 def test_a_class_that_a_site_withholds_is_pooled_over_the_others():
-    first = {"num_samples": 10, "dice": [0.9, math.nan], "hd95": [2.0, math.nan], "num_defined": [10, 2]}
-    second = {"num_samples": 30, "dice": [0.5, 0.8], "hd95": [6.0, 3.0], "num_defined": [30, 5]}
+    first = answer(10, [0.9, math.nan], [2.0, math.nan], [10, 2])
+    second = answer(30, [0.5, 0.8], [6.0, 3.0], [30, 5])
     pooled = pool_site_scores({"site-1": first, "site-2": second})
     assert pooled["dice_per_class"] == pytest.approx([(9 + 15) / 40, 0.8])
     assert pooled["dice"] == pytest.approx(0.7)
@@ -315,33 +410,53 @@ def test_a_class_that_a_site_withholds_is_pooled_over_the_others():
     assert pool_site_scores({"site-1": none})["dice"] is None
 
 
+def test_a_share_that_a_site_withholds_is_pooled_over_the_others():
+    first = answer(10, [0.9], [2.0], [8], cases=[8])  # two empty cases, of too few patients
+    second = answer(8, [0.5], [6.0], [4], cases=[4], left_empty=[0.25])
+    assert pool_site_scores({"site-1": first, "site-2": second})["left_empty"] == 0.25
+
+
 def test_distance_is_none_where_no_site_has_one():
-    answer = {"num_samples": 3, "dice": [0.0], "hd95": [math.nan], "num_defined": [0]}
-    pooled = pool_site_scores({"site-1": answer})
+    pooled = pool_site_scores({"site-1": answer(3, [0.0], [math.nan], [0])})
     assert pooled["hd95"] is None
     assert (pooled["dice"], pooled["num_cases"]) == (0.0, 3)
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "impossible",
     [
-        {"num_samples": 0, "dice": [0.9], "hd95": [2.0], "num_defined": [4]},
-        {"num_samples": 9, "dice": [7.0], "hd95": [2.0], "num_defined": [4]},
-        {"num_samples": 9, "dice": [-1.0], "hd95": [2.0], "num_defined": [4]},
+        answer(0, [0.9], [2.0], [4]),
+        answer(9, [7.0], [2.0], [4]),
+        answer(9, [-1.0], [2.0], [4]),
+        answer(9, [0.5], [2.0], [4], cases=[5], left_empty=[1.5]),
+        answer(9, [0.5], [2.0], [4], cases=[5], left_empty=[math.inf]),
     ],
 )
-def test_an_answer_that_cannot_be_scores_does_not_count(answer):
-    honest = {"num_samples": 4, "dice": [0.5], "hd95": [3.0], "num_defined": [4]}
-    assert pool_site_scores({"site-1": answer}) == {}
-    pooled = pool_site_scores({"site-1": answer, "site-2": honest})
+def test_an_answer_that_cannot_be_scores_does_not_count(impossible):
+    honest = answer(4, [0.5], [3.0], [4])
+    assert pool_site_scores({"site-1": impossible}) == {}
+    pooled = pool_site_scores({"site-1": impossible, "site-2": honest})
     assert pooled == pool_site_scores({"site-2": honest})
 
 
 def test_a_distance_counts_for_no_more_cases_than_there_are():
     answers = {
-        "site-1": {"num_samples": 4, "dice": [0.5], "hd95": [100.0], "num_defined": [10**9]},
-        "site-2": {"num_samples": 4, "dice": [0.5], "hd95": [2.0], "num_defined": [4]},
-        "site-3": {"num_samples": 4, "dice": [0.5], "hd95": [math.inf], "num_defined": [4]},
-        "site-4": {"num_samples": 4, "dice": [0.5], "hd95": [9.0], "num_defined": [0]},
+        "site-1": answer(4, [0.5], [100.0], [10**9]),
+        "site-2": answer(4, [0.5], [2.0], [4]),
+        "site-3": answer(4, [0.5], [math.inf], [4]),
+        "site-4": answer(4, [0.5], [9.0], [0]),
     }
     assert pool_site_scores(answers)["hd95"] == pytest.approx(51.0)
+
+
+def test_dice_and_share_count_for_no_more_cases_than_there_are():
+    """One site claims more annotated cases than it has, one a Dice over none, one a share over none."""
+    answers = {
+        "site-1": answer(4, [1.0], [2.0], [4], cases=[10**9], left_empty=[1.0]),
+        "site-2": answer(4, [0.5], [2.0], [4], cases=[2], left_empty=[0.5]),
+        "site-3": answer(2, [1.0], [2.0], [0], cases=[0], left_empty=[0.25]),
+    }
+    pooled = pool_site_scores(answers)
+    assert pooled["dice"] == pytest.approx((4 * 1.0 + 2 * 0.5) / 6)
+    assert pooled["left_empty"] == pytest.approx((2 * 0.5 + 2 * 0.25) / 4)
+    assert pooled["num_annotated_per_class"] == [6]

@@ -48,6 +48,7 @@ ESTIMATE_RESULT = {
 }
 VALIDATE_RESULT = {"num_samples": 5, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [5, 3], "num_patients": 4}
 VALIDATE_RESULT |= {"num_class_patients": [4, 3], "num_distance_patients": [4, 3]}
+VALIDATE_RESULT |= {"num_class_cases": [5, 3], "left_empty": [NAN, 0.5], "num_empty_patients": [0, 3]}
 CLASSES_RESULT = {"num_samples": 9, "num_patients": 9, "num_class_patients": [5, 4]}
 CLASSES_RESULT |= {"num_correct": [3, 2], "num_labelled": [5, 4], "num_predicted": [5, 4]}
 COMPLETE = {
@@ -98,8 +99,8 @@ def test_unlisted_fields_are_named_and_the_allowed_ones_listed():
         check_outbound(VALIDATE, VALIDATE_RESULT | {"file_names": ["a.png"], "dice_per_case": [0.1]})
     assert str(caught.value) == (
         "Task 'validate' may not send ['dice_per_case', 'file_names']; "
-        "allowed: ['dice', 'hd95', 'num_class_patients', 'num_defined', 'num_distance_patients', 'num_patients', "
-        "'num_samples']."
+        "allowed: ['dice', 'hd95', 'left_empty', 'num_class_cases', 'num_class_patients', 'num_defined', "
+        "'num_distance_patients', 'num_empty_patients', 'num_patients', 'num_samples']."
     )
 
 
@@ -155,6 +156,8 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
         (VALIDATE, {"num_class_patients": [4, 2]}, "dice", 2),
         (VALIDATE, {"num_class_patients": [0, 4]}, "dice", 0),
         (VALIDATE, {"num_distance_patients": [1, 3]}, "hd95", 1),
+        (VALIDATE, {"num_empty_patients": [0, 2]}, "left_empty", 2),
+        (VALIDATE, {"num_patients": 2}, "num_class_cases", 2),
         (VALIDATE_CLASSES, {"num_class_patients": [5, 2]}, "num_correct", 2),
         (VALIDATE_CLASSES, {"num_class_patients": [2, 5], "num_correct": [0, 2]}, "num_labelled", 2),
         (VALIDATE_CLASSES, {"num_patients": 2}, "num_predicted", 2),
@@ -179,6 +182,8 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
         (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
         (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
         (VALIDATE, "num_distance_patients", "hd95"),
+        (VALIDATE, "num_empty_patients", "left_empty"),
+        (VALIDATE, "num_patients", "num_class_cases"),
         (VALIDATE_CLASSES, "num_class_patients", "num_correct"),
     ],
 )
@@ -218,7 +223,7 @@ def test_every_mean_names_a_registered_counter_of_the_same_task():
     by_name = {field.name: field for field in OUTBOUND_FIELDS}
     assert len(by_name) == len(OUTBOUND_FIELDS)
     for field in OUTBOUND_FIELDS:
-        is_sum_over_patients = field.name.endswith("_lesions") or field.tasks == (VALIDATE_CLASSES,)
+        is_sum_over_patients = field.name.endswith(("_lesions", "_class_cases")) or field.tasks == (VALIDATE_CLASSES,)
         # What privacy has been spent follows from the number of results and the noise, not from the data.
         is_account = field.optional in ("privacy", "private statistics")
         is_mean = field.kind in ("number", "numbers") and not is_account
@@ -236,6 +241,7 @@ def test_undefined_entries_may_leave_under_the_minimum():
     )
     check_outbound(VALIDATE, VALIDATE_RESULT | {"num_distance_patients": [3, 0], "hd95": [4.0, NAN]})
     check_outbound(VALIDATE, VALIDATE_RESULT | {"num_class_patients": [3, 1], "dice": [0.5, NAN]})
+    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_empty_patients": [3, 2], "left_empty": [0.5, NAN]})
     none_of_second = {"num_class_patients": [5, 0], "num_correct": [3, 0], "num_labelled": [5, 0]}
     check_outbound(VALIDATE_CLASSES, CLASSES_RESULT | none_of_second)
 

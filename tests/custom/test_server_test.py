@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from fedannot.custom import devices, server_test
@@ -69,10 +70,13 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
         "evaluated_on": "test",
         "dice": expected.dice[0],
         "dice_per_class": [expected.dice[0]],
+        "left_empty": None,
+        "left_empty_per_class": [None],
         "hd95": expected.hd95[0],
         "hd95_undefined": 0,
         "hd95_unit": "px",
         "num_cases": 3,
+        "num_annotated_per_class": [3],
     }
     found, truth = data.images[:, 0].numpy() < -0.75, data.labels.numpy() == 1
     dice = [2 * (a & b).sum() / (a.sum() + b.sum()) for a, b in zip(found, truth, strict=True)]
@@ -105,11 +109,27 @@ def test_a_model_that_finds_nothing_has_no_distance(with_test_set):
         "evaluated_on": "test",
         "dice": 0.0,
         "dice_per_class": [0.0],
+        "left_empty": None,
+        "left_empty_per_class": [None],
         "hd95": None,
         "hd95_undefined": 3,
         "hd95_unit": "px",
         "num_cases": 3,
+        "num_annotated_per_class": [3],
     }
+
+
+def test_a_model_that_finds_nothing_in_a_test_set_with_empty_images_scores_nothing(with_test_set):
+    run_folder, config = with_test_set
+    masks = sorted((config / "labels").iterdir())
+    assert len(masks) == 3
+    Image.fromarray(np.zeros_like(np.asarray(Image.open(masks[0])))).save(masks[0])
+    nothing, everything = Threshold(1.0, 1e6).state_dict(), Threshold(1.0, -1e6).state_dict()
+    scorer = ServerTest(Threshold(), SETTINGS, run_folder, config)
+    scores = scorer.score(nothing, sites_are_embedded=False)
+    assert (scores["dice"], scores["left_empty"], scores["hd95_undefined"]) == (0.0, 1.0, 2)
+    assert (scores["num_cases"], scores["num_annotated_per_class"]) == (3, [2])
+    assert scorer.score(everything, sites_are_embedded=False)["left_empty"] == 0.0
 
 
 def test_without_a_test_set_there_is_no_score(folders):

@@ -198,26 +198,42 @@ def test_a_loss_that_is_not_finite_is_undefined():
 
 
 def test_dice_of_a_class_that_few_patients_have_stays_at_the_site():
-    """Class 2 is in the pictures of two of 24 patients; it is predicted nowhere else, where Dice is 1 by agreement.
-
-    From the mean over all, 22 + d_1 + d_2 by 24, the sum of the two would follow, and of a single one its Dice.
-    """
+    """Class 2 is in the pictures of two of 24 patients; that it is found in none of the others' may be known."""
     data = make_data([(1, 2)] * 2 + [(1,)] * 22)
     data = replace(data, cases=tuple(replace(case, image=case.label[:, None].float()) for case in data.cases))
     report = validation_report(Threshold(2), data, settings(2))
     assert report["num_class_patients"] == [24, 2]
     assert report["dice"][0] == 1.0
     assert math.isnan(report["dice"][1])
+    assert math.isnan(report["left_empty"][0])
+    assert (report["left_empty"][1], report["num_empty_patients"]) == (1.0, [0, 22])
+    check_outbound(VALIDATE, report)
+
+
+@pytest.mark.parametrize(("units", "leaves"), [("abcdef", True), ("abcdee", False)])
+def test_the_share_of_few_patients_empty_cases_stays_at_the_site(units, leaves):
+    """Class 2 is missing in the last three pictures; in one of them it is found."""
+    data = make_data([(1, 2)] * 3 + [(1,)] * 3, units=list(units))
+    images = [case.label[:, None].float() for case in data.cases]
+    images[3][..., 12:14, 2:4] = 2.0
+    data = replace(data, cases=tuple(replace(c, image=image) for c, image in zip(data.cases, images, strict=True)))
+    report = validation_report(Threshold(2), data, settings(2))
+    assert report["num_class_cases"] == [6, 3]
+    assert report["num_empty_patients"] == [0, 3 if leaves else 2]
+    assert report["left_empty"][1] == pytest.approx(2 / 3) if leaves else math.isnan(report["left_empty"][1])
+    assert report["dice"][1] == 1.0
     check_outbound(VALIDATE, report)
 
 
 def test_validation_report_is_the_evaluation():
-    data = make_data([(1, 2)] * 4 + [(1,)])
+    data = make_data([(1, 2)] * 4 + [(1,)] * 3)
     report = validation_report(Threshold(2), data, settings(2))
     scores = evaluate(Threshold(2), data.cases, 2, Inference(8))
-    assert report["num_samples"] == 5
+    assert report["num_samples"] == 7
     assert report["dice"] == list(scores.dice)
-    assert report["num_defined"] == [5 - count for count in scores.hd95_undefined]
+    assert report["num_class_cases"] == [7, 4]
+    assert report["left_empty"][1] == scores.left_empty[1]
+    assert report["num_defined"] == [7 - scores.hd95_undefined[0], 4 - scores.hd95_undefined[1]]
     assert report["hd95"] == pytest.approx(list(scores.hd95))
     check_outbound(VALIDATE, report)
 

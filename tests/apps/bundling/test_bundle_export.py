@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fedannot.apps.bundling.export import export_bundle
 from fedannot.apps.bundling.metadata import Statements, metadata
+from fedannot.apps.bundling.model_card import model_card
 from fedannot.apps.bundling.source import read_source
 from fedannot.apps.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
@@ -90,6 +91,21 @@ def test_metadata_say_who_trained_the_model_with_which_weight(tmp_path: Path) ->
     assert (found["fedannot"]["method"], found["fedannot"]["seed"], found["fedannot"]["rounds"]) == ("fedavg", 3, 12)
     assert found["eval_metrics"] == {"dice": 0.75, "evaluated_on": "9 cases of the federation's test set"}
     assert found["fedannot"]["noise_estimates"] == {}
+
+
+def test_metadata_and_model_card_tell_empty_cases_from_annotated_ones(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg"))
+    record = {"round": 12, "evaluated_on": "test", "num_cases": 9, "dice": 0.5, "left_empty": 0.75, "hd95": None}
+    (run / "metrics.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    source = read_source(run)
+    found = metadata(source, Statements())
+    where = "9 cases of the federation's test set"
+    assert found["eval_metrics"] == {"dice": 0.5, "left_empty": 0.75, "evaluated_on": where}
+    assert (
+        f"After the last round, on {where}: dice 0.500, left_empty 0.750. dice is the mean over the cases in which a "
+        "class is annotated, 0 where it is missed; left_empty, if there are others, the share of them in which it is "
+        "found nowhere."
+    ) in " ".join(model_card(source, found).split())
 
 
 def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: Path) -> None:

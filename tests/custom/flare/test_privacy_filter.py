@@ -57,7 +57,8 @@ LESIONS: dict[str, Any] = {
 }
 SCORES: dict[str, Any] = {
     **{"num_samples": 8, "num_patients": 8, "num_class_patients": [8], "num_distance_patients": [8]},
-    **{"dice": [0.75], "hd95": [4.0], "num_defined": [8]},
+    **{"num_class_cases": [5], "left_empty": [0.5], "num_empty_patients": [3]},
+    **{"dice": [0.75], "hd95": [4.0], "num_defined": [5]},
 }
 CLASSES: dict[str, Any] = {
     **{"num_samples": 8, "num_patients": 8, "num_class_patients": [4, 4]},

@@ -1,0 +1,99 @@
+"""Runs whose test or validation cases have nothing annotated in part: such cases are told from the others."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from fedannot.apps.centre_scores import centre_scores
+from fedannot.apps.output import print_summary
+from fedannot.apps.simulate import simulate
+from fedannot.apps.terminal import Terminal
+from fedannot.custom.data.datalist import TESTING, TRAINING, VALIDATION, read_datalist
+from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.embedded_chambers import write_chamber_federation
+from fedannot.custom.data.json_record import read_record
+from fedannot.custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
+from fedannot.custom.local_scores import LocalScores
+
+
+def remove_annotations(folder: Path, section: str, cases: Sequence[int]) -> None:
+    """Leave nothing annotated in some cases of a section; the files stay."""
+    listed = read_datalist(folder / "datalist.json").section(section)
+    for number in cases:
+        file = listed[number].label
+        if file.suffix == ".png":
+            Image.fromarray(np.zeros_like(np.asarray(Image.open(file)))).save(file)
+        else:
+            volume = nibabel.load(file)
+            nibabel.save(nibabel.Nifti1Image(np.zeros(volume.shape, np.uint8), volume.affine), file)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Sites that annotate nothing, so that their model finds nothing; of five test images two are empty."""
+    folder = tmp_path / "pictures"
+    write_phantom_federation(folder, num_sites=2, images_per_site=4, test_images=5, seed=3)
+    for site in ("site-1", "site-2"):
+        remove_annotations(folder / site, TRAINING, range(4))
+    remove_annotations(folder / "test", TESTING, (1, 4))
+    return folder
+
+
+def test_a_model_that_finds_nothing_scores_nothing(
+    small_job: Callable[..., Path], pictures: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    summary = simulate(
+        small_job("fedavg", rounds=1, training__local_epochs=10, training__learning_rate=0.02), out, data=pictures
+    )
+    assert summary["last_round"] == {"dice": 0.0, "left_empty": 1.0, "hd95": None}
+    assert summary["rounds"][-1]["num_annotated_per_class"] == [3]
+    record = json.loads((out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert (record["dice"], record["left_empty"], record["num_cases"]) == (0.0, 1.0, 5)
+    text = io.StringIO()
+    print_summary(summary | {"last_rounds": summary["last_round"]}, Terminal(file=text, width=200))
+    assert "Dice 0.0 %, 100.0 % of the empty cases left empty, HD95 - px" in text.getvalue()
+    (events,) = out.glob("run/**/events.out.tfevents*")
+    scalars = EventAccumulator(str(events)).Reload()
+    assert [event.value for event in scalars.Scalars("left_empty")][-1] == 1.0
+
+
+@pytest.fixture
+def chambers(tmp_path: Path) -> Path:
+    """Six validation volumes at each of two sites; three of site 1 are empty, all of site 2."""
+    folder = tmp_path / "chambers"
+    write_chamber_federation(folder, num_sites=2, volumes_per_site=1, test_volumes=1)
+    remove_annotations(folder / "site-1", VALIDATION, range(3))
+    remove_annotations(folder / "site-2", VALIDATION, range(6))
+    return folder
+
+
+def test_a_site_whose_cases_are_empty_has_no_dice_of_its_own(
+    small_job: Callable[..., Path], chambers: Path, tmp_path: Path
+) -> None:
+    """The sites' models alone count: what the round's record pools, the sites' files and a comparison keep."""
+    job = small_job("single_site", rounds=1, training__batch_size=18, validate_every=1, embedded__sites=2)
+    summary = simulate(job, tmp_path / "out", data=chambers)
+    files = [
+        next((tmp_path / "out" / "run").glob(f"{site}/*/{PERSONAL_FOLDER}/{LOCAL_SCORES_FILE}"))
+        for site in ("site-1", "site-2")
+    ]
+    first, second = (scores.models["local"] for file in files if (scores := read_record(file, LocalScores)))
+    assert first.dice is not None
+    assert second.dice is None
+    assert first.left_empty is not None
+    assert second.left_empty is not None
+    (record,) = summary["rounds"]
+    assert record["dice"] == pytest.approx(first.dice)
+    assert record["left_empty"] == pytest.approx((3 * first.left_empty + 6 * second.left_empty) / 9)
+    assert record["num_annotated_per_class"] == [3]
+    centres = centre_scores(tmp_path / "out", summary, chambers)
+    assert centres is not None
+    assert centres["own"] == {"site-1": first.dice}
