@@ -35,7 +35,7 @@ def draw_local_models(summary: Mapping[str, Any], out: Path, data: Path, folder:
 
     Args:
         summary: the run's summary.
-        out: the run's output folder, which holds the sites' workspaces.
+        out: the run's output folder, or another that holds the sites' workspaces.
         data: the federation's folder.
         folder: where the pictures go.
         cache: folder for decoded images.

@@ -31,6 +31,7 @@ from .case_drawing import (
 from .class_pictures import case_figure, confusion_figure
 from .local_pictures import draw_local_models
 from .output import MODEL_FILE, natural_order, read_summary, scoring_of
+from .swarm_output import OWN_CASES, OWN_CASES_PICTURE, draw_own_cases
 
 mpl.use("Agg")
 
@@ -44,13 +45,16 @@ _CASES_PER_SITE = 2
 _SITES_SHOWN = 4
 
 
-def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = None) -> list[Path]:
+def draw_run(
+    out: Path, data: Path | None, against: Mapping[str, Any] | None = None, *, workspace: Path | None = None
+) -> list[Path]:
     """Draw a run's pictures into its output folder and return the files.
 
     Args:
         out: output folder with the model and the summary.
         data: the federation's folder, for overlays, which show cases; None leaves them out.
         against: summary of another run on the same data, for the curve of Dice or macro F1.
+        workspace: the NVFlare workspace with what the sites stored; by default that lies in the output folder.
     """
     summary = read_summary(out)
     folder = out / PICTURE_FOLDER
@@ -61,6 +65,8 @@ def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = N
         files.append(draw_rounds(summary, folder / f"{score}.png", against))
     if summary.get("weights"):
         files.append(draw_weights(summary["weights"], folder / "weights.png"))
+    if summary.get(OWN_CASES) and (drawn := draw_own_cases(summary[OWN_CASES], folder / OWN_CASES_PICTURE)):
+        files.append(drawn)
     if summary.get("estimate"):
         files.append(draw_groups(summary["estimate"], folder / "groups.png"))
     if data is not None:
@@ -72,7 +78,7 @@ def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = N
         with TemporaryDirectory() as cache:
             if not isinstance(settings, PersonalSettings) or settings.has_global_model:
                 files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
-            files += draw_local_models(summary, out, data, folder, cache=Path(cache))
+            files += draw_local_models(summary, workspace or out, data, folder, cache=Path(cache))
     return files
 
 
