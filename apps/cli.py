@@ -161,7 +161,9 @@ def compare(
 def suspects(
     folder: Annotated[Path, typer.Argument(help="A run's output folder, or a site's NVFlare workspace.")],
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Cases of each site, the most suspect first.")] = 24,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Cases of each site, those first that the model is surest of.")
+    ] = 24,
     pictures: Annotated[
         Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
     ] = None,
