@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 _PARAMETERS = ("radius", "random_radius", "num_squares", "square_share")
@@ -114,6 +114,11 @@ class SiteProtocol:
             return self.kind if self.radius is None else f"{self.kind}({self.radius:g})"
         radius, random_radius = self._lengths()
         return f"{self.kind}({radius:g},{random_radius:g},{self.num_squares},{self.square_share:g})"
+
+    def with_lengths(self) -> SiteProtocol:
+        """Return the protocol with both lengths given, which is the same in masks that are not small."""
+        radius, random_radius = self._lengths()
+        return replace(self, radius=radius, random_radius=random_radius)
 
     def discs(self, shape: Sequence[int]) -> Discs:
         """Return the discs in masks ``(H, W[, D])``: lengths scaled with the geometric mean of H and W over 256.

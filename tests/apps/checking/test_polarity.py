@@ -218,7 +218,11 @@ def test_inverted_masks_of_all_sites_are_mended_by_the_label_map(cells, tmp_path
     [
         ("bubil-cells", "items", ("--sites", "by-source", "--size", "64,64")),
         ("busi-breast-us", "segmentation", ("--sites", "3", "--size", "64,64")),
-        ("hippocampus-msd", "items", ("--sites", "3", "--pipeline", "volume_slices", "--size", "64,64")),
+        (
+            "hippocampus-msd",
+            "items",
+            ("--sites", "3", "--size", "48,64,48", "--label-map", "1:1,2:2", "--classes", "front,back"),
+        ),
     ],
 )
 def test_no_false_alarm_on_real_masks(real_data, tmp_path, pack, key, options):
