@@ -79,24 +79,46 @@ def simulate(
 
 @app.command(epilog="Example: fedannot show simulator_workspace --data runs/lesions --out runs/a")
 def show(
-    workspace: Annotated[Path, typer.Argument(help="Workspace of `nvflare simulator`, or a downloaded job result.")],
+    workspace: Annotated[
+        Path, typer.Argument(help="Workspace of `nvflare simulator` or of a site, or a downloaded job result.")
+    ],
     data: Annotated[Path | None, typer.Option(help="The federation's folder, for pictures of cases.")] = None,
     against: Annotated[
         Path | None, typer.Option(help="Output folder of a run of another method on the same data.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/shown"),
 ) -> None:
-    """Collect the model, the summary and the pictures of a run that NVFlare made."""
+    """Collect the model, the summary and the pictures of a run that NVFlare made.
+
+    Of a swarm, and at a site, there is no server's summary: what the sites stored is collected.
+    """
     with reported_errors():
-        from .output import collect_output, find_run_folder, print_difference, print_summary, read_summary
+        from contextlib import nullcontext
+
+        from .output import (
+            collect_output,
+            find_run_folder,
+            has_server_summary,
+            print_difference,
+            print_summary,
+            read_summary,
+        )
         from .pictures import draw_run
+        from .swarm_output import collect_from_sites, embedded_federation, print_from_sites
         from .terminal import Terminal
 
-        summary = collect_output(find_run_folder(workspace), out)
-        draw_run(out, data, against=None if against is None else read_summary(against))
-        print_summary(summary, Terminal())
-        if against is not None:
-            print_difference(summary, read_summary(against), Terminal())
+        other = None if against is None else read_summary(against)
+        if has_server_summary(workspace):
+            summary = collect_output(find_run_folder(workspace), out)
+            draw_run(out, data, against=other, workspace=workspace)
+            print_summary(summary, Terminal())
+        else:
+            summary = collect_from_sites(workspace, out)
+            with embedded_federation(workspace) if data is None else nullcontext(data) as known:
+                draw_run(out, known, against=other, workspace=workspace)
+            print_from_sites(summary, Terminal())
+        if other is not None:
+            print_difference(summary, other, Terminal())
         say(f"Model, summary and pictures: {out}")
 
 
@@ -168,7 +190,9 @@ def compare(
 def suspects(
     folder: Annotated[Path, typer.Argument(help="A run's output folder, or a site's NVFlare workspace.")],
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Cases of each site, the most suspect first.")] = 24,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Cases of each site, those first that the model is surest of.")
+    ] = 24,
     pictures: Annotated[
         Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
     ] = None,

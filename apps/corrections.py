@@ -16,10 +16,12 @@ from ..custom.data.corrections import CORRECTIONS_FILE, CorrectedLabel, Correcti
 from ..custom.data.description import SegmentationDescription, read_site_description
 from ..custom.data.masks import annotated_axis, plain_name, read_classes
 from ..custom.data.whole_files import replaced
+from ..custom.run_state import SUMMARY_FILE
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
 from ..transforms.printable import drawable
 from ..transforms.volume_files import is_volume, read_volume
+from .output import read_summary
 
 mpl.use("Agg")
 
@@ -53,6 +55,22 @@ def find_corrections(folder: Path) -> list[SiteCorrections]:
             "corrected, a site's workspace, or the corrections themselves."
         )
     return sorted(found, key=lambda one: (one.corrections.site, str(one.folder)))
+
+
+def corrected_nothing(folder: Path, site: str | None = None) -> bool:
+    """Return whether a folder is that of a run, or of one of its sites, in which no annotation was corrected.
+
+    Args:
+        folder: as for :func:`find_corrections`.
+        site: only this site's.
+    """
+    sites = {app.name.removeprefix("app_") for app in folder.glob("**/app_*") if app.is_dir()} - {"server"}
+    if (folder / SUMMARY_FILE).is_file():
+        sites |= set(read_summary(folder)["sites"])
+    if not sites or site not in {None, *sites}:
+        return False
+    records = (read_corrections(file.parent) for file in folder.rglob(CORRECTIONS_FILE))
+    return all(record is None or site not in (None, record.site) for record in records)
 
 
 def draw_corrections(site: SiteCorrections, out: Path, names: Sequence[str] | None = None) -> list[Path]:

@@ -1,4 +1,4 @@
-"""`fedannot corrections`: what was corrected in a site's annotations; look at it, and undo it."""
+"""`fedannot corrections`: what was corrected in a site's annotations; look at it, undo it, and take that back."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,6 +9,7 @@ from .errors import reported_errors
 from .plain_lines import say
 
 if TYPE_CHECKING:
+    from ..custom.data.corrections import Corrections
     from .corrections import SiteCorrections
 
 corrections_app = typer.Typer(
@@ -38,9 +39,14 @@ def list_(folder: FolderArgument, site: SiteOption = None) -> None:
     with reported_errors():
         from rich.table import Table
 
+        from .corrections import corrected_nothing
         from .terminal import Terminal
 
         console = Terminal()
+        if corrected_nothing(folder, site):
+            whose = "" if site is None else f" of {site}"
+            console.print(f"{folder}: no annotation{whose} was corrected; training uses them as they were given.")
+            return
         for found in _chosen(folder, site):
             corrections = found.corrections
             console.print_named(
@@ -90,18 +96,35 @@ def revert(folder: FolderArgument, case: CaseOption = None, site: SiteOption = N
     """Let given annotations count again, for a site's next training; without --case all of them."""
     with reported_errors():
         from ..custom.data.corrections import revert_corrections
-        from ..transforms.errors import DataError
 
-        chosen = _chosen(folder, site)
-        if len(chosen) > 1:
-            sites = ", ".join(found.corrections.site for found in chosen)
-            raise DataError(f"{folder}: found corrections of {sites}; say which with --site.")
-        corrections = revert_corrections(chosen[0].folder, case)
-        reverted = sum(label.reverted for label in corrections.labels)
-        say(
-            f"{corrections.site}: {reverted} annotations count as they were given, {len(corrections.used)} in "
-            "corrected form, from the site's next training on."
-        )
+        _say_what_counts(revert_corrections(_only(folder, site).folder, case))
+
+
+@corrections_app.command("restore", epilog="Example: fedannot corrections restore runs/simulation --site site-1")
+def restore(folder: FolderArgument, case: CaseOption = None, site: SiteOption = None) -> None:
+    """Take a revert back: corrected annotations count again, for a site's next training; without --case all of them."""
+    with reported_errors():
+        from ..custom.data.corrections import restore_corrections
+
+        _say_what_counts(restore_corrections(_only(folder, site).folder, case))
+
+
+def _say_what_counts(corrections: "Corrections") -> None:
+    reverted = sum(label.reverted for label in corrections.labels)
+    say(
+        f"{corrections.site}: {reverted} annotations count as they were given, {len(corrections.used)} in "
+        "corrected form, from the site's next training on."
+    )
+
+
+def _only(folder: Path, site: str | None) -> "SiteCorrections":
+    from ..transforms.errors import DataError
+
+    chosen = _chosen(folder, site)
+    if len(chosen) > 1:
+        sites = ", ".join(found.corrections.site for found in chosen)
+        raise DataError(f"{folder}: found corrections of {sites}; say which with --site.")
+    return chosen[0]
 
 
 def _chosen(folder: Path, site: str | None) -> list["SiteCorrections"]:

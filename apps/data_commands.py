@@ -139,7 +139,8 @@ def noise(
         typer.Option(
             metavar="PROTOCOL-…",
             help="By which protocol sites annotate, one entry per site or one for all: 0; C, opening and random "
-            "erosion; or D, closing and random dilation; with other lengths than 3 and 4 pixels at 256×256: C(12,8).",
+            "erosion; or D, closing and random dilation. Lengths are 3 and 4 pixels at 256×256, but at least one pixel "
+            "of the masks; others are taken as they are: C(12,8).",
         ),
     ] = None,
     labels: Annotated[

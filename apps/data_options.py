@@ -83,6 +83,7 @@ def print_federation(folder: Path) -> None:
             "μ": "-" if row.mean is None else f"{row.mean:+.1f}",
             "σ": "-" if row.spread is None else f"{row.spread:.1f}",
             "protocol": row.protocol or "-",
+            "discs, px": row.discs or "-",
             "complete, %": "-" if row.completeness is None else f"{100 * row.completeness:.0f}",
             "wrong, %": "-" if row.wrong is None else f"{100 * row.wrong:.1f}",
             "Dice to clean, %": "-" if row.dice is None else f"{100 * row.dice:.1f}",

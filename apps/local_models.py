@@ -14,11 +14,12 @@ def personal_file(run: Path, site: str, name: str) -> Path | None:
     """Return a file of a site's personal folder, None if there is none.
 
     Args:
-        run: the run's output folder, which holds the sites' workspaces.
+        run: the run's output folder, which holds the sites' workspaces, or an NVFlare workspace.
         site: the site's name.
         name: the file's.
     """
-    return next(iter(run.glob(f"run/{site}/*/{PERSONAL_FOLDER}/{name}")), None)
+    files = (app.parent / PERSONAL_FOLDER / name for app in sorted(run.glob(f"**/app_{site}")))
+    return next((file for file in files if file.is_file()), None)
 
 
 def local_model(run: Path, site: str, settings: FedAvgSettings) -> nn.Module | None:

@@ -16,7 +16,7 @@ from ..custom.data.whole_files import replaced
 from ..custom.decoupled_network import LocalModel
 from ..custom.inference import Inference, evaluating
 from ..custom.method_settings import PersonalSettings, read_job_settings
-from .case_drawing import annotated_cases, draw_contours, draw_image, draw_values, largest_slice
+from .case_drawing import annotated_cases, draw_contours, draw_image, draw_values, shown_case
 from .local_models import local_model
 
 mpl.use("Agg")
@@ -35,7 +35,7 @@ def draw_local_models(summary: Mapping[str, Any], out: Path, data: Path, folder:
 
     Args:
         summary: the run's summary.
-        out: the run's output folder, which holds the sites' workspaces.
+        out: the run's output folder, or another that holds the sites' workspaces.
         data: the federation's folder.
         folder: where the pictures go.
         cache: folder for decoded images.
@@ -64,11 +64,12 @@ def _local_figure(model: nn.Module, data: SiteData, inference: Inference) -> Fig
     grid = figure.subplots(len(chosen), columns, squeeze=False)
     drawn = None
     for row, number in zip(grid, chosen, strict=True):
-        case = largest_slice(data.cases[number])
+        shown = shown_case(data.cases[number])
+        case = shown.case
         for axes in row:
             axes.axis("off")
         for axes in row[:2]:
-            draw_image(axes, case)
+            draw_image(axes, shown)
         masks = (case.label, case.clean_label)
         local = _probabilities(model, case.image, inference)
         predictions = [local.argmax(dim=1)]
@@ -76,11 +77,11 @@ def _local_figure(model: nn.Module, data: SiteData, inference: Inference) -> Fig
             common = _probabilities(shared, case.image, inference)
             predictions.append(common.argmax(dim=1))
             # The foreground's probability is what the background's is not.
-            drawn = draw_values(row[2], common[:, 0] - local[:, 0], case, limit=1.0)
-        for axes, shown, lines in zip(row, (masks, predictions), (_ANNOTATIONS, _PREDICTIONS), strict=False):
-            for mask, (_, colour) in zip(shown, lines, strict=False):
+            drawn = draw_values(row[2], common[:, 0] - local[:, 0], shown, limit=1.0)
+        for axes, drawn_masks, lines in zip(row, (masks, predictions), (_ANNOTATIONS, _PREDICTIONS), strict=False):
+            for mask, (_, colour) in zip(drawn_masks, lines, strict=False):
                 if mask is not None:
-                    draw_contours(axes, mask, case, colour)
+                    draw_contours(axes, mask, shown, colour)
         row[0].set_title(f"{data.site}, case {number + 1}", fontsize=9)
     lines = (*_ANNOTATIONS, *(_PREDICTIONS if shared is not None else _PREDICTIONS[:1]))
     handles = [mpl.lines.Line2D([], [], color=colour, label=name) for name, colour in lines]

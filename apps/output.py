@@ -52,6 +52,11 @@ def find_run_folder(workspace: Path) -> Path:
     return found[0]
 
 
+def has_server_summary(workspace: Path) -> bool:
+    """Return whether a server wrote a summary somewhere below a folder; in a swarm, and at a site, none does."""
+    return any((file.parent / "app_server").is_dir() for file in workspace.glob(f"**/{SUMMARY_FILE}"))
+
+
 def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str, Any]] = lambda: {}) -> dict[str, Any]:
     """Copy model, metrics and, last, the summary of a run to the output folder and return the summary.
 

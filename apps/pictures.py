@@ -1,6 +1,6 @@
 """Pictures of a run: scores over rounds, aggregation weights, the two groups, cases with contours or classes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,27 +19,43 @@ from ..custom.data.whole_files import replaced
 from ..custom.inference import Inference
 from ..custom.method_settings import PersonalSettings, read_job_settings
 from ..transforms.natural_order import natural_order
-from .case_drawing import LINE_STYLES, annotated_cases, draw_contours, draw_image, largest_slice
+from .case_drawing import (
+    FILL_OPACITY,
+    LINE_STYLES,
+    ShownCase,
+    annotated_cases,
+    draw_contours,
+    draw_filled,
+    draw_image,
+    shown_case,
+)
 from .class_pictures import case_figure, confusion_figure
 from .local_pictures import draw_local_models
 from .output import MODEL_FILE, read_summary, scoring_of
+from .swarm_output import OWN_CASES, OWN_CASES_PICTURE, draw_own_cases
 
 mpl.use("Agg")
 
 PICTURE_FOLDER = "pictures"
 _GROUP_COLOURS = {"larger": "tab:red", "smaller": "tab:blue", None: "tab:gray"}
-_CONTOURS = (("annotation", "tab:red"), ("clean contour", "lime"), ("prediction", "tab:cyan"))
+# Name, colour and width, in the order in which they are drawn: clean contours show on both sides of equal annotations.
+_CONTOURS = (("clean contour", "lime", 3.6), ("annotation", "tab:red", 1.6), ("prediction", "tab:cyan", 1.2))
+_LEFT_OUT = ("left out by the site", "magenta")
+_LEGEND_COLUMNS = 2
 _CASES_PER_SITE = 2
 _SITES_SHOWN = 4
 
 
-def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = None) -> list[Path]:
+def draw_run(
+    out: Path, data: Path | None, against: Mapping[str, Any] | None = None, *, workspace: Path | None = None
+) -> list[Path]:
     """Draw a run's pictures into its output folder and return the files.
 
     Args:
         out: output folder with the model and the summary.
         data: the federation's folder, for overlays, which show cases; None leaves them out.
         against: summary of another run on the same data, for the curve of Dice or macro F1.
+        workspace: the NVFlare workspace with what the sites stored; by default that lies in the output folder.
     """
     summary = read_summary(out)
     folder = out / PICTURE_FOLDER
@@ -50,6 +66,8 @@ def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = N
         files.append(draw_rounds(summary, folder / f"{score}.png", against))
     if summary.get("weights"):
         files.append(draw_weights(summary["weights"], folder / "weights.png"))
+    if summary.get(OWN_CASES) and (drawn := draw_own_cases(summary[OWN_CASES], folder / OWN_CASES_PICTURE)):
+        files.append(drawn)
     if summary.get("estimate"):
         files.append(draw_groups(summary["estimate"], folder / "groups.png"))
     if data is not None:
@@ -61,7 +79,7 @@ def draw_run(out: Path, data: Path | None, against: Mapping[str, Any] | None = N
         with TemporaryDirectory() as cache:
             if not isinstance(settings, PersonalSettings) or settings.has_global_model:
                 files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
-            files += draw_local_models(summary, out, data, folder, cache=Path(cache))
+            files += draw_local_models(summary, workspace or out, data, folder, cache=Path(cache))
     return files
 
 
@@ -128,7 +146,8 @@ def draw_groups(estimate: Mapping[str, Any], file: Path) -> Path:
 def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, *, cache: Path) -> Path:
     """Draw cases of some sites with the annotation, the clean one where it is known, and the model's prediction.
 
-    Of a volume the slice with the largest annotation is shown, of a whole one across its last axis.
+    Lesions that a site left out are shaded, and cases and slices that have such are shown first. Else the slice of a
+    volume with the largest annotation is shown, of a whole one across its last axis.
     """
     settings = read_job_settings(summary["settings"])
     network = settings.network.build()
@@ -142,27 +161,53 @@ def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, 
         return _save(case_figure(network, rows, Inference.of(settings)), file)
     figure = Figure(figsize=(3 * _CASES_PER_SITE, 3 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), _CASES_PER_SITE, squeeze=False)
+    inference, some_left_out = Inference.of(settings), False
     for site_data, row in zip(rows, grid, strict=True):
         chosen = annotated_cases(site_data, _CASES_PER_SITE)
-        shown = [largest_slice(site_data.cases[number]) for number in chosen]
-        predictions = Inference.of(settings).predictions(network, shown)
+        shown = [shown_case(site_data.cases[number]) for number in chosen]
+        predictions = inference.predictions(network, [one.case for one in shown])
         for axes in row:
             axes.axis("off")
-        for axes, number, case, prediction in zip(row, chosen, shown, predictions, strict=False):
-            masks: tuple[torch.Tensor | None, ...] = (case.label, case.clean_label, prediction)
-            if site_data.site == TEST_FOLDER:
-                masks = (None, case.label, prediction)
-            draw_image(axes, case)
-            for mask, (_, colour) in zip(masks, _CONTOURS, strict=True):
-                if mask is not None:
-                    draw_contours(axes, mask, case, colour)
-            axes.set_title(f"{site_data.site}, case {number + 1}", fontsize=9)
-    handles = [mpl.lines.Line2D([], [], color=colour, label=name) for name, colour in _CONTOURS]
-    if len(classes := rows[0].classes) > 1:
+        for axes, number, one, prediction in zip(row, chosen, shown, predictions, strict=False):
+            draw_image(axes, one)
+            is_test = site_data.site == TEST_FOLDER
+            some_left_out |= not is_test and one.num_left_out > 0
+            _draw_masks(axes, one, prediction, is_test=is_test)
+            axes.set_title(f"{site_data.site}, case {number + 1}{'' if is_test else _left_out_text(one)}", fontsize=9)
+    figure.legend(
+        handles=_legend(rows[0].classes, some_left_out=some_left_out), loc="outside lower center", ncols=_LEGEND_COLUMNS
+    )
+    return _save(figure, file)
+
+
+def _draw_masks(axes: Any, shown: ShownCase, prediction: torch.Tensor, *, is_test: bool) -> None:
+    """Draw what is known of a case over its image; a test case's annotation is the clean one."""
+    case = shown.case
+    clean, given = (case.label, None) if is_test else (case.clean_label, case.label)
+    if clean is not None and shown.left_out is not None and not is_test:
+        draw_filled(axes, shown.left_out, shown, _LEFT_OUT[1])
+        clean = torch.where(shown.left_out > 0, 0, clean)
+    for mask, (_, colour, width) in zip((clean, given, prediction), _CONTOURS, strict=True):
+        if mask is not None:
+            draw_contours(axes, mask, shown, colour, width=width)
+
+
+def _left_out_text(shown: ShownCase) -> str:
+    """How many lesions the site left out of the whole case, as a second line of a title."""
+    return f"\n{shown.num_left_out} of {shown.num_lesions} lesions left out" if shown.num_left_out else ""
+
+
+def _legend(classes: Sequence[str], *, some_left_out: bool) -> list[Any]:
+    handles: list[Any] = [
+        mpl.lines.Line2D([], [], color=colour, linewidth=w, label=name) for name, colour, w in _CONTOURS
+    ]
+    if some_left_out:
+        name, colour = _LEFT_OUT
+        handles.append(mpl.patches.Patch(facecolor=(colour, FILL_OPACITY), edgecolor=colour, linewidth=2, label=name))
+    if len(classes) > 1:
         styles = zip(classes, cycle(LINE_STYLES), strict=False)
         handles += [mpl.lines.Line2D([], [], color="black", linestyle=style, label=name) for name, style in styles]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(_CONTOURS))
-    return _save(figure, file)
+    return handles
 
 
 def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:

@@ -210,7 +210,7 @@ def _read_noise(noise: str) -> str:
         return noise
     if noise.startswith(PROTOCOLS):
         protocols = SiteProtocol.parse_sites(noise.removeprefix(PROTOCOLS).strip())
-        return f"{PROTOCOLS} {'-'.join(map(str, protocols))}"
+        return f"{PROTOCOLS} {'-'.join(str(protocol.with_lengths()) for protocol in protocols)}"
     return str(FederationNoise.parse(noise))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,7 +16,6 @@ from .disc_morphology import closed, dilated, eroded, opened
 from .mask_arrays import Mask, RandomMaskTransformd, as_array, label_values, like
 from .site_protocol import SiteProtocol
 
-_REFERENCE_SIZE = 256.0
 # Objects of a slice touch at corners, too.
 _EIGHT = np.ones((3, 3), dtype=bool)
 
@@ -69,8 +67,8 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
     Masks are ``(H, W)`` or ``(H, W, D)``, numpy or torch, of whole numbers with 0 as background; volumes are drawn
     slice by slice along the last axis, objects being eight-connected in a slice. Type and dtype are kept. Where two
     labels overlap the larger value is kept, and a pixel that its label leaves becomes background. Objects cut by the
-    image border are taken to go on outside. Lengths are scaled with the geometric mean of H and W over 256; a disc of a
-    radius below one pixel changes nothing. Nothing leaves the site.
+    image border are taken to go on outside. Lengths are scaled with the geometric mean of H and W over 256, see
+    :meth:`SiteProtocol.discs`; a disc of a radius below one pixel changes nothing. Nothing leaves the site.
 
     Args:
         protocol: the site's protocol.
@@ -118,14 +116,11 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         systematic = self._systematic(array)
         return like(mask, self._random(systematic, self._draw(array.shape, systematic)))
 
-    def _scale(self, shape: tuple[int, ...]) -> float:
-        return math.sqrt(shape[0] * shape[1]) / _REFERENCE_SIZE
-
     def _systematic(self, array: NDArray[Any]) -> NDArray[Any]:
         if self.protocol.kind == "none":
             return array
         change = opened if self.protocol.kind == "C" else closed
-        radius = self.protocol.radius * self._scale(array.shape)
+        radius = self.protocol.discs(array.shape).systematic
         result = np.zeros_like(array)
         for index, label, pixels in _labelled_planes(array):
             _plane(result, index)[change(pixels, radius)] = label
@@ -135,7 +130,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         if not len(params.label):
             return systematic
         change = eroded if self.protocol.kind == "C" else dilated
-        radius = self.protocol.random_radius * self._scale(systematic.shape)
+        radius = self.protocol.discs(systematic.shape).random
         result = np.zeros_like(systematic)
         for index, label, pixels in _labelled_planes(systematic):
             inside = np.zeros_like(pixels)

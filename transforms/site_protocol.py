@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 _PARAMETERS = ("radius", "random_radius", "num_squares", "square_share")
@@ -12,6 +13,26 @@ _EXPECTED_FORM = (
     "0 (none), C (opening, then random erosion) or D (closing, then random dilation), with parameters as "
     f"C({','.join(_PARAMETERS)}), of which the last ones may be left out"
 )
+
+
+# Lengths of a protocol hold for masks of this size; what is not given is that of the paper there.
+REFERENCE_SIZE = 256.0
+_RADIUS, _RANDOM_RADIUS, _NUM_SQUARES, _SQUARE_SHARE = 3.0, 4.0, 4, 0.25
+# A disc of a smaller radius has but its middle.
+_LEAST_RADIUS = 1.0
+
+
+@dataclass(frozen=True)
+class Discs:
+    """The discs that a protocol uses in masks of one size, in their pixels.
+
+    Attributes:
+        systematic: radius of the disc of opening or closing.
+        random: radius of the disc of the random erosion or dilation.
+    """
+
+    systematic: float
+    random: float
 
 
 @dataclass(frozen=True)
@@ -24,8 +45,8 @@ class SiteProtocol:
 
     Args:
         kind: ``none``, ``C`` or ``D``.
-        radius: of the disc of opening or closing, in pixels at 256×256.
-        random_radius: of the disc of the random erosion or dilation, likewise.
+        radius: of the disc of opening or closing, in pixels at 256×256; None for 3, but at least one pixel of the mask.
+        random_radius: of the disc of the random erosion or dilation, likewise; None for 4.
         num_squares: squares on the boundary of each object.
         square_share: side of a square as a share of the longer side of the object's bounding box.
 
@@ -34,19 +55,19 @@ class SiteProtocol:
 
     Example:
         >>> [str(protocol) for protocol in SiteProtocol.parse_sites("0-0-C-D(10)")]
-        ['0', '0', 'C(3,4,4,0.25)', 'D(10,4,4,0.25)']
+        ['0', '0', 'C', 'D(10)']
     """
 
     kind: Literal["none", "C", "D"] = "none"
-    radius: float = 3.0
-    random_radius: float = 4.0
-    num_squares: int = 4
-    square_share: float = 0.25
+    radius: float | None = None
+    random_radius: float | None = None
+    num_squares: int = _NUM_SQUARES
+    square_share: float = _SQUARE_SHARE
 
     def __post_init__(self) -> None:
         for name in ("radius", "random_radius"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
+            if value is not None and not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Expected a finite number of at least 0 pixels, but got {name}={value}.")
         if self.num_squares < 0 or not float(self.num_squares).is_integer():
             raise ValueError(f"Expected a whole number of squares of at least 0, but got {self.num_squares}.")
@@ -88,4 +109,35 @@ class SiteProtocol:
     def __str__(self) -> str:
         if self.kind == "none":
             return "0"
-        return f"{self.kind}({self.radius:g},{self.random_radius:g},{self.num_squares},{self.square_share:g})"
+        # What was left out stays so: its length depends on the mask.
+        if self.random_radius is None and (self.num_squares, self.square_share) == (_NUM_SQUARES, _SQUARE_SHARE):
+            return self.kind if self.radius is None else f"{self.kind}({self.radius:g})"
+        radius, random_radius = self._lengths()
+        return f"{self.kind}({radius:g},{random_radius:g},{self.num_squares},{self.square_share:g})"
+
+    def with_lengths(self) -> SiteProtocol:
+        """Return the protocol with both lengths given, which is the same in masks that are not small."""
+        radius, random_radius = self._lengths()
+        return replace(self, radius=radius, random_radius=random_radius)
+
+    def discs(self, shape: Sequence[int]) -> Discs:
+        """Return the discs in masks ``(H, W[, D])``: lengths scaled with the geometric mean of H and W over 256.
+
+        A length that was given is taken as it is, though a disc below one pixel changes nothing. One that was not given
+        is at least one pixel, so that a protocol has its effect in small masks, too.
+        """
+        given, scale = (self.radius, self.random_radius), mask_scale(shape)
+        systematic, random = (
+            length * scale if asked is not None else max(length * scale, _LEAST_RADIUS)
+            for asked, length in zip(given, self._lengths(), strict=True)
+        )
+        return Discs(systematic, random)
+
+    def _lengths(self) -> tuple[float, float]:
+        radius = _RADIUS if self.radius is None else self.radius
+        return radius, _RANDOM_RADIUS if self.random_radius is None else self.random_radius
+
+
+def mask_scale(shape: Sequence[int]) -> float:
+    """Return how many pixels of a mask ``(H, W[, D])`` one pixel at 256×256 is."""
+    return math.sqrt(shape[0] * shape[1]) / REFERENCE_SIZE

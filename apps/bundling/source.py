@@ -17,9 +17,9 @@ from ...custom.run_state import METRICS_FILE, SUMMARY_FILE
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ...transforms.strict_files import parse_json
-from ..job import parse_hocon
 from ..local_models import read_local_model
 from ..output import MODEL_FILE, PERSISTED_MODEL, OutputError, find_run_folder, read_summary
+from ..site_files import SiteFiles, find_site_files
 from .data import find_description
 
 
@@ -46,26 +46,6 @@ class BundleSource:
     summary: Mapping[str, Any] | None = None
     last_record: Mapping[str, Any] | None = None
     local_scores: LocalScores | None = None
-
-
-@dataclass(frozen=True)
-class _SiteFiles:
-    """A run's folder at a site, with the model that the site stored."""
-
-    site: str
-    folder: Path
-
-    @property
-    def model(self) -> Path:
-        return self.folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE
-
-    def settings(self) -> RunSettings:
-        file = self.folder / f"app_{self.site}" / "config" / "settings.conf"
-        if not file.is_file():
-            raise DataError(
-                f"{file}: found no such file; expected the settings of the run whose model is {self.model}."
-            )
-        return read_job_settings(parse_hocon(file).get("settings") or {}, source=str(file))
 
 
 def read_source(run: Path, data: Path | None = None, site: str | None = None) -> BundleSource:
@@ -113,10 +93,9 @@ def _server_folder(run: Path) -> Path | None:
     return find_run_folder(run)
 
 
-def _site_files(run: Path, site: str | None) -> list[_SiteFiles]:
+def _site_files(run: Path, site: str | None) -> list[SiteFiles]:
     """What sites stored in a run below a folder, in the order of their names; of one site that of one run."""
-    found = [_SiteFiles(app.name.removeprefix("app_"), app.parent) for app in sorted(run.glob("**/app_*"))]
-    found = [files for files in found if site in (None, files.site) and files.model.is_file()]
+    found = find_site_files(run, site)
     if site is not None and len(found) > 1:
         folders = ", ".join(str(files.folder) for files in found)
         raise DataError(f"{run}: found {len(found)} runs with a model of {site!r}; give one of the folders {folders}.")
@@ -136,7 +115,7 @@ def _refuse(run: Path, site: str | None) -> None:
     )
 
 
-def _stored_network(files: _SiteFiles, settings: RunSettings, *, own: bool) -> nn.Module:
+def _stored_network(files: SiteFiles, settings: RunSettings, *, own: bool) -> nn.Module:
     if not isinstance(settings, PersonalSettings):
         raise DataError(f"{files.folder}: its settings are those of {settings.method!r}, which has no personal parts.")
     if own:

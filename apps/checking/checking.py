@@ -17,6 +17,7 @@ from .file_checks import check_files, check_links, check_trainable
 from .finding import Finding, Severity, site_finding
 from .geometry_checks import check_enlargement, check_orientation, check_resampling, check_spacing
 from .intensity_checks import check_constant_images, check_outliers, check_voxel_types, check_window
+from .polarity_checks import check_inverted_masks, check_same_polarity
 from .reading import read_site
 from .report import CheckReport, SiteReport, sorted_findings
 
@@ -28,6 +29,7 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_files,
     check_links,
     check_cut_annotations,
+    check_inverted_masks,
     check_constant_images,
     check_window,
     check_duplicates,
@@ -91,6 +93,7 @@ def _compared(reports: list[SiteReport], federation: FederationDescription) -> t
     # Everything lies on one disk: nobody needs the salt after this run.
     for site, finding in (
         *check_same_task(sites, federation.task),
+        *check_same_polarity(sites),
         *check_shared_cases(sites, secrets.token_bytes(32)),
     ):
         found[site].append(finding)

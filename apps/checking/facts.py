@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...custom.data.datalist import TRAINING, Case, ExcludedCase
 from ...custom.data.description import AnyDescription, ClassificationDescription
+from .layout import MaskLayout
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,13 @@ class AnnotationFacts:
         areas: foreground class → pixels or voxels, present classes only; for classification the case's class → 1.
         digest: SHA-256 of shape and classes; for classification the class.
         share_kept: share of the foreground that is left after the pipeline's crop, 1 where nothing is cropped.
+        layout: where the foreground lies, None for classification.
     """
 
     areas: Mapping[int, int]
     digest: str
     share_kept: float = 1.0
+    layout: MaskLayout | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from ...transforms.image_files import check_same_size, map_mask, read_image, rea
 from ...transforms.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
 from .crop import share_kept
 from .facts import AnnotationFacts, CaseFacts, ImageFacts, Problem, SiteFacts
+from .layout import MaskLayout
 
 Result = TypeVar("Result")
 
@@ -246,7 +247,7 @@ def _annotation_facts(classes: NDArray[np.uint8], kept: float = 1.0) -> Annotati
     # Counting makes eight bytes of each value that it is given.
     counts = sum(np.bincount(flat[start : start + _PART], minlength=256) for start in range(0, flat.size, _PART))
     areas = {label: int(count) for label, count in enumerate(np.atleast_1d(counts)) if label and count}
-    return AnnotationFacts(areas, _digest(classes), kept)
+    return AnnotationFacts(areas, _digest(classes), kept, MaskLayout.of(classes))
 
 
 def _digest(array: NDArray[Any]) -> str:

@@ -122,19 +122,46 @@ def revert_corrections(folder: Path, names: list[str] | None = None) -> Correcti
     Raises:
         DataError: if there are no corrections, or a name is not that of exactly one corrected annotation.
     """
+    return _with_reverted(folder, names, reverted=True)
+
+
+def restore_corrections(folder: Path, names: list[str] | None = None) -> Corrections:
+    """Let corrected annotations count again that were reverted; what is known of their origin stays as it is.
+
+    Args:
+        folder: the folder of the corrections.
+        names: given annotations, by their path in the site's data or their file name; None for all.
+
+    Returns:
+        The corrections as they are now.
+
+    Raises:
+        DataError: as :func:`revert_corrections`, or if a corrected file is gone; then none is restored.
+    """
+    return _with_reverted(folder, names, reverted=False)
+
+
+def _with_reverted(folder: Path, names: list[str] | None, *, reverted: bool) -> Corrections:
+    """Set which annotation counts, of all named cases in one step."""
     corrections = read_corrections(folder)
     if corrections is None:
         raise DataError(f"{folder}: found no {CORRECTIONS_FILE}; expected the folder of a site's corrections.")
     chosen = None if names is None else {_find(corrections, name, folder) for name in names}
     labels = tuple(
-        label.model_copy(update={"reverted": True})
+        label.model_copy(update={"reverted": reverted})
         if label.file and (chosen is None or label.label in chosen)
         else label
         for label in corrections.labels
     )
-    reverted = corrections.model_copy(update={"labels": labels})
-    write_corrections(folder, reverted)
-    return reverted
+    changed = corrections.model_copy(update={"labels": labels})
+    gone = [] if reverted else [label.file for label in changed.used if not (folder / label.file).is_file()]
+    if gone:
+        raise DataError(
+            f"{folder}: found no {', '.join(gone)}; expected the corrected annotations that are to count. Restore the "
+            "others one by one."
+        )
+    write_corrections(folder, changed)
+    return changed
 
 
 def _find(corrections: Corrections, name: str, folder: Path) -> str:

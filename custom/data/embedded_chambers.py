@@ -15,6 +15,7 @@ from .embedded import check_counts, phantom_site_name, phantom_site_names
 from .federation import TEST_FOLDER, FederationDescription, write_federation
 from .manifest import Manifest, ProtocolManifest, write_manifest
 from .noise_choice import PROTOCOLS, protocol_seed, protocols_of_sites
+from .noise_effect import protocol_without_effect, report_no_effect
 from .phantom_volumes import PhantomVolume, write_phantom_volumes
 from .whole_files import new_folder
 
@@ -53,7 +54,7 @@ def write_chamber_federation(
         test_volumes: cases of the test set.
 
     Raises:
-        DataError: if the folder holds files, a count is below 1 or the protocols cannot be read.
+        DataError: if the folder holds files, a count is below 1, the protocols cannot be read or one changes nothing.
     """
     check_counts(num_sites=num_sites, volumes_per_site=volumes_per_site, test_volumes=test_volumes)
     names = phantom_site_names(num_sites)
@@ -95,7 +96,8 @@ def write_chamber_site(
         num_volumes: number of training cases.
 
     Raises:
-        DataError: if the folder holds files, a number is out of range or the protocols cannot be read.
+        DataError: if the folder holds files, a number is out of range, the protocols cannot be read or this site's
+            changes nothing.
     """
     check_counts(num_sites=num_sites, num_volumes=num_volumes)
     name = phantom_site_name(site_index, num_sites)
@@ -104,8 +106,15 @@ def write_chamber_site(
         section: _annotated(_draw_volumes(seed, name, section, count), protocol, seed, name, section)
         for section, count in ((TRAINING, num_volumes), (VALIDATION, _VALIDATION_VOLUMES))
     }
-    pairs = [(volume.label, volume.clean_label) for volume in sections[TRAINING] if volume.clean_label is not None]
-    measured = None if protocols is None else ProtocolManifest.measured(protocol, pairs)
+    pairs = {
+        section: [(volume.label, volume.clean_label) for volume in volumes if volume.clean_label is not None]
+        for section, volumes in sections.items()
+    }
+    together = [pair for of_section in pairs.values() for pair in of_section]
+    if protocol.kind != "none" and all(np.array_equal(*pair) for pair in together):
+        report_no_effect(name, str(protocol), len(together), protocol_without_effect(protocol, [SHAPE], is_empty=False))
+    discs = [protocol.discs(SHAPE)]
+    measured = None if protocols is None else ProtocolManifest.measured(protocol, pairs[TRAINING], discs)
     with new_folder(folder) as target:
         write_phantom_volumes(target, sections, DESCRIPTION, SPACING)
         write_manifest(target, Manifest(made=_MADE, seed=seed, protocol=measured))

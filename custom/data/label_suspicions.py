@@ -49,5 +49,10 @@ class LabelSuspicions(JsonRecord):
 
     @property
     def other_class(self) -> tuple[SuspectCase, ...]:
-        """Those that the model takes for another class than the given one; of the others it is only not sure."""
-        return tuple(suspect for suspect in self.suspects if suspect.predicted != suspect.given)
+        """Those that the model takes for another class than the given one, the surest first.
+
+        Of the other suspect cases it is only not sure.
+        """
+        found = (suspect for suspect in self.suspects if suspect.predicted != suspect.given)
+        # Of equals the least likely label stays first.
+        return tuple(sorted(found, key=lambda suspect: -suspect.confidence))

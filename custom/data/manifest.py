@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...transforms.class_noise import ClassNoise
 from ...transforms.federation_noise import ContourNoise
-from ...transforms.site_protocol import SiteProtocol
+from ...transforms.site_protocol import Discs, SiteProtocol
 from .federation import MANIFEST_FILE
 from .json_record import JsonRecord, read_record, write_record
 
@@ -79,19 +79,34 @@ class ProtocolManifest(JsonRecord):
     """The annotation protocol that a site follows and what it did, over training cases.
 
     Args:
-        protocol: what was asked for, ``C(3,4,4,0.25)``.
+        protocol: what was asked for, ``C`` or ``C(20,8,4,0.25)``.
+        systematic_radius: smallest and largest radius of the disc of opening or closing, in pixels of the masks.
+        random_radius: of the disc of the random erosion or dilation, likewise.
         dice: mean Dice of the site's against the generic labels over cases and classes that either of them has.
         area_ratio: annotated area by the protocol over that without.
     """
 
     protocol: str
+    systematic_radius: tuple[float, float] | None = None
+    random_radius: tuple[float, float] | None = None
     dice: float | None
     area_ratio: float | None
 
     @classmethod
-    def measured(cls, protocol: SiteProtocol, pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> "ProtocolManifest":
-        """Compare pairs of the site's and the generic classes of each case."""
-        return cls(protocol=str(protocol), **_dice_and_area(pairs))
+    def measured(
+        cls,
+        protocol: SiteProtocol,
+        pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+        discs: Sequence[Discs] = (),
+    ) -> "ProtocolManifest":
+        """Compare pairs of the site's and the generic classes of each case, and note the discs that were used."""
+        used = discs if protocol.kind != "none" else ()
+        return cls(
+            protocol=str(protocol),
+            systematic_radius=_ends([disc.systematic for disc in used]),
+            random_radius=_ends([disc.random for disc in used]),
+            **_dice_and_area(pairs),
+        )
 
 
 class ClassNoiseManifest(JsonRecord):
@@ -176,6 +191,10 @@ def measured_noise(
         spread=noise.spread,
         **_dice_and_area(pairs),
     )
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float] | None:
+    return (min(values), max(values)) if values else None
 
 
 def _dice_and_area(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> dict[str, float | None]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...transforms.class_noise import ClassNoise
+from ...transforms.class_noise import ClassNoise, Confusions
 from ...transforms.confusion_table import read_confusions
 from ...transforms.errors import DataError
 from ...transforms.mislabel import Mislabel
@@ -15,6 +15,7 @@ from .federation import read_federation
 from .federation_copy import IMAGES, SiteCopy, write_federation_copy
 from .manifest import ClassNoiseManifest, Manifest, read_manifest, write_manifest
 from .noise_choice import LABELS, class_noise_of_sites, class_noise_seed
+from .noise_effect import mislabelling_without_effect, report_no_effect
 
 
 def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path | None = None, seed: int = 0) -> None:
@@ -32,8 +33,8 @@ def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path |
         seed: seed of every site's wrong labels.
 
     Raises:
-        DataError: if the federation cannot be read, is not for classification, the output folder holds files, or the
-            pattern or the table cannot be used.
+        DataError: if the federation cannot be read, is not for classification, the output folder holds files, the
+            pattern or the table cannot be used, or a site has no class that can become another.
     """
     noise = class_noise_of_sites(pattern, len(read_federation(source).sites))
 
@@ -67,14 +68,17 @@ def mislabelled(
     Raises:
         DataError: if clinical noise has no table, or it cannot be used.
     """
-    confusions = None
-    if noise.kind == "clinical" and noise.rate:
-        if table is None:
-            raise DataError(f"Label noise {noise}: clinical noise needs a table of the classes that are confused.")
-        confusions = read_confusions(table, classes)
-    mislabel = Mislabel(noise, len(classes), confusions)
+    mislabel = Mislabel(noise, len(classes), _confusions(noise, table, classes))
     mislabel.set_random_state(seed=class_noise_seed(seed, *purpose))
     return [int(label) for label in mislabel(np.asarray(labels, dtype=np.int64))]
+
+
+def _confusions(noise: ClassNoise, table: str | Path | None, classes: Sequence[str]) -> Confusions | None:
+    if noise.kind != "clinical" or not noise.rate:
+        return None
+    if table is None:
+        raise DataError(f"Label noise {noise}: clinical noise needs a table of the classes that are confused.")
+    return read_confusions(table, classes)
 
 
 def _copy_mislabelled(copy: SiteCopy, noise: ClassNoise, table: str | Path | None, seed: int) -> None:
@@ -86,14 +90,22 @@ def _copy_mislabelled(copy: SiteCopy, noise: ClassNoise, table: str | Path | Non
         )
     copied: dict[str, list[Case]] = {}
     pairs: list[tuple[int, int]] = []
+    seen: set[int] = set()
+    num_changed = 0
     for section, cases in copy.datalist.cases.items():
         usable = [(case, label) for case in cases if (label := _class_of(copy, case, description)) is not None]
         given = mislabelled([label for _, label in usable], description.classes, noise, table, seed, copy.site, section)
+        seen.update(label for _, label in usable)
+        num_changed += sum(assigned != label for (_, label), assigned in zip(usable, given, strict=True))
         copied[section] = []
         for (case, label), assigned in zip(usable, given, strict=True):
             true = case.clean_label if isinstance(case.clean_label, int) else label
             pairs.append((assigned, true))
             copied[section].append(Case(copy.copy(case.image, IMAGES), assigned, true, case.group, case.source))
+    if noise.rate and pairs and not num_changed:
+        matrix = noise.transition_matrix(len(description.classes), _confusions(noise, table, description.classes))
+        why = mislabelling_without_effect(can_change=any(matrix[label, label] < 1 for label in seen))
+        report_no_effect(copy.site, str(noise), len(pairs), why)
     write_datalist(copy.target / DATALIST_FILE, copied)
     before = read_manifest(copy.source)
     manifest = Manifest(

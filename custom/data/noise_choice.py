@@ -38,6 +38,12 @@ class NoiseChoice:
     def __post_init__(self) -> None:
         self.draw(1, seed=0)
 
+    @property
+    def limit(self) -> tuple[float, float]:
+        """The largest mean, in whichever direction, and the largest spread that a site can have."""
+        noise = FederationNoise.parse(self.model)
+        return max(noise.max_mean, -noise.min_mean), noise.max_spread
+
     def draw(self, num_sites: int, seed: int) -> tuple[ContourNoise, ...]:
         """Draw the noise of every site; the same for the whole federation and for a site that makes its own data."""
         try:

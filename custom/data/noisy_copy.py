@@ -1,8 +1,9 @@
 """A copy of a federation whose training and validation labels are imperfect; the clean ones are kept beside."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from ...transforms.errors import DataError
 from ...transforms.federation_noise import ContourNoise
 from ...transforms.printable import printable_logger
-from ...transforms.site_protocol import SiteProtocol
+from ...transforms.site_protocol import SiteProtocol, mask_scale
 from .datalist import TRAINING, Case, write_datalist
 from .description import DATALIST_FILE, DESCRIPTION_FILE, SegmentationDescription
 from .federation import read_federation
@@ -34,6 +35,13 @@ from .noise_choice import (
     protocol_seed,
     protocols_of_sites,
 )
+from .noise_effect import (
+    NoEffect,
+    completeness_without_effect,
+    contour_noise_without_effect,
+    protocol_without_effect,
+    report_no_effect,
+)
 
 _LOGGER = printable_logger(__name__)
 
@@ -55,7 +63,8 @@ def add_contour_noise(source: Path, out: Path, choice: NoiseChoice, *, seed: int
         seed: seed of the sites' noise and of every mask's.
 
     Raises:
-        DataError: if the federation cannot be read or the output folder holds files.
+        DataError: if the federation cannot be read, the output folder holds files, or the noise is too weak for the
+            images to change anything.
     """
     drawn = choice.draw(len(read_federation(source).sites), seed)
     how = f"{', exact count' if choice.exact else ''}"
@@ -77,7 +86,8 @@ def leave_lesions_out(source: Path, out: Path, completeness: Sequence[float], *,
         seed: seed of every mask's lesions.
 
     Raises:
-        DataError: if the federation cannot be read, the output folder holds files or the shares cannot be used.
+        DataError: if the federation cannot be read, the output folder holds files, the shares cannot be used, or one
+            below 1 leaves nothing out at its site.
     """
     check_completeness(completeness, len(read_federation(source).sites))
     what = completeness_text(completeness)
@@ -99,7 +109,8 @@ def follow_protocols(source: Path, out: Path, protocols: str, *, seed: int = 0) 
         seed: seed of every mask's random part.
 
     Raises:
-        DataError: if the federation cannot be read, the output folder holds files or the protocols cannot be used.
+        DataError: if the federation cannot be read, the output folder holds files, the protocols cannot be used, or
+            one changes nothing at its site.
     """
     chosen = protocols_of_sites(protocols, len(read_federation(source).sites))
     what = f"{PROTOCOLS} {protocols}"
@@ -113,28 +124,50 @@ def _write_copy(source: Path, out: Path, changes: Sequence["_LabelChange"], *, w
     )
 
 
-class _LabelChange(Protocol):
+class _LabelChange(ABC):
     """Makes the labels of one site imperfect, one after the other, and keeps account of what it did."""
 
-    seed: int
     made: str
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.num_masks = self.num_changed = 0
+        self._annotated = False
 
     def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Return the imperfect mask; the clean one is for the account, the purpose decides what is random."""
+        changed = self._changed(given, clean, description, *purpose)
+        self.num_masks += 1
+        self.num_changed += not np.array_equal(changed.classes, given.classes)
+        self._annotated |= bool(given.classes.any())
+        return changed
 
+    @abstractmethod
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask: ...
+
+    @abstractmethod
     def manifest(self) -> Mapping[str, Any]:
         """Return the manifest's fields that say what was done."""
 
+    @abstractmethod
+    def asked_for(self) -> str | None:
+        """Return the noise that the site was to have, None for none."""
 
-class _ContourNoise:
+    @abstractmethod
+    def without_effect(self) -> NoEffect:
+        """Say why no label was changed."""
+
+
+class _ContourNoise(_LabelChange):
     made = "contour noise"
 
     def __init__(self, noise: ContourNoise, choice: NoiseChoice, seed: int) -> None:
-        self.seed = seed
+        super().__init__(seed)
         self._noise, self._choice = noise, choice
         self._pairs: list[_Pair] = []
+        self._scales: list[float] = []
 
-    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Draw on a picture, or on a volume slice by slice, as an annotator draws."""
         from ...transforms.contour_evolution import ContourEvolution
 
@@ -142,6 +175,7 @@ class _ContourNoise:
         evolution.set_random_state(seed=contour_noise_seed(self.seed, *purpose))
         noisy = _drawn_on_slices(given, description, evolution)
         self._pairs.append((noisy.classes, clean.classes))
+        self._scales.append(mask_scale(_slice_shape(given, description)))
         return noisy
 
     def manifest(self) -> Mapping[str, Any]:
@@ -152,16 +186,22 @@ class _ContourNoise:
             )
         }
 
+    def asked_for(self) -> str | None:
+        return f"{self._choice.model}, here {self._noise}" if self._noise.mean or self._noise.spread else None
 
-class _MissingLesions:
+    def without_effect(self) -> NoEffect:
+        return contour_noise_without_effect(self._choice.limit, self._scales, is_empty=not self._annotated)
+
+
+class _MissingLesions(_LabelChange):
     made = "missing lesions"
 
     def __init__(self, completeness: float, seed: int) -> None:
-        self.seed = seed
+        super().__init__(seed)
         self._completeness = completeness
         self._cases: list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]] = []
 
-    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Drop lesions of a picture or of a whole volume."""
         from ...transforms.missing_lesions import DropLesions
 
@@ -175,16 +215,23 @@ class _MissingLesions:
     def manifest(self) -> Mapping[str, Any]:
         return {"missing_lesions": MissingLesionsManifest.measured(self._completeness, self._cases)}
 
+    def asked_for(self) -> str | None:
+        return f"completeness {self._completeness:g}" if self._completeness < 1 else None
 
-class _Protocol:
+    def without_effect(self) -> NoEffect:
+        return completeness_without_effect(self._completeness, [len(kept) for _, _, kept in self._cases])
+
+
+class _Protocol(_LabelChange):
     made = "site protocol"
 
     def __init__(self, protocol: SiteProtocol, seed: int) -> None:
-        self.seed = seed
+        super().__init__(seed)
         self._protocol = protocol
         self._pairs: list[_Pair] = []
+        self._shapes: list[tuple[int, ...]] = []
 
-    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Draw a picture, or a volume slice by slice, by the protocol; the purpose names site, section and image."""
         from ...transforms.follow_protocol import FollowProtocol
 
@@ -192,12 +239,28 @@ class _Protocol:
         follow = FollowProtocol(self._protocol, systematic_only=not is_training)
         follow.set_random_state(seed=protocol_seed(self.seed, *purpose))
         drawn = _drawn_on_slices(given, description, follow)
+        self._shapes.append(_slice_shape(given, description))
         if is_training:
             self._pairs.append((drawn.classes, clean.classes))
         return drawn
 
     def manifest(self) -> Mapping[str, Any]:
-        return {"protocol": ProtocolManifest.measured(self._protocol, self._pairs)}
+        discs = [self._protocol.discs(shape) for shape in self._shapes]
+        return {"protocol": ProtocolManifest.measured(self._protocol, self._pairs, discs)}
+
+    def asked_for(self) -> str | None:
+        return str(self._protocol) if self._protocol.kind != "none" else None
+
+    def without_effect(self) -> NoEffect:
+        return protocol_without_effect(self._protocol, self._shapes, is_empty=not self._annotated)
+
+
+def _slice_shape(given: Mask, description: SegmentationDescription) -> tuple[int, ...]:
+    """The shape ``(H, W)`` of what an annotator draws on."""
+    if given.affine is None:
+        return given.classes.shape
+    axis = annotated_axis(given, description)
+    return tuple(length for index, length in enumerate(given.classes.shape) if index != axis % given.classes.ndim)
 
 
 def _drawn_on_slices(
@@ -235,6 +298,8 @@ def _copy_with_changed_labels(copy: SiteCopy, change: _LabelChange) -> None:
                 label = copy.copy(_file(case.label), LABELS)
             image = copy.copy(case.image, IMAGES)
             copied[section].append(Case(image, label, clean_file, case.group, case.source))
+    if change.num_masks and not change.num_changed and (asked := change.asked_for()) is not None:
+        report_no_effect(copy.site, asked, change.num_masks, change.without_effect())
     write_datalist(copy.target / DATALIST_FILE, copied)
     before = read_manifest(copy.source)
     manifest = Manifest(

@@ -6,7 +6,7 @@ from pathlib import Path
 from .datalist import read_datalist
 from .description import DESCRIPTION_FILE, read_site_description
 from .federation import TEST_FOLDER, read_federation
-from .manifest import read_manifest
+from .manifest import ProtocolManifest, read_manifest
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class SiteOverview:
         spread: σ, likewise.
         completeness: share of the lesions that are annotated, None where none was left out on purpose.
         protocol: the annotation protocol, None where the site follows the generic one.
+        discs: radii of the protocol's discs in pixels of the masks, ``1.0, 1.2-1.5``, likewise.
         wrong: share of the cases whose given label is not the true one, None where none was changed on purpose.
         dice: mean Dice of the given against the clean labels, None where they are the same.
     """
@@ -32,6 +33,7 @@ class SiteOverview:
     spread: float | None
     completeness: float | None
     protocol: str | None
+    discs: str | None
     wrong: float | None
     dice: float | None
 
@@ -64,6 +66,16 @@ def _overview(folder: Path, name: str) -> SiteOverview:
         spread=None if noise is None else noise.spread,
         completeness=None if missing is None or not missing.num_lesions else missing.num_kept / missing.num_lesions,
         protocol=None if protocol is None or protocol.protocol == "0" else protocol.protocol,
+        discs=None if protocol is None else _discs(protocol),
         wrong=None if labels is None or not labels.num_cases else labels.num_wrong / labels.num_cases,
         dice=None if changed is None else changed.dice,
+    )
+
+
+def _discs(protocol: ProtocolManifest) -> str | None:
+    if protocol.systematic_radius is None or protocol.random_radius is None:
+        return None
+    return ", ".join(
+        f"{low:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f}-{high:.1f}"
+        for low, high in (protocol.systematic_radius, protocol.random_radius)
     )

@@ -95,6 +95,51 @@ def test_revert_changes_the_record_alone(run, tmp_path):
     assert changed == [CORRECTIONS_FILE]
 
 
+def test_a_revert_can_be_taken_back(run, tmp_path):
+    """The record is as before, bit by bit: model, round, rule and files are those of the correction."""
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    record = next(copy.rglob(CORRECTIONS_FILE))
+    before = record.read_bytes()
+    invoke("revert", copy)
+    text = invoke("restore", copy, "--case", "volume_002.nii.gz")
+    assert "site-1: 1 annotations count as they were given, 1 in corrected form" in text
+    listed = invoke("list", copy)
+    assert (listed.count("reverted"), "1 of 2 annotations are used" in listed) == (1, True)
+    text = invoke("restore", copy)
+    assert "site-1: 0 annotations count as they were given, 2 in corrected form" in text
+    assert record.read_bytes() == before
+
+
+def test_a_corrected_file_that_is_gone_is_not_restored(run, tmp_path):
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    record = next(copy.rglob(CORRECTIONS_FILE))
+    invoke("revert", copy)
+    before = record.read_bytes()
+    next(copy.rglob("0001_volume_001.nii.gz")).unlink()
+    assert "found no labels/0001_volume_001.nii.gz" in " ".join(invoke("restore", copy, code=1).split())
+    assert record.read_bytes() == before
+    invoke("restore", copy, "--case", "volume_002.nii.gz")
+    assert invoke("list", copy).count("reverted") == 1
+
+
+def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
+    (tmp_path / "run" / "site-1" / "simulate_job" / "app_site-1").mkdir(parents=True)
+    for folder in (tmp_path / "run", tmp_path / "run" / "site-1"):
+        assert "no annotation was corrected" in " ".join(invoke("list", folder).split())
+    assert "of site-1 was corrected" in " ".join(invoke("list", tmp_path / "run", "--site", "site-1").split())
+    invoke("list", tmp_path / "run", "--site", "site-9", code=1)
+    for command in ("show", "revert", "restore"):
+        assert "found no corrections.json" in invoke(command, tmp_path / "run", code=1)
+    invoke("list", tmp_path / "absent", code=1)
+
+
+def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_path):
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    (copy / "site-2" / "simulate_job" / "app_site-2").mkdir(parents=True)
+    assert "of site-2 was corrected" in " ".join(invoke("list", copy, "--site", "site-2").split())
+    assert "2 of 2 annotations are used" in invoke("list", copy)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -102,6 +147,7 @@ def test_revert_changes_the_record_alone(run, tmp_path):
         (["show", "{run}/run", "--site", "site-9"], "found no corrections of 'site-9'; expected one of: site-1"),
         (["show", "{run}/run", "--case", "x.nii"], "found no corrected annotation ['x.nii']; expected one of: labels/"),
         (["revert", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
+        (["restore", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
     ],
 )
 def test_what_is_not_there_is_an_error_that_says_what_is(run, arguments, text):

@@ -49,7 +49,9 @@ def test_phantom_chambers_and_protocols(tmp_path):
     result = run("phantom", *options, "--out", tmp_path / "clean")
     result = run("noise", tmp_path / "clean", "--protocols", "0-D", "--out", tmp_path / "drawn")
     assert result.exit_code == 0, result.output
-    assert "D(3,4,4,0.25)" in result.output
+    assert "discs, px" in result.output
+    # At 64 × 64 lengths of 3 and 4 pixels at 256 × 256 are 0.75 and 1.
+    assert "1.0, 1.0" in result.output
     result = run("noise", tmp_path / "clean", "--protocols", "0-D", "--exact", "--out", tmp_path / "no")
     assert result.exit_code == 1
     assert "--exact: --protocols does not have it." in result.output

@@ -26,6 +26,7 @@ from fedannot.custom.networks import build_network
 DOTS_PER_INCH = 110
 NETWORK = {"in_channels": 1, "num_classes": 1, "features": [2, 2, 4, 4, 4, 2], "upsample": "deconv"}
 RED, BLUE, CYAN, LIME = (214, 39, 40), (31, 119, 180), (23, 190, 207), (0, 255, 0)
+MAGENTA = (255, 0, 255)
 
 
 def record(number, dice, stage="warm-up"):
@@ -186,8 +187,10 @@ def test_contours_of_annotation_clean_label_and_prediction_are_drawn(federation,
     found = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "b.png", **options)
     # Six squares of 56 of 64 pixels; of each side a good part has the colour unblended.
     assert count(found, CYAN) > count(without, CYAN) + 6 * 100
-    # Annotations of the sites are the clean ones here and lie under the clean contours.
-    assert count(found, LIME) > 200
+    # Annotations of the sites are the clean ones here; both contours are seen, and nothing is left out.
+    assert count(found[:-60], LIME) > 200
+    assert count(found[:-60], RED) > 50
+    assert count(found, MAGENTA) == 0
 
 
 def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monkeypatch):
@@ -312,6 +315,90 @@ def test_volumes_stand_upright_with_pixels_of_their_true_shape(tmp_path, monkeyp
     assert rows.mean() > middle_row
     assert columns.mean() > middle_column
     assert np.ptp(columns) == pytest.approx(3 * np.ptp(rows), rel=0.25)
+
+
+def masks_of(*squares):
+    """A mask ``(40, 20, 6)`` with squares of 4 by 4 voxels, given as row, column and slice."""
+    mask = np.zeros((40, 20, 6), dtype=np.uint8)
+    for row, column, plane in squares:
+        mask[row : row + 4, column : column + 4, plane] = 1
+    return mask
+
+
+ANNOTATED, LEFT_OUT, BESIDE = (4, 4, 1), (30, 12, 4), (30, 12, 1)
+
+
+def draw_incomplete(tmp_path, monkeypatch, name, given, clean, *, whole=False):
+    """The picture of cases whose given annotations are those squares, and the clean ones these."""
+    folder = tmp_path / f"federation-{name}"
+    description = VolumeDescription if whole else SliceDescription
+    options = {} if whole else {"size": (40, 20)}
+    write_volumes(folder, description(**options, classes=("lesion",), labels={0: 0, 1: 1}), masks_of())
+    datalist = folder / "site-1" / "datalist.json"
+    content = json.loads(datalist.read_text(encoding="utf-8"))
+    for number, case in enumerate(content["training"]):
+        case["group"] = f"patient-{number}"
+        case["clean_label"] = f"clean_{number}.nii"
+        pairs = ((case["label"], given[number]), (case["clean_label"], clean[number]))
+        for file, squares in pairs:
+            nibabel.save(nibabel.Nifti1Image(masks_of(*squares), np.diag([1.0, 2.0, 4.0, 1.0])), datalist.parent / file)
+    datalist.write_text(json.dumps(content))
+    network = NETWORK | {"spatial_dims": 3 if whole else 2}
+    settings = {"method": "fedia", "network": network} | ({"training": {"patch": [32, 32, 32]}} if whole else {})
+    model = tmp_path / f"{name}.pt"
+    torch.save({"model": build_network(**network).state_dict()}, model)
+    monkeypatch.setattr(Inference, "predictions", lambda _, network, cases: [torch.zeros_like(c.label) for c in cases])
+    file = draw_cases(SUMMARY | {"settings": settings}, model, folder, tmp_path / f"{name}.png", cache=tmp_path / name)
+    return read_picture(file)
+
+
+def panels(pixels):
+    """The two cases without the legend below them."""
+    shown = pixels[: int(0.75 * len(pixels))]
+    return shown[:, : shown.shape[1] // 2], shown[:, shown.shape[1] // 2 :]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_left_out_lesions_are_shaded_and_outlined_in_a_colour_of_their_own(tmp_path, monkeypatch, whole):
+    complete = [(ANNOTATED, BESIDE)] * 3
+    pixels = draw_incomplete(tmp_path, monkeypatch, "left out", [(ANNOTATED,)] * 3, complete, whole=whole)
+    for panel in panels(pixels):
+        assert count(panel, MAGENTA) > 50
+        # The lesion lies to the right of the annotated one, and the annotation is seen.
+        columns = [np.nonzero((panel == colour).all(axis=-1))[1].mean() for colour in (MAGENTA, RED)]
+        assert columns[0] > columns[1] + 100
+        # The shade mixes the colour with the grey of the image: as much red as blue, less green.
+        red, green, blue = (panel[..., channel].astype(int) for channel in range(3))
+        assert ((abs(red - blue) < 3) & (red > green + 60)).sum() > 4 * count(panel, MAGENTA)
+    same = draw_incomplete(tmp_path, monkeypatch, "complete", complete, complete, whole=whole)
+    assert count(same, MAGENTA) == 0
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_slices_and_cases_in_which_something_was_left_out_are_chosen(tmp_path, monkeypatch, whole):
+    """The first case is complete; in the others what was left out lies in another slice than the annotation."""
+    given, clean = (
+        [(ANNOTATED, BESIDE), (ANNOTATED,), (ANNOTATED,)],
+        [(ANNOTATED, BESIDE), *[(ANNOTATED, LEFT_OUT)] * 2],
+    )
+    pixels = draw_incomplete(tmp_path, monkeypatch, "chosen", given, clean, whole=whole)
+    for panel in panels(pixels):
+        assert count(panel, MAGENTA) > 50
+    given, clean = [(ANNOTATED, BESIDE)] * 2 + [(ANNOTATED,)], [(ANNOTATED, BESIDE)] * 2 + [(ANNOTATED, LEFT_OUT)]
+    left, right = panels(draw_incomplete(tmp_path, monkeypatch, "one", given, clean, whole=whole))
+    assert count(left, MAGENTA) > 50
+    assert count(right, MAGENTA) == 0
+    assert count(right, RED) > 50
+
+
+def test_a_lesion_drawn_too_small_is_not_left_out(tmp_path, monkeypatch):
+    """The clean lesion is two squares side by side, of which the site drew one."""
+    larger = (ANNOTATED, (8, 4, 1))
+    pixels = draw_incomplete(tmp_path, monkeypatch, "too small", [(ANNOTATED,)] * 3, [larger] * 3)
+    assert count(pixels, MAGENTA) == 0
+    left, _ = panels(pixels)
+    assert count(left, LIME) > 50
+    assert count(left, RED) > 50
 
 
 def make_output(out, model, **changes):

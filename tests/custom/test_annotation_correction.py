@@ -16,6 +16,7 @@ from fedannot.custom.data.corrections import (
     CORRECTIONS_FILE,
     labels_in_use,
     read_corrections,
+    restore_corrections,
     revert_corrections,
 )
 from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
@@ -152,7 +153,7 @@ def test_pictures_of_another_size_are_corrected_pixel_by_pixel_of_the_file(tmp_p
     assert label.new_lesions == 1
 
 
-def test_training_takes_the_corrected_annotations_until_they_are_reverted(tmp_path):
+def test_training_takes_the_corrected_annotations_unless_they_are_reverted(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
 
     def labels():
@@ -171,6 +172,11 @@ def test_training_takes_the_corrected_annotations_until_they_are_reverted(tmp_pa
     reverted = revert_corrections(tmp_path / "corrections")
     assert all(label.reverted for label in reverted.labels)
     assert torch.equal(labels(), given)
+    restore_corrections(tmp_path / "corrections", ["b.nii.gz"])
+    assert torch.equal(labels()[5:], now[5:])
+    assert torch.equal(labels()[:5], given[:5])
+    restore_corrections(tmp_path / "corrections")
+    assert torch.equal(labels(), now)
 
 
 def test_the_record_says_where_each_correction_comes_from(tmp_path):

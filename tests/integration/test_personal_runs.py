@@ -10,8 +10,10 @@ import torch
 from conftest import JOBS
 from nvflare.apis.dxo import DataKind, from_shareable
 from test_simulator import start_simulator
+from typer.testing import CliRunner
 
 from fedannot.apps.centre_scores import centre_scores
+from fedannot.apps.cli import app
 from fedannot.apps.comparison import describe_run
 from fedannot.apps.in_process import SiteParticipant
 from fedannot.apps.job import Job, JobError
@@ -93,6 +95,12 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
     assert not list((tmp_path / "workspace" / "server").rglob("*.pt"))
     log = (tmp_path / "simulator.log").read_text(encoding="utf-8")
     assert log.count("averaged ['site-1', 'site-2']") == 3
+    shown = show(tmp_path / "workspace", "--out", tmp_path / "shown")
+    assert "no server has a summary, hence from the files of: site-1, site-2" in shown
+    assert_same_tensors(model(tmp_path / "shown"), model(whole / "whole"))
+    # The sites made their data themselves, so that there are cases to show.
+    pictures = {file.name for file in (tmp_path / "shown" / "pictures").iterdir()}
+    assert pictures == {"own_cases.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
     # As if all had been killed in the last round.
     for site in ("site-1", "site-2"):
         for file in ("round_3.pt", LOCAL_MODEL_FILE):
@@ -131,6 +139,60 @@ def test_every_site_keeps_the_final_shared_model_with_its_own_layers(whole: Path
 def test_every_site_gets_a_picture_of_its_own_model(whole: Path) -> None:
     files = {file.name for file in draw_run(whole / "whole", whole / "whole" / "data")}
     assert files == {"dice.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
+
+
+@pytest.fixture
+def sites_alone(whole: Path, tmp_path: Path) -> Path:
+    """What the sites have of the run, and nothing of the server."""
+    for site in ("site-1", "site-2"):
+        shutil.copytree(whole / "whole" / "run" / site, tmp_path / "sites" / site)
+    return tmp_path / "sites"
+
+
+def show(*arguments: Any, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["show", *map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+def test_what_sites_stored_is_shown_where_no_server_has_a_summary(
+    whole: Path, sites_alone: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "shown"
+    text = show(sites_alone, "--data", whole / "whole" / "data", "--out", out)
+    assert "decoupled, seed 0, 3 of 3 rounds; no server has a summary, hence from the files of: site-1, site-2" in text
+    assert_same_tensors(model(out), model(whole / "whole"))
+    summary = read_summary(out)
+    for site in ("site-1", "site-2"):
+        stored = read_record(sites_alone / site / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores)
+        assert stored is not None
+        assert summary["own_cases"][site] == {"round": 3} | stored.model_dump(mode="json")
+        dice = stored.models["local"].dice
+        assert f"{site} 6 3" in text
+        assert f"{100 * dice:.1f}" in text
+    pictures = {file.name for file in (out / "pictures").iterdir()}
+    assert pictures == {"own_cases.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
+
+
+def test_a_sites_own_workspace_is_shown_with_a_site_that_lags_named(sites_alone: Path, tmp_path: Path) -> None:
+    alone = show(sites_alone / "site-2", "--out", tmp_path / "one")
+    assert "from the files of: site-2" in alone
+    assert {file.name for file in (tmp_path / "one" / "pictures").iterdir()} == {"own_cases.png"}
+    file = sites_alone / "site-1" / "simulate_job" / "personal" / LOCAL_MODEL_FILE
+    content = torch.load(file, weights_only=True)
+    torch.save(content | {"round": 2, "shared": {k: v * 0 for k, v in content["shared"].items()}}, file)
+    text = show(sites_alone, "--out", tmp_path / "both")
+    assert "site-1: has the model after round 2, not the last one." in text
+    assert_same_tensors(model(tmp_path / "both"), model(tmp_path / "one"))
+
+
+def test_two_runs_or_none_in_a_workspace_are_an_error_that_says_so(sites_alone: Path, tmp_path: Path) -> None:
+    assert "found neither a server's summary.json nor a model" in show(tmp_path / "absent", code=1)
+    shutil.copytree(sites_alone / "site-1" / "simulate_job", sites_alone / "site-1" / "another_job")
+    text = show(sites_alone / "site-1", "--out", tmp_path / "out", code=1)
+    assert "found 2 runs; give the folder of one of them" in text
+    assert not (tmp_path / "out").exists()
+    assert "from the files of: site-1" in show(sites_alone / "site-1" / "another_job", "--out", tmp_path / "out")
 
 
 def test_a_round_that_is_done_once_more_begins_with_the_layers_before_it(whole: Path, tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def chamber(shape=(256, 256)):
     ("text", "protocol"),
     [
         ("0", SiteProtocol()),
-        ("C", SiteProtocol("C", 3, 4, 4, 0.25)),
-        ("D(10)", SiteProtocol("D", 10, 4, 4, 0.25)),
+        ("C", SiteProtocol("C", None, None, 4, 0.25)),
+        ("D(10)", SiteProtocol("D", 10, None, 4, 0.25)),
         (" C ( 2.5 , 6, 3, 0.5 ) ", SiteProtocol("C", 2.5, 6, 3, 0.5)),
     ],
 )
@@ -40,6 +40,32 @@ def test_a_protocol_is_read_and_written(text, protocol):
 def test_the_sites_of_a_federation():
     kinds = [protocol.kind for protocol in SiteProtocol.parse_sites("0-0-C(3,4)-D")]
     assert kinds == ["none", "none", "C", "D"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "radii"),
+    [
+        ("C", (256, 256), (3, 4)),
+        ("C", (512, 128), (3, 4)),
+        ("D", (512, 512, 9), (6, 8)),
+        ("C", (64, 64), (1, 1)),
+        ("C", (16, 64), (1, 1)),
+        ("C(3,4)", (32, 32), (0.375, 0.5)),
+        ("D(20)", (32, 32), (2.5, 1)),
+        ("C(0,8)", (64, 64), (0, 2)),
+    ],
+)
+def test_discs_scale_with_the_mask_and_those_that_nobody_gave_are_one_pixel_at_least(text, shape, radii):
+    discs = SiteProtocol.parse(text).discs(shape)
+    assert (discs.systematic, discs.random) == pytest.approx(radii)
+
+
+@pytest.mark.parametrize("kind", ["C", "D"])
+def test_a_protocol_without_lengths_changes_small_masks(kind):
+    mask = np.zeros((40, 36), dtype=np.uint8)
+    mask[10:20, 10:20] = mask[10:20, 22:30] = 1
+    mask[14, 21] = 1
+    assert (FollowProtocol(SiteProtocol(kind)).set_random_state(seed=0)(mask) != mask).any()
 
 
 @pytest.mark.parametrize(
