@@ -19,6 +19,7 @@ from ..custom.data.whole_files import replaced
 from ..custom.run_state import SUMMARY_FILE
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
+from ..transforms.natural_order import natural_order
 from ..transforms.printable import drawable
 from ..transforms.volume_files import is_volume, read_volume
 from .output import read_summary
@@ -54,7 +55,7 @@ def find_corrections(folder: Path) -> list[SiteCorrections]:
             f"{folder}: found no {CORRECTIONS_FILE} in it; expected the folder of a run in which annotations were "
             "corrected, a site's workspace, or the corrections themselves."
         )
-    return sorted(found, key=lambda one: (one.corrections.site, str(one.folder)))
+    return sorted(found, key=lambda one: (natural_order(one.corrections.site), str(one.folder)))
 
 
 def corrected_nothing(folder: Path, site: str | None = None) -> bool:

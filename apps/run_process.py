@@ -121,6 +121,8 @@ class Commands:
         with self._lock:
             self._stopped = True
             running = list(self._running)
+        for _ in self._threads:
+            self._waiting.put(lambda: None)
         end = time.monotonic() + _END_TIMEOUT
         try:
             for process in running:

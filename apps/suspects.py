@@ -13,6 +13,7 @@ from ..custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions, Sus
 from ..custom.data.whole_files import replaced
 from ..transforms.errors import DataError
 from ..transforms.image_files import read_image
+from ..transforms.natural_order import natural_order
 from ..transforms.printable import drawable
 from .terminal import Terminal
 
@@ -37,7 +38,7 @@ def find_suspicions(folder: Path, site: str | None = None) -> list[LabelSuspicio
         sites = ", ".join(record.site for record in found)
         what = f"found none of site {site!r}, but of: {sites}" if found else f"found no {SUSPICIONS_FILE} in it"
         raise DataError(f"{folder}: {what}; expected the folder of a run that selected samples (FedGSCA).")
-    return sorted(chosen, key=lambda record: record.site)
+    return sorted(chosen, key=lambda record: natural_order(record.site))
 
 
 def print_suspects(record: LabelSuspicions, limit: int, console: Terminal) -> None:

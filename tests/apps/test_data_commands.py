@@ -1,6 +1,7 @@
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import nibabel
 import numpy as np
@@ -381,3 +382,17 @@ def test_texts_are_parsed():
     for text in ("nan", "1,inf", "x"):
         with pytest.raises(DataError, match=r"--window: found .*, expected numbers with commas between them"):
             parse_numbers("--window", text, float)
+
+
+def test_after_an_import_the_jobs_that_fit_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    clean = tmp_path / "clean"
+    assert run("phantom", "--sites", 1, "--images", 6, "--test-images", 1, "--out", clean).exit_code == 0
+    pictures = ("--images", clean / "site-1" / "images", "--labels", clean / "site-1" / "labels", "--size", "64,64")
+    result = run("import", *pictures, "--sites", 2, "--out", tmp_path / "made")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "These are 2D images with masks, for segmentation. Jobs that fit, in jobs: decoupled, " in said
+    assert "fedgsca" not in said
+    assert f"For example: fedannot simulate jobs/fedavg --data {tmp_path / 'made'}" in said
+    assert "network.in_channels = 1, network.num_classes = 1, network.spatial_dims = 2" in said

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 
 import pytest
 
 from fedannot.apps import run_process
-from fedannot.apps.run_process import RunTimeoutError, run_command
+from fedannot.apps.run_process import Commands, RunStoppedError, RunTimeoutError, run_command
 
 WAYS = pytest.mark.parametrize(
     "forked", [pytest.param(True, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")), False]
@@ -54,6 +56,40 @@ def test_a_run_that_takes_too_long_is_stopped(way, tmp_path):
     ):
         run_command(["simulate", "jobs/fedaaai", "--out", str(out)], tmp_path / "run.log", timeout=1)
     assert time.monotonic() - started < 60
+
+
+def test_no_more_is_done_at_a_time_than_asked_and_threads_end():
+    commands, busy, most = Commands(2), [], []
+    together = threading.Barrier(2, timeout=30)
+
+    def work(number):
+        busy.append(number)
+        most.append(len(busy))
+        together.wait()
+        busy.remove(number)
+        if number == 5:
+            raise ValueError("the last")
+        return 10 * number
+
+    before = threading.active_count()
+    results = [commands.submit(partial(work, number)) for number in range(6)]
+    assert [result.result(timeout=30) for result in results[:5]] == [0, 10, 20, 30, 40]
+    with pytest.raises(ValueError, match="the last"):
+        results[5].result(timeout=30)
+    assert max(most) == 2
+    commands.stop()
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before:
+        assert time.monotonic() < deadline, "threads are left"
+        time.sleep(0.01)
+
+
+def test_after_a_stop_nothing_is_begun(tmp_path):
+    commands = Commands()
+    commands.stop()
+    with pytest.raises(RunStoppedError, match=r"fedannot data phantom: not begun, since all runs were told to end\."):
+        commands.run(["data", "phantom"], tmp_path / "log.txt", timeout=1)
+    assert not (tmp_path / "log.txt").exists()
 
 
 def test_what_runs_are_forked_from_has_no_thread_but_the_first():

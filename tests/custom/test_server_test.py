@@ -161,5 +161,5 @@ def test_a_test_set_of_another_kind_is_refused_with_the_settings_that_fit(folder
     run_folder, config = folders
     write_phantom_test(config, num_images=1, seed=2)
     settings = SETTINGS.model_copy(update={"network": NetworkSettings(num_classes=2)})
-    with pytest.raises(DataError, match=r"Site test: .*data\.yaml describes .* --set network\.num_classes=1\."):
+    with pytest.raises(DataError, match=r"Site test: .*data\.yaml describes .* --set network\.num_classes=1, or write"):
         ServerTest(Threshold(), settings, run_folder, config).score(Threshold().state_dict(), sites_are_embedded=False)

@@ -1,6 +1,7 @@
 """Commands that are told to end while they run: at once, with a word on how to go on, and nothing left running."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -10,6 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
+
+from fedannot.apps.simulate import simulate
 
 PATIENCE_SECONDS = 180
 PROMPT_SECONDS = 30
@@ -127,6 +131,115 @@ def test_a_comparison_ends_with_its_runs_and_says_how_to_go_on(
     assert "compare" in said.partition("Go on with: ")[2]
     assert "Traceback" not in said
     wait_for(lambda: not alive_in_session(comparison.pid), PROMPT_SECONDS)
+
+
+def begun_runs(out: Path) -> list[str]:
+    return sorted(folder.name for folder in out.glob("runs/*") if folder.is_dir())
+
+
+def stopped_with_a_queue(
+    process: "subprocess.Popen[str]", out: Path, tell: Callable[[int, int], None], *, times: int = 1
+) -> str:
+    """Tell a comparison that has runs waiting to end, check that all ends soon, and return what was said."""
+    wait_for(lambda: finished_rounds(out) >= 1)
+    told = time.monotonic()
+    for _ in range(times):
+        tell(process.pid, signal.SIGINT)
+        time.sleep(0.05)
+    _, said = process.communicate(timeout=PROMPT_SECONDS)
+    assert time.monotonic() - told < PROMPT_SECONDS / 2
+    assert process.returncode == 128 + signal.SIGINT, said
+    assert said.startswith("Stopped by SIGINT.")
+    assert said.count("\n") == 1, said
+    wait_for(lambda: not alive_in_session(process.pid), PROMPT_SECONDS / 2)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("processes", "tell", "times"),
+    [(1, os.kill, 1), (2, os.killpg, 3)],
+    ids=["the command alone", "an impatient person at a terminal"],
+)
+def test_of_a_queue_nothing_starts(
+    processes: int,
+    tell: Callable[[int, int], None],
+    times: int,
+    start: Start,
+    small_job: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    jobs = [small_job(name, rounds=60) for name in ("fedavg", "fedaaai")]
+    process = start("compare", *jobs, "--seeds", 2, "--out", tmp_path / "out", "--processes", processes)
+    said = stopped_with_a_queue(process, tmp_path / "out", tell, times=times)
+    assert "Go on with: " in said
+    assert len(begun_runs(tmp_path / "out")) == processes
+
+
+def test_the_command_that_is_printed_ends_with_the_bits_of_runs_that_nothing_happened_to(
+    start: Start, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    jobs = [small_job(name, rounds=8, embedded__sites=2) for name in ("fedavg", "fedaaai")]
+    arms, own, out = [f"a={jobs[0]}", f"b={jobs[1]}"], ["--set", "b:warmup_rounds=2"], tmp_path / "out"
+    process = start("compare", *arms, *own, "--seeds", 2, "--out", out, "--processes", 2)
+    said = stopped_with_a_queue(process, out, os.killpg)
+    assert len(begun_runs(out)) == 2
+
+    arguments = shlex.split(said.partition("Go on with: ")[2])
+    resumed = start(*arguments[arguments.index("compare") :])
+    resumed.communicate(timeout=PATIENCE_SECONDS)
+    assert resumed.returncode == 0
+    assert begun_runs(out) == ["a-seed0", "a-seed1", "b-seed0", "b-seed1"]
+    whole = simulate(jobs[1], tmp_path / "whole", overrides={"seed": 0, "warmup_rounds": 2})
+    run = out / "runs" / "b-seed0"
+    models = [torch.load(folder / "model.pt", weights_only=True)["model"] for folder in (tmp_path / "whole", run)]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+    assert json.loads((run / "summary.json").read_text(encoding="utf-8"))["last_rounds"] == whole["last_rounds"]
+
+
+def is_importing(process: int) -> bool:
+    """Whether a process is the one that runs are forked from, and has got as far as PyTorch."""
+    files = Path("/proc") / str(process)
+    try:
+        return "forkserver" in (files / "cmdline").read_text() and "libtorch" in (files / "maps").read_text()
+    except OSError:
+        return False
+
+
+def test_a_comparison_ends_at_once_while_its_first_process_starts(
+    start: Start, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """That process imports for seconds what runs need; a terminal's SIGINT reaches it as well."""
+    jobs = [small_job("fedavg", rounds=60), small_job("fedaaai", rounds=60)]
+    process = start("compare", *jobs, "--seeds", 1, "--out", tmp_path / "out", "--processes", 2)
+    wait_for(lambda: any(is_importing(number) for number in alive_in_session(process.pid)))
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(timeout=PROMPT_SECONDS)
+    assert process.returncode == 128 + signal.SIGINT
+    _, said = process.communicate(timeout=PROMPT_SECONDS)
+    assert said.startswith("Stopped by SIGINT.")
+    assert said.count("\n") == 1, said
+    wait_for(lambda: not alive_in_session(process.pid), PROMPT_SECONDS)
+    assert begun_runs(tmp_path / "out") == []
+
+
+def test_a_benchmark_ends_with_its_runs_and_says_how_to_go_on(
+    start: Start, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    jobs, out = tmp_path / "jobs", tmp_path / "out"
+    jobs.mkdir()
+    for name in ("fedavg", "fedaaai"):
+        small_job(name).rename(jobs / name)
+    process = start("bench", "feda3i", "--rows", "clean", "--seeds", 1, "--jobs", jobs, "--out", out)
+    wait_for(lambda: finished_rounds(out / "clean" / "runs") >= 1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=PROMPT_SECONDS)
+    assert process.returncode == 128 + signal.SIGINT, said
+    *_, command = said.partition("Go on with: ")
+    words = shlex.split(command)
+    given = ["--rows", "clean", "--seeds", "1", "--jobs", str(jobs), "--out", str(out)]
+    assert words[words.index("bench") :] == ["bench", "feda3i", *given]
+    wait_for(lambda: not alive_in_session(process.pid), PROMPT_SECONDS)
+    assert begun_runs(out / "clean" / "runs") == ["fedavg-seed0"]
 
 
 def test_runs_end_when_the_comparison_is_killed(comparison: "subprocess.Popen[str]", tmp_path: Path) -> None:
