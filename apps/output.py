@@ -189,8 +189,9 @@ def _print_effective_sites(summary: Mapping[str, Any], console: Terminal) -> Non
     for stage in stages:
         of_stage = [record for record in known if str(record["stage"]) == stage]
         fewest, most = (f(record["effective_sites"] for record in of_stage) for f in (min, max))
-        rounds = _range(of_stage[0]["round"], of_stage[-1]["round"], 0)
-        told.append(f"{_range(fewest, most, 1)} ({stage}, rounds {rounds})")
+        first, last = of_stage[0]["round"], of_stage[-1]["round"]
+        rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+        told.append(f"{_range(fewest, most, 1)} ({stage}, {rounds})")
     if told:
         console.print(f"effective sites of {len(summary['sites'])}: {'; '.join(told)}")
     if dominant := summary.get("dominant"):

@@ -245,7 +245,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                     "are needed."
                 )
             params = self._aggregator.aggregate_model().params
-            self.log_info(fl_ctx, f"Round {self._round}: averaged {sorted(self._accepted)}.")
+            self.log_info(fl_ctx, f"Round {self._round}/{self.settings.rounds}: averaged {sorted(self._accepted)}.")
             self._round = None
         return DXO(DataKind.WEIGHTS, data=params).to_shareable()
 

@@ -174,7 +174,8 @@ def test_an_update_and_statistics_have_accounts_of_their_own(
 
 
 # What a site says of its training beside private updates.
-_SAID = {"num_samples", "num_excluded", "embedded_data", "privacy_epsilon", "privacy_delta", "patient_epsilon"}
+_SAID = {"num_samples", "num_excluded", "embedded_data", "num_threads"}
+_SAID |= {"privacy_epsilon", "privacy_delta", "patient_epsilon"}
 
 
 @pytest.mark.parametrize("name", ["fedaaai", "fedia"])
