@@ -19,7 +19,7 @@ from hospitals import BOUNDS, END_TIMEOUT, SETTINGS, SITES, Hospitals, started_h
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.simulate import simulate
 from fedannot.custom.data.embedded_cells import write_cell_federation
-from fedannot.custom.outbound import OUTBOUND_FIELDS
+from fedannot.custom.outbound import OUTBOUND_FIELDS, TRAIN
 
 pytestmark = pytest.mark.processes
 
@@ -85,6 +85,7 @@ FRAMEWORK_HEADERS = {
     "fedannot_refusal",
 }
 # Of a swarm: whose turn it is, which round, how far a site is.
+SWARM_REPORT = "swarm_report_learn_result"
 SWARM_HEADERS_BEGIN = ("cwf.", "num_rounds", "contribution_round", "rm.", "__reliable")
 # What NVFlare says of a site in every message.
 PEER_PROPERTIES = {
@@ -198,8 +199,9 @@ def test_registered_fields_leave_and_nothing_else(ran: Ran) -> None:
         for result in results_in(message):
             headers, dxo = result.get("__headers__") or {}, result["DXO"]
             task = headers.get("__task_name__")
-            # A swarm's sites hand on the mean of the models, with nothing beside it.
-            fields = registered.get(str(task), set())
+            # A swarm's sites report what they have trained to the one that averages; the mean that is handed on has
+            # nothing beside it.
+            fields = registered.get(TRAIN if task == SWARM_REPORT else str(task), set())
             meta = set(dxo["meta"]) - FRAMEWORK_META
             if dxo["kind"] == "WEIGHTS":
                 assert meta <= fields, (task, meta - fields)
