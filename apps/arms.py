@@ -69,7 +69,9 @@ def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm],
         name, colon, own_key = (part.strip() for part in key.rpartition(":"))
         if not colon:
             common[key] = value
-        elif name in own and own_key:
+        elif not own_key:
+            raise JobError(f"--set {text}: expected the name of a setting after {name}:, but found none.")
+        elif name in own:
             own[name][own_key] = value
         else:
             raise JobError(

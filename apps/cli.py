@@ -52,9 +52,14 @@ def simulate(
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
 
     def how_to_go_on() -> str:
-        from .resuming import progress
-
-        return f"{progress(out)} Go on with: {given_command(context, resume=True)}"
+        try:
+            from .resuming import progress
+        except Exception:
+            # Stopped in the middle of an import, of which nothing can be imported any more.
+            said = ""
+        else:
+            said = f"{progress(out)} "
+        return f"{said}Go on with: {given_command(context, resume=out.is_dir())}"
 
     with reported_errors(how_to_go_on):
         from .progress import Progress

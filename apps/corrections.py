@@ -50,6 +50,8 @@ def find_corrections(folder: Path) -> list[SiteCorrections]:
         corrections = read_corrections(file.parent)
         if corrections is not None:
             found.append(SiteCorrections(file.parent, corrections))
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder; expected that of a run, or a site's workspace.")
     if not found:
         raise DataError(
             f"{folder}: found no {CORRECTIONS_FILE} in it; expected the folder of a run in which annotations were "

@@ -129,8 +129,10 @@ def _only(folder: Path, site: str | None) -> "SiteCorrections":
 
 def _chosen(folder: Path, site: str | None) -> list["SiteCorrections"]:
     from ..transforms.errors import DataError
-    from .corrections import find_corrections
+    from .corrections import corrected_nothing, find_corrections
 
+    if corrected_nothing(folder):
+        raise DataError(f"{folder}: no annotation was corrected in this run; there is nothing to show or change.")
     found = find_corrections(folder)
     chosen = [one for one in found if site in (None, one.corrections.site)]
     if not chosen:

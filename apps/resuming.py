@@ -104,6 +104,13 @@ def check_continues(job: Job, settings: RunSettings, out: Path, earlier: Earlier
         RunState(begun.method, begun.model_dump(mode="json"), 0, {}).check_continues(settings.method, values)
 
 
+def data_of_run(out: Path) -> str:
+    """Return the folder of the data that the run in an output folder was begun with; empty if it is not known."""
+    if not (out / JOB_FOLDER).is_dir():
+        return ""
+    return Job(out / JOB_FOLDER).settings().data
+
+
 def finished_summary(out: Path, earlier: EarlierRun) -> dict[str, Any] | None:
     """Return the summary of a run whose model, metrics and summary were all collected after its last round, or None."""
     if not (out / SUMMARY_FILE).is_file():

@@ -30,6 +30,7 @@ from .resuming import (
     check_is_run,
     check_new,
     copy_job,
+    data_of_run,
     finished_summary,
     prepare_beginning,
     prepare_collection,
@@ -91,11 +92,13 @@ def simulate(
         check_continues(job, run_settings, out, earlier)
     if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
         return summary
+    if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
+        progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
     if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
         changes["resume_from"] = str(state)
     # Its state holds a model, which is read once more.
     del earlier
-    run_job = copy_job(job, changes, out)
+    run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
     with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out, progress):
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, lambda step: progress.state(str(step)))

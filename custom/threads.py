@@ -10,6 +10,8 @@ from pydantic import Field
 from .data.json_record import JsonRecord, read_record
 from .settings import SettingsError
 
+# More than any machine has cores; memory for as many would be asked for at once.
+MOST_THREADS = 1024
 THREADS_VARIABLE = "FEDANNOT_THREADS"
 # In a kit's folder `local`.
 COMPUTE_FILE = "compute.json"
@@ -25,7 +27,7 @@ class Compute(JsonRecord):
         threads: of PyTorch, in every process; 0 leaves it to the job.
     """
 
-    threads: Annotated[int, Field(ge=0)] = 0
+    threads: Annotated[int, Field(ge=0, le=MOST_THREADS)] = 0
 
 
 def set_threads(asked: int, config_folder: Path) -> None:
@@ -53,8 +55,10 @@ def number_of_threads(asked: int, config_folder: Path | None = None) -> int:
 
 def _of_environment() -> int:
     value = os.environ.get(THREADS_VARIABLE, "").strip() or "0"
-    if not (value.isascii() and value.isdigit()):
-        raise SettingsError(f"Expected a number of threads in {THREADS_VARIABLE}, but found {value!r}.")
+    if not (value.isascii() and value.isdigit() and int(value) <= MOST_THREADS):
+        raise SettingsError(
+            f"Expected a number of threads from 0 to {MOST_THREADS} in {THREADS_VARIABLE}, but found {value!r:.40}."
+        )
     return int(value)
 
 

@@ -67,8 +67,8 @@ class SiteProtocol:
     def __post_init__(self) -> None:
         for name in ("radius", "random_radius"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"Expected a finite number of at least 0 pixels, but got {name}={value}.")
+            if value is not None and not 0 <= value <= REFERENCE_SIZE:
+                raise ValueError(f"Expected 0 to {REFERENCE_SIZE:g} pixels at 256×256, but got {name}={value:g}.")
         if self.num_squares < 0 or not float(self.num_squares).is_integer():
             raise ValueError(f"Expected a whole number of squares of at least 0, but got {self.num_squares}.")
         object.__setattr__(self, "num_squares", int(self.num_squares))

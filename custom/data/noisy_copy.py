@@ -187,7 +187,10 @@ class _ContourNoise(_LabelChange):
         }
 
     def asked_for(self) -> str | None:
-        return f"{self._choice.model}, here {self._noise}" if self._noise.mean or self._noise.spread else None
+        noise = self._noise
+        if not (noise.mean or noise.spread):
+            return None
+        return f"{self._choice.model}, here {noise.mean:.3g} ± {noise.spread:.3g} pixels"
 
     def without_effect(self) -> NoEffect:
         return contour_noise_without_effect(self._choice.limit, self._scales, is_empty=not self._annotated)

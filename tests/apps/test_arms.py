@@ -39,6 +39,11 @@ def test_values_may_have_colons(value, read):
     assert arms[0].overrides == {"start_model": read}
 
 
+def test_a_setting_without_a_name_is_told():
+    with pytest.raises(JobError, match="expected the name of a setting after fedavg:"):
+        parse_arms(["jobs/fedavg"], ["fedavg:=3"])
+
+
 def test_a_setting_of_an_unknown_arm_names_the_arms():
     text = r"--set fedaai:rounds=2: there is no arm 'fedaai'; did you mean 'fedaaai'\? Arms: fedavg, fedaaai; "
     with pytest.raises(JobError, match=text):

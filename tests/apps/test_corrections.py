@@ -129,8 +129,8 @@ def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
     assert "of site-1 was corrected" in " ".join(invoke("list", tmp_path / "run", "--site", "site-1").split())
     invoke("list", tmp_path / "run", "--site", "site-9", code=1)
     for command in ("show", "revert", "restore"):
-        assert "found no corrections.json" in invoke(command, tmp_path / "run", code=1)
-    invoke("list", tmp_path / "absent", code=1)
+        assert "there is nothing to show or change" in invoke(command, tmp_path / "run", code=1)
+    assert "there is no such folder" in " ".join(invoke("list", tmp_path / "absent", code=1).split())
 
 
 def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_path):

@@ -33,6 +33,14 @@ def test_phantom_then_noise(tmp_path):
     assert f"{100 * noise['dice']:.1f}" in result.output
 
 
+def test_contour_noise_without_any_length_is_an_error_and_leaves_nothing(tmp_path):
+    run("phantom", "--sites", 1, "--images", 1, "--test-images", 1, "--out", tmp_path / "clean")
+    result = run("noise", tmp_path / "clean", "--model", "M(0,0,0,0)", "--out", tmp_path / "noisy")
+    assert result.exit_code == 1
+    assert "moves no contour at any site" in result.output
+    assert not (tmp_path / "noisy").exists()
+
+
 def test_phantom_volumes_of_which_sites_leave_lesions_out(tmp_path):
     options = ("--task", "lesions3d", "--sites", 2, "--images", 1, "--test-images", 1, "--completeness", "0.5,1")
     result = run("phantom", *options, "--out", tmp_path / "out")

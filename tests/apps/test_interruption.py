@@ -1,7 +1,9 @@
 """Signals to end within one process: what is raised, what is disturbed, what is put back."""
 
 import os
+import shlex
 import signal
+import sys
 import threading
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from fedannot.apps.cli import app as fedannot
 from fedannot.apps.errors import reported_errors
 from fedannot.apps.interruption import Interrupted, check_interruption, given_command, stopping_on_signals
 
@@ -98,3 +101,21 @@ def test_the_command_that_goes_on_is_the_one_that_was_given(given, expected):
     result = CliRunner().invoke(app, ["end", *given], prog_name="fedannot")
     assert result.exit_code == 143
     assert result.output == f"Stopped by SIGTERM. Go on with: fedannot {expected}\n"
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_simulation_that_is_stopped_while_it_is_imported_says_a_command_that_works(monkeypatch, tmp_path, has_begun):
+    """Half imported nothing can be imported any more; only what has an output folder can be resumed."""
+
+    def stop(*_, **__):
+        raise Interrupted(signal.SIGINT)
+
+    out = tmp_path / "the output"
+    if has_begun:
+        out.mkdir()
+    monkeypatch.setattr("fedannot.apps.progress.Progress.tell", stop)
+    monkeypatch.setitem(sys.modules, "fedannot.apps.resuming", None)
+    result = CliRunner().invoke(fedannot, ["simulate", "jobs/fedavg", "--out", str(out)], prog_name="fedannot")
+    assert result.exit_code == 128 + signal.SIGINT
+    command = shlex.join(["fedannot", "simulate", "jobs/fedavg", "--out", str(out)] + ["--resume"] * has_begun)
+    assert result.stderr == f"Stopped by SIGINT. Go on with: {command}\n"

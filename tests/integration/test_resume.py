@@ -1,6 +1,7 @@
 """A run that is killed between two rounds and resumed ends with the weights of an undisturbed one."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from fedannot.apps.job import JobError
+from fedannot.apps.job import Job, JobError
 from fedannot.apps.simulate import simulate
 from fedannot.custom.run_state import ResumeError
 
@@ -86,6 +87,22 @@ def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path
     simulate(job, tmp_path / "parts", data=tmp_path / "parts" / "data", resume=True)
     models = [torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("whole", "parts")]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+
+
+def test_other_data_than_those_of_the_beginning_are_told(
+    small_job: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same data may lie elsewhere by now, hence no error."""
+    job = small_job("fedavg", rounds=1)
+    simulate(job, tmp_path / "out")
+    shutil.copytree(tmp_path / "out" / "data", tmp_path / "moved")
+    more = Job.open(job).copy_with({"rounds": 2}, tmp_path / "more").folder
+    simulate(more, tmp_path / "out", data=tmp_path / "out" / "data", resume=True)
+    assert "warning: the run began" not in capsys.readouterr().err
+    more = Job.open(job).copy_with({"rounds": 3}, tmp_path / "still more").folder
+    simulate(more, tmp_path / "out", data=tmp_path / "moved", resume=True)
+    said = f"warning: the run began with the data in {tmp_path / 'out' / 'data'}, and goes on with those in "
+    assert said + str(tmp_path / "moved") in capsys.readouterr().err
 
 
 def test_a_used_output_folder_is_not_overwritten(small_job: Callable[..., Path], tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def test_a_protocol_without_lengths_changes_small_masks(kind):
         ("C(1,2,3,0.4,5)", "expected 0 \\(none\\)"),
         ("C(inf)", "radius=inf"),
         ("D(3,nan)", "random_radius=nan"),
+        ("C(257)", "Expected 0 to 256 pixels at 256×256, but got radius=257"),
+        ("D(3,99999)", "random_radius=99999"),
         ("C(3,4,2.5)", "whole number of squares of at least 0, but got 2.5"),
         ("C(3,4,4,0)", "share from above 0 to 1, but got square_share=0"),
     ],

@@ -149,7 +149,7 @@ def test_a_site_that_draws_next_to_no_contour_noise_is_a_warning(tmp_path, caplo
     add_contour_noise(tmp_path / "source", tmp_path / "out", NoiseChoice("M(20,0,0,1)", exact=True, stratified=0.1))
     (weak,) = (site for site in ("site-1", "site-2") if not changed(tmp_path / "out", site))
     assert read_manifest(tmp_path / "out" / weak).noise.mean == pytest.approx(2)
-    assert f"Site {weak}: the noise M(20,0,0,1), here C(2,0) changed none of 1 annotations" in caplog.text
+    assert f"Site {weak}: the noise M(20,0,0,1), here 2 ± 0 pixels changed none of 1 annotations" in caplog.text
     assert caplog.text.count("changed none") == 1
 
 
