@@ -1,5 +1,5 @@
 """`python -m fedannot.apps` is the `fedannot` command."""
 
-from .cli import main
+from .commands.cli import main
 
 main()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from ..transforms.class_noise import ClassNoise
 from ..transforms.errors import describe_validation_error
-from ..transforms.federation_noise import FederationNoise
-from ..transforms.site_protocol import SiteProtocol
+from ..transforms.noise.class_noise import ClassNoise
+from ..transforms.noise.federation_noise import FederationNoise
+from ..transforms.noise.site_protocol import SiteProtocol
 
 # Settings are also checked by processes that train nothing and shall not load PyTorch.
 if TYPE_CHECKING:
@@ -49,24 +49,27 @@ class NetworkSettings(_Settings):
 
     def build(self, seed: int = 0) -> "nn.Module":
         """Build the network with start weights from a seed."""
-        from .networks import build_network
+        from .networks.building import build_network
 
         return build_network(**self.model_dump(), seed=seed)
 
 
 class CurvatureNetworkSettings(NetworkSettings):
-    """A network that carries the curvature of the sites' losses; see :mod:`fedannot.custom.curvature`."""
+    """A network that carries the curvature of the sites' losses.
+
+    See :mod:`fedannot.custom.methods.fedcurv.curvature`.
+    """
 
     def build(self, seed: int = 0) -> "nn.Module":
         """Build the network with start weights from a seed."""
-        from .curvature import build_network_with_curvature
+        from .methods.fedcurv.curvature import build_network_with_curvature
 
         return build_network_with_curvature(**self.model_dump(), seed=seed)
 
 
 class DecoupledNetworkSettings(NetworkSettings):
     """The shared networks of decoupled predictions; see
-    :func:`fedannot.custom.decoupled_network.build_decoupled_network`.
+    :func:`fedannot.custom.methods.decoupled.network.build_decoupled_network`.
     """
 
     latent: Positive = LATENT
@@ -74,7 +77,7 @@ class DecoupledNetworkSettings(NetworkSettings):
 
     def build(self, seed: int = 0) -> "nn.Module":
         """Build the networks with start weights from a seed."""
-        from .decoupled_network import build_decoupled_network
+        from .methods.decoupled.network import build_decoupled_network
 
         return build_decoupled_network(**self.model_dump(), seed=seed)
 
@@ -96,7 +99,7 @@ class ClassifierSettings(_Settings):
 
     def build(self, seed: int = 0) -> "nn.Module":
         """Build the network with start weights from a seed; a checkpoint is read by the server alone."""
-        from .networks import build_classifier
+        from .networks.building import build_classifier
 
         return build_classifier(**self.model_dump(exclude={"checkpoint"}), seed=seed)
 
@@ -127,7 +130,8 @@ class TrainingSettings(_ScheduledTraining):
 
     Args:
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
-        augmentation: what is done to samples at random; see :class:`fedannot.custom.augmentation.AugmentedBatches`.
+        augmentation: what is done to samples at random; see
+            :class:`fedannot.custom.training.augmentation.AugmentedBatches`.
     """
 
     loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
@@ -232,7 +236,7 @@ class EmbeddedSettings(_Settings):
 
 
 class InfluenceSettings(_Settings):
-    """Bounds on what one site can do to the global model; see :mod:`fedannot.custom.influence`.
+    """Bounds on what one site can do to the global model; see :mod:`fedannot.custom.aggregation.influence`.
 
     Args:
         min_share: smallest share of a site in every layer block.
@@ -273,7 +277,7 @@ class RunSettings(_Settings):
         task: what is learnt.
         method: how.
         threads: of PyTorch in every process where the participant has not chosen; 0 for all cores. See
-            :mod:`fedannot.custom.threads`.
+            :mod:`fedannot.custom.run.threads`.
         data: where sites' data lie that are named nowhere else.
         data_required: whether a site without data is an error; else it makes the embedded phantom for itself.
         min_sites: usable results without which a round does not count.

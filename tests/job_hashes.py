@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-from fedannot.apps.job import Job, is_swarm
-from fedannot.apps.output import collect_output, find_run_folder
-from fedannot.apps.progress import Progress
-from fedannot.apps.simulate import simulate
+from fedannot.apps.reports.output import collect_output, find_run_folder
+from fedannot.apps.runs.job import Job, is_swarm
+from fedannot.apps.runs.progress import Progress
+from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal
 
 JOBS = Path(__file__).parents[1] / "jobs"

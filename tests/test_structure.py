@@ -23,7 +23,7 @@ OWN_READERS = {
     "custom/flare/job_meta.py",
     "custom/flare/kept_files.py",
     # Both read back what they have just written.
-    "apps/job.py",
+    "apps/runs/job.py",
     "apps/deployment/kit.py",
 }
 JOBS = sorted(path.parent for path in ROOT.glob("jobs/*/meta.json"))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.embedded_chambers import write_chamber_federation
-from ..arms import Arm
+from ...custom.data.phantoms.chambers import write_chamber_federation
+from ..runs.arms import Arm
 from .rows import MakeData, Row
 
 PROTOCOLS = "0-0-C(20,8)-D(20,8)"

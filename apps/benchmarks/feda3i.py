@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.embedded import write_phantom_federation
-from ...custom.data.noise_choice import NoiseChoice
-from ..arms import Arm
+from ...custom.data.noise.choice import NoiseChoice
+from ...custom.data.phantoms.lesions import write_phantom_federation
+from ..runs.arms import Arm
 from .rows import MakeData, Row
 
 SETTINGS = {"rounds": 12, "warmup_rounds": 5}

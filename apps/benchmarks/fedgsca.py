@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.embedded_cells import write_cell_federation
-from ..arms import Arm
+from ...custom.data.phantoms.cells import write_cell_federation
+from ..runs.arms import Arm
 from .rows import MakeData, Row
 
 _WARMUP_ROUNDS = 9

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.embedded_volumes import write_volume_federation
-from ..arms import Arm
+from ...custom.data.phantoms.volumes import write_volume_federation
+from ..runs.arms import Arm
 from .rows import MakeData, Row
 
 SETTINGS: dict[str, Any] = {

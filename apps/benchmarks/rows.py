@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.data.whole_files import write_text
-from ...custom.summary import LAST_ROUNDS
+from ...custom.run.summary import LAST_ROUNDS
 from ...transforms.strict_files import read_json
-from ..annotation_findings import pooled_correction
-from ..arms import Arm
-from ..compare import compare
-from ..comparison import print_comparison
-from ..label_findings import pooled_selection
-from ..output import main_score, scoring_of
-from ..progress import Progress
+from ..reports.annotation_findings import pooled_correction
+from ..reports.comparison import print_comparison
+from ..reports.label_findings import pooled_selection
+from ..reports.output import main_score, scoring_of
+from ..runs.arms import Arm
+from ..runs.compare import compare
+from ..runs.progress import Progress
 from ..terminal import Terminal
 
 # The score that a table shows; all its rows are of one task.
@@ -72,7 +72,7 @@ def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path,
         console: where the runs are shown.
 
     Raises:
-        JobError, RunError: as :func:`fedannot.apps.compare.compare`.
+        JobError, RunError: as :func:`fedannot.apps.runs.compare.compare`.
     """
     folder = out / name
     # Tables are printed after it: it shares the terminal with them.

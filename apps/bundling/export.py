@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...custom.data.whole_files import new_folder
-from ...custom.inference import Inference
+from ...custom.evaluation.inference import Inference
 from ...transforms.errors import DataError
 from .inference_config import MODEL_FILE, inference_config
 from .metadata import Statements, metadata

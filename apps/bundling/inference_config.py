@@ -10,10 +10,10 @@ from ...custom.data.description import (
     SliceDescription,
     VolumeDescription,
 )
-from ...custom.inference import OVERLAP, Inference
-from ...transforms.image_files import HIGH_DEPTH_MODES, IMAGE_SUFFIXES
-from ...transforms.volume_files import VOLUME_SUFFIXES
-from ...transforms.volume_transforms import ROUNDING
+from ...custom.evaluation.inference import OVERLAP, Inference
+from ...transforms.loading.image_files import HIGH_DEPTH_MODES, IMAGE_SUFFIXES
+from ...transforms.loading.volume_files import VOLUME_SUFFIXES
+from ...transforms.loading.volume_transforms import ROUNDING
 
 MODEL_FILE = "model.ts"
 PREDICTIONS_FILE = "predictions.json"
@@ -81,7 +81,7 @@ def _preprocessing(description: AnyDescription) -> list[Config]:
 
 
 def _picture_steps(description: ImageDescription | ClassificationDescription) -> list[Config]:
-    """The steps of :func:`fedannot.transforms.image_pipeline.build_picture_pipeline`."""
+    """The steps of :func:`fedannot.transforms.loading.image_pipeline.build_picture_pipeline`."""
     mode = "L" if description.channels == 1 else "RGB"
     size = tuple(description.size)
     resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
@@ -111,7 +111,7 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
 
 
 def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Config]:
-    """The steps of :class:`fedannot.transforms.volume_pipeline.VolumePipeline`."""
+    """The steps of :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
     steps = [
         _step("LoadImaged", reader={"_target_": "NibabelReader", "squeeze_non_spatial_dims": True}),
         _step("EnsureChannelFirstd", channel_dim="no_channel"),

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ...custom.data.description import ClassificationDescription, SliceDescription, VolumeDescription
-from ...custom.inference import Inference
+from ...custom.evaluation.inference import Inference
 from .source import BundleSource
 
 SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json"
@@ -14,7 +14,7 @@ SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/downlo
 _FIRE_VERSION = "0.7.1"
 # Settings that name files.
 _OF_THIS_MACHINE: dict[str, Any] = {"data": True, "resume_from": True, "start_model": True, "network": {"checkpoint"}}
-# What a site reports of its annotations with its models; see fedannot.custom.outbound.
+# What a site reports of its annotations with its models; see fedannot.custom.outbound.registry.
 _REPORTED_QUALITY = ("noise_level", "dice_loss", "train_loss")
 
 

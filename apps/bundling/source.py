@@ -11,15 +11,15 @@ from torch import nn
 from ...custom.data.description import AnyDescription
 from ...custom.data.json_record import read_record
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
-from ...custom.local_scores import LocalScores
+from ...custom.evaluation.local_scores import LocalScores
 from ...custom.method_settings import PersonalSettings, read_job_settings
-from ...custom.run_state import METRICS_FILE, SUMMARY_FILE
+from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ...transforms.strict_files import parse_json
-from ..local_models import read_local_model
-from ..output import MODEL_FILE, PERSISTED_MODEL, OutputError, find_run_folder, read_summary
-from ..site_files import SiteFiles, find_site_files
+from ..reports.local_models import read_local_model
+from ..reports.output import MODEL_FILE, PERSISTED_MODEL, OutputError, find_run_folder, read_summary
+from ..reports.site_files import SiteFiles, find_site_files
 from .data import find_description
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from ...custom.decoupled_network import DecoupledNetwork
-from ...custom.devices import ready_to_compute
+from ...custom.methods.decoupled.network import DecoupledNetwork
+from ...custom.networks.devices import ready_to_compute
 from ...transforms.errors import DataError
 
 # Sizes of the batches with which the result is compared.

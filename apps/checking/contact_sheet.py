@@ -14,9 +14,9 @@ from ...custom.data.description import ImageDescription, SegmentationDescription
 from ...custom.data.masks import Mask, annotated_axis, read_classes
 from ...custom.data.whole_files import replaced
 from ...transforms.errors import DataError
-from ...transforms.image_files import read_image
+from ...transforms.loading.image_files import read_image
+from ...transforms.loading.volume_files import read_volume
 from ...transforms.printable import drawable, printable
-from ...transforms.volume_files import read_volume
 from .facts import CaseFacts, SiteFacts
 from .finding import Severity
 from .report import SiteReport

@@ -5,7 +5,7 @@ from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform
 from numpy.typing import NDArray
 
 from ...custom.data.description import SliceDescription, VolumeDescription
-from ...transforms.volume_files import Volume
+from ...transforms.loading.volume_files import Volume
 
 _ALL_AXES = frozenset(range(3))
 

@@ -22,8 +22,8 @@ from ...custom.data.description import (
     read_site_description,
 )
 from ...transforms.errors import DataError
-from ...transforms.image_files import check_same_size, map_mask, read_image, read_mask
-from ...transforms.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
+from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
+from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
 from .crop import share_kept
 from .facts import AnnotationFacts, CaseFacts, ImageFacts, Problem, SiteFacts
 from .layout import MaskLayout

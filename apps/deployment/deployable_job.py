@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...custom.aggregation.influence import deployed_influence
 from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import check_texts
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
 from ...custom.data_fit import network_settings
-from ...custom.influence import deployed_influence
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
-from ..job import ALL_MEMBERS, Job, JobError, is_swarm, parse_hocon
-from ..settings_files import SettingsFile
+from ..runs.job import ALL_MEMBERS, Job, JobError, is_swarm, parse_hocon
+from ..runs.settings_files import SettingsFile
 
 # Seconds that a round waits for the last sites when a majority has answered, unless the job or the caller says else.
 GRACE_PERIOD = 600

@@ -83,8 +83,8 @@ def check_python(_: Kit) -> Iterator[Point]:
 
 def check_threads(kit: Kit) -> Iterator[Point]:
     """How many threads does a job get that leaves their number to the participant?"""
+    from ...custom.run.threads import COMPUTE_FILE, number_of_threads
     from ...custom.settings import SettingsError
-    from ...custom.threads import COMPUTE_FILE, number_of_threads
 
     try:
         threads = number_of_threads(0, kit.local)

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from ...transforms.errors import DataError
-from ...transforms.image_files import check_same_size, distinct_values, map_mask, read_image, read_mask
-from ...transforms.volume_files import check_same_geometry, read_label_volume, read_volume
+from ...transforms.loading.image_files import check_same_size, distinct_values, map_mask, read_image, read_mask
+from ...transforms.loading.volume_files import check_same_geometry, read_label_volume, read_volume
 from .source import SourceCase, SourceDataset
 from .volumes import as_nifti
 

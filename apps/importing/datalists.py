@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from ...custom.data.datalist import SECTIONS, TRAINING, cases_of
 from ...transforms.errors import DataError
+from ...transforms.loading.volume_files import is_volume
 from ...transforms.strict_files import read_json
-from ...transforms.volume_files import is_volume
 from .source import Section, SourceCase, SourceDataset
 from .volumes import VOLUME_FILE_SUFFIXES
 

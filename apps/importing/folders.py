@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...transforms.errors import DataError
-from ...transforms.image_files import IMAGE_SUFFIXES
+from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from .source import SourceCase, SourceDataset
 from .volumes import VOLUME_FILE_SUFFIXES, is_dicom_series
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ...transforms.errors import DataError
-from ...transforms.image_files import show_values
+from ...transforms.loading.image_files import show_values
 from .checked import CheckedCase, unusable_values
 from .source import SourceDataset
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...transforms.errors import DataError
-from ...transforms.volume_files import MAX_VOXELS, VOLUME_SUFFIXES, is_volume
+from ...transforms.loading.volume_files import MAX_VOXELS, VOLUME_SUFFIXES, is_volume
 
 _CONVERTED_SUFFIXES = (".nrrd", ".nhdr", ".mha", ".mhd")
 VOLUME_FILE_SUFFIXES = (*VOLUME_SUFFIXES, *_CONVERTED_SUFFIXES)

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError, read_strict_json
+from .configuration import (
+    CLIENT_CONFIG,
+    SERVER_CONFIG,
+    JobConfiguration,
+    JobRefusedError,
+    read_strict_json,
+)
 
 # A job of fifty sites with all its settings takes some kilobytes.
 _LARGEST_FILE = 256 * 1024

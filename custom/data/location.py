@@ -59,7 +59,7 @@ def locate_test_data(
         return _in_folder(folder, _TEST, itself=folder == config_folder)
     if not sites_are_embedded:
         return None
-    from .embedded_choice import write_embedded_test
+    from .phantoms.choice import write_embedded_test
 
     folder = run_folder / "embedded" / _TEST
     if not folder.exists():
@@ -87,8 +87,8 @@ def _in_folder(folder: Path, name: str, *, itself: bool = True) -> Path | None:
 
 
 def _embedded_site(site: str, settings: RunSettings, run_folder: Path) -> Path:
-    from .embedded import phantom_site_names
-    from .embedded_choice import write_embedded_site
+    from .phantoms.choice import write_embedded_site
+    from .phantoms.lesions import phantom_site_names
 
     unnamed = (
         f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...transforms.class_noise import ClassNoise
-from ...transforms.federation_noise import ContourNoise
-from ...transforms.site_protocol import Discs, SiteProtocol
+from ...transforms.noise.class_noise import ClassNoise
+from ...transforms.noise.federation_noise import ContourNoise
+from ...transforms.noise.site_protocol import Discs, SiteProtocol
 from .federation import MANIFEST_FILE
 from .json_record import JsonRecord, read_record, write_record
 

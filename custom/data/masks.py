@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ...transforms.errors import DataError
-from ...transforms.image_files import map_mask, read_mask, show_values
+from ...transforms.loading.image_files import map_mask, read_mask, show_values
 from .description import ImageDescription, SegmentationDescription, SliceDescription
 
 # The axes of nibabel's orientations.
@@ -89,7 +89,7 @@ def _read_values(
     """The label values of a mask as they lie in its file, and a volume's affine."""
     if isinstance(description, ImageDescription):
         return read_mask(file), None
-    from ...transforms.volume_files import read_label_volume
+    from ...transforms.loading.volume_files import read_label_volume
 
     volume = read_label_volume(file)
     return volume.voxels, volume.affine
@@ -97,7 +97,7 @@ def _read_values(
 
 def _write_values(target: Path, values: NDArray[np.int64], affine: NDArray[np.float64] | None) -> Path:
     if affine is not None:
-        from ...transforms.volume_files import write_label_volume
+        from ...transforms.loading.volume_files import write_label_volume
 
         file = target.with_name(f"{target.name}.nii.gz")
         write_label_volume(file, values, affine)

@@ -48,7 +48,7 @@ def build_preparation(description: SiteDescription) -> Preparation:
 
 
 def _image_preparation(description: ImageDescription) -> Preparation:
-    from ...transforms.image_pipeline import build_image_pipeline, decode_case
+    from ...transforms.loading.image_pipeline import build_image_pipeline, decode_case
 
     pipeline = build_image_pipeline(channels=description.channels, size=description.size, labels=description.labels)
 
@@ -90,7 +90,7 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
         return restore_volume
 
     def restore_picture(image: Path, mask: Path, classes: torch.Tensor) -> NDArray[np.uint8]:
-        from ...transforms.image_files import read_mask
+        from ...transforms.loading.image_files import read_mask
 
         del image
         size = read_mask(mask).shape
@@ -101,8 +101,8 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
 
 
 def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> Any:
-    """Build the pipeline of volumes; see :class:`fedannot.transforms.volume_pipeline.VolumePipeline`."""
-    from ...transforms.volume_pipeline import VolumePipeline
+    """Build the pipeline of volumes; see :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
+    from ...transforms.loading.volume_pipeline import VolumePipeline
 
     return VolumePipeline(
         labels=description.labels,
@@ -117,7 +117,7 @@ def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> 
 
 def _classification_preparation(description: ClassificationDescription) -> Preparation:
     from ...transforms.errors import DataError
-    from ...transforms.image_pipeline import build_picture_pipeline, decode_case
+    from ...transforms.loading.image_pipeline import build_picture_pipeline, decode_case
 
     pipeline = build_picture_pipeline(channels=description.channels, size=description.size)
 

@@ -17,7 +17,15 @@ from ...transforms.printable import printable_logger
 from .contained_paths import relative_name
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
 from .description import SiteDescription, read_site_description
-from .preparation import CLEAN_LABEL, IMAGE, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
+from .preparation import (
+    CLEAN_LABEL,
+    IMAGE,
+    KINDS,
+    LABEL,
+    PREPARATION_VERSION,
+    Preparation,
+    build_preparation,
+)
 from .tensor_store import PreparedCase, StoredCase, TensorStore, view
 
 _LOGGER = printable_logger(__name__)

@@ -8,10 +8,10 @@ import torch
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
 
-from ..aggregation import StreamingAverage, refusal_reason, value_limits
-from ..model_spool import ModelSpool
-from ..sample_claims import MAX_TOTAL_SAMPLES, claim_limit
-from ..weighting import LayerWeights
+from ..aggregation.model_spool import ModelSpool
+from ..aggregation.sample_claims import MAX_TOTAL_SAMPLES, claim_limit
+from ..aggregation.streaming_average import StreamingAverage, refusal_reason, value_limits
+from ..aggregation.weighting import LayerWeights
 
 # By the name of an entry the smallest and the largest value of each of its elements.
 Ranges = Mapping[str, tuple[torch.Tensor, torch.Tensor]]

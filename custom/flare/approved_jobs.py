@@ -14,7 +14,6 @@ from nvflare.apis.workspace import Workspace
 from nvflare.private.fed.utils.app_deployer import AppDeployer
 
 # Loaded when the parent process starts: a deployment has a few seconds.
-from ..approval import limits as _limits  # noqa: F401
 from ..approval.approved import check_job
 from ..approval.configuration import JobRefusedError
 from ..approval.names import is_job_id

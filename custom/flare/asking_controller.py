@@ -13,8 +13,8 @@ from nvflare.fuel.utils import fobs
 
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
-from ..outbound import report_refusal
-from ..run_state import ResumeError
+from ..outbound.registry import report_refusal
+from ..run.state import ResumeError
 from ..settings import RunSettings, SettingsError
 from .console import show_progress_alone
 from .grace_period import GracePeriod

@@ -11,21 +11,21 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.signal import Signal
 from torch import nn
 
-from ..class_training import cross_entropy, train_classifier
-from ..credal_loss import CredalLoss, scheduled_beta
 from ..data.datalist import TRAINING, VALIDATION
 from ..data.json_record import JsonRecord, read_record, write_record
 from ..data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
 from ..data.site_data import SiteData, count_cases
-from ..inference import Inference
-from ..label_detection import detection_record, suspicions
+from ..evaluation.inference import Inference
 from ..method_settings import ClassificationSettings, FedGSCASettings
-from ..outbound import TRAIN, VALIDATE_CLASSES
-from ..quality.label_selection import Selection, sample_losses, select_samples
-from ..quality.sample_selector import SampleSelector
-from ..run_state import append_record
+from ..methods.fedgsca.credal_loss import CredalLoss, scheduled_beta
+from ..methods.fedgsca.label_detection import detection_record, suspicions
+from ..methods.fedgsca.label_selection import Selection, sample_losses, select_samples
+from ..methods.fedgsca.sample_selector import SampleSelector
+from ..outbound.registry import TRAIN, VALIDATE_CLASSES
+from ..outbound.reports import class_validation_report, selection_report, training_report
+from ..run.state import append_record
 from ..seeding import derive_seed
-from ..site_reports import class_validation_report, selection_report, training_report
+from ..training.class_training import cross_entropy, train_classifier
 from .messages import SELECTOR
 from .site_executor import SiteExecutor, run_folder, trained_params
 

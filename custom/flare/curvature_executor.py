@@ -8,14 +8,14 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.signal import Signal
 from torch import nn
 
-from ..batches import Batches
-from ..curvature import Curvature, OthersCurvature, fisher_diagonal
 from ..data.datalist import TRAINING
 from ..data.round_tensors import save_tensors_of_round
-from ..local_training import TrainingOutcome, train_locally
 from ..method_settings import FedCurvSettings
+from ..methods.fedcurv.curvature import Curvature, OthersCurvature, fisher_diagonal
 from ..seeding import derive_seed
 from ..settings import RunSettings
+from ..training.batches import Batches
+from ..training.local_training import TrainingOutcome, train_locally
 from .executor import SegmentationExecutor
 from .messages import CURVATURE_SAMPLES, CURVATURE_SITES
 from .site_executor import run_folder, trained_params
@@ -27,8 +27,8 @@ class CurvatureExecutor(SegmentationExecutor):
     """Trains near what the other sites have learnt, and measures how sharply its own loss bends.
 
     Contract with the controller, beside that of :class:`SegmentationExecutor`: the state dict holds a
-    :class:`fedannot.custom.curvature.Curvature`, the received one the mean of those sites that the task names, the sent
-    one this site's own. That is kept in the run's folder, to be taken out of the next mean.
+    :class:`fedannot.custom.methods.fedcurv.curvature.Curvature`, the received one the mean of those sites that the task
+    names, the sent one this site's own. That is kept in the run's folder, to be taken out of the next mean.
     """
 
     settings_type: ClassVar[type[RunSettings]] = FedCurvSettings

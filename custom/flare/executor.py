@@ -9,17 +9,17 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.signal import Signal
 from torch import nn
 
-from ..batches import Batches, training_batches
 from ..data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
 from ..data.datalist import TRAINING, VALIDATION
 from ..data.site_data import SiteData, count_cases
-from ..inference import Inference
-from ..local_training import TrainingOutcome, train_locally
+from ..evaluation.inference import Inference
 from ..method_settings import FedAvgSettings, FedIASettings
-from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE
+from ..outbound.registry import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE
+from ..outbound.reports import completeness_report, quality_report, training_report, validation_report
 from ..seeding import derive_seed
 from ..settings import RunSettings
-from ..site_reports import completeness_report, quality_report, training_report, validation_report
+from ..training.batches import Batches, training_batches
+from ..training.local_training import TrainingOutcome, train_locally
 from .messages import CONTINUED_ROUND
 from .site_executor import SiteExecutor, note_samples, run_folder, trained_params
 
@@ -127,7 +127,7 @@ class SegmentationExecutor(SiteExecutor):
         if read_corrections(folder) is not None:
             return
         assert isinstance(self.settings, FedIASettings)
-        from ..annotation_correction import correct_annotations
+        from ..methods.fedia.annotation_correction import correct_annotations
 
         corrections = correct_annotations(
             network,
@@ -156,7 +156,7 @@ class SegmentationExecutor(SiteExecutor):
         if not self._corrects:
             return
         for earlier in self.earlier_run_folders(meta, fl_ctx):
-            from ..annotation_correction import adopt_corrections
+            from ..methods.fedia.annotation_correction import adopt_corrections
 
             taken = adopt_corrections(
                 earlier / CORRECTIONS_FOLDER,

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..aggregation.weighting import LayerWeights, layer_coefficients, layer_weights, quantity_weights
 from ..method_settings import FedA3ISettings
-from ..outbound import ESTIMATE_QUALITY
-from ..quality.feda3i_estimate import QualityEstimate, estimate_quality
-from ..weighting import LayerWeights, layer_coefficients, layer_weights, quantity_weights
+from ..methods.feda3i.estimate import QualityEstimate, estimate_quality
+from ..outbound.registry import ESTIMATE_QUALITY
 from .federated_averaging import FedAvgController
 
 

@@ -13,11 +13,16 @@ from nvflare.apis.analytix import AnalyticsDataType
 from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 
-from ..influence import InfluenceBounds, inner_ranges
+from ..aggregation.influence import InfluenceBounds, inner_ranges
+from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights, quantity_weights
+from ..evaluation.global_test import ServerTest
+from ..evaluation.scoring import Scoring
 from ..method_settings import read_job_settings
-from ..networks import assign_blocks, layer_blocks
-from ..outbound import OUTBOUND_FIELDS, TRAIN, VALIDATE, VALIDATE_CLASSES, report_refusal
-from ..run_state import (
+from ..networks.building import assign_blocks, layer_blocks
+from ..networks.start_weights import read_start_weights
+from ..outbound.registry import OUTBOUND_FIELDS, TRAIN, VALIDATE, VALIDATE_CLASSES, report_refusal
+from ..run.state import (
     METRICS_FILE,
     STATE_FILE,
     SUMMARY_FILE,
@@ -26,15 +31,10 @@ from ..run_state import (
     kept_state_file,
     write_records,
 )
-from ..sample_claims import SampleClaims, claim_limit
-from ..scoring import Scoring
-from ..server_test import ServerTest
+from ..run.summary import write_summary
+from ..run.threads import set_threads
+from ..run.time_left import duration, time_left
 from ..settings import RunSettings, SettingsError
-from ..start_weights import read_start_weights
-from ..summary import write_summary
-from ..threads import set_threads
-from ..time_left import duration, time_left
-from ..weighting import FEW_EFFECTIVE_SITES, LayerWeights, quantity_weights
 from .asking_controller import AskingController, RunFailedError
 from .job_meta import sites_of_job
 from .kept_files import model_file, state_file

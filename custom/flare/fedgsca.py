@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from ..method_settings import FedGSCASettings
-from ..quality.sample_selector import SampleSelector
+from ..methods.fedgsca.sample_selector import SampleSelector
 from .federated_averaging import FedAvgController
 from .messages import SELECTOR
 

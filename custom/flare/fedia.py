@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any, ClassVar
 
+from ..aggregation.weighting import LayerWeights, completed_weights, quantity_weights
 from ..method_settings import FedIASettings
-from ..outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
-from ..quality.completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
-from ..weighting import LayerWeights, completed_weights, quantity_weights
+from ..methods.fedia.completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
+from ..outbound.registry import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from .federated_averaging import FedAvgController, WeightsByReports
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.

@@ -7,7 +7,7 @@ from pathlib import Path
 from nvflare.apis.fl_context import FLContext
 
 from ..approval.names import is_job_id, is_plain_name
-from ..run_state import STATE_FILE, ResumeError
+from ..run.state import STATE_FILE, ResumeError
 
 # In a kit: models that the operator offers to jobs, each under its name.
 MODELS_FOLDER = "models"

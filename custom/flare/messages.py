@@ -34,8 +34,8 @@ SELECTOR = "fedannot_selector"
 # Property of a site's context: the state dict that came with the task at hand, for filters of its result.
 RECEIVED_MODEL = "fedannot_received_model"
 
-# Another one: what the statistics of the result at hand are made of, a fedannot.custom.private_statistics.SampleValues
-# for each such field.
+# Another one: what the statistics of the result at hand are made of, for each such field a
+# fedannot.custom.outbound.private_statistics.SampleValues.
 SAMPLE_VALUES = "fedannot_sample_values"
 
 # Two more: fields of the result at hand that a filter has given noise, and those that a filter has taken out because

@@ -7,7 +7,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.app_common.app_constant import AppConstants
 
-from ..outbound import OUTBOUND_FIELDS, OutboundError, check_outbound
+from ..outbound.registry import OUTBOUND_FIELDS, OutboundError, check_outbound
 from .messages import REFUSAL_HEADER, REFUSALS
 
 _FRAMEWORK_FIELDS = frozenset({"params_type"})
@@ -25,7 +25,7 @@ _TASKS = frozenset(task for field in OUTBOUND_FIELDS for task in field.tasks)
 
 
 class OutboundFilter(Filter):  # type: ignore[misc]
-    """Rejects a task's result unless it consists of fields of :data:`fedannot.custom.outbound.OUTBOUND_FIELDS`.
+    """Rejects a task's result unless it consists of :data:`fedannot.custom.outbound.registry.OUTBOUND_FIELDS`.
 
     A rejected result is replaced by NVFlare with the return code ``TASK_RESULT_FILTER_ERROR``: the server learns that
     the site's result was held back, the site's log says why. Replies without a result (errors, and a swarm's word that

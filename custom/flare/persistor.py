@@ -44,7 +44,7 @@ class NetworkPersistor(PTFileModelPersistor):  # type: ignore[misc]
         described, seed = self._settings.network, self._settings.seed
         network = described.build(seed)
         if isinstance(described, ClassifierSettings) and described.checkpoint:
-            from ..networks import load_checkpoint
+            from ..networks.building import load_checkpoint
 
             load_checkpoint(network, model_file(described.checkpoint, fl_ctx))
         return network

@@ -2,8 +2,14 @@
 
 from typing import ClassVar
 
-from ..method_settings import DecoupledSettings, DittoSettings, FedRepSettings, PersonalSettings, SingleSiteSettings
-from ..outbound import KEEP_MODEL
+from ..method_settings import (
+    DecoupledSettings,
+    DittoSettings,
+    FedRepSettings,
+    PersonalSettings,
+    SingleSiteSettings,
+)
+from ..outbound.registry import KEEP_MODEL
 from ..settings import RunSettings
 from .federated_averaging import FedAvgController
 

@@ -9,17 +9,17 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.signal import Signal
 from torch import nn
 
-from ..batches import Batches
 from ..data.json_record import write_record
 from ..data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ..data.round_tensors import save_tensors_of_round
 from ..data.tensor_files import write_tensors
-from ..devices import ready_to_compute
-from ..local_training import TrainingOutcome
 from ..method_settings import PersonalSettings
-from ..outbound import KEEP_MODEL
-from ..personal_methods import RoundOfTraining, personal_method
+from ..methods.personal.personal_methods import RoundOfTraining, personal_method
+from ..networks.devices import ready_to_compute
+from ..outbound.registry import KEEP_MODEL
 from ..seeding import derive_seed
+from ..training.batches import Batches
+from ..training.local_training import TrainingOutcome
 from .executor import SegmentationExecutor
 from .site_executor import run_folder, trained_params
 
@@ -99,7 +99,7 @@ class PersonalExecutor(SegmentationExecutor):
         self._keep(self.received_network(params), round_number, meta, fl_ctx)
 
     def _keep(self, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext) -> None:
-        from ..local_scores import local_scores
+        from ..evaluation.local_scores import local_scores
 
         folder = _personal_folder(fl_ctx)
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,10 @@ from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
-from ..noise_source import RandomBytes
-from ..outbound import TRAIN, OutboundError, without_counted
-from ..privacy import privatised
-from ..private_statistics import SampleValues, private_report
+from ..outbound.noise_source import RandomBytes
+from ..outbound.private_statistics import SampleValues, private_report
+from ..outbound.private_updates import privatised
+from ..outbound.registry import TRAIN, OutboundError, without_counted
 from .messages import NOISY_FIELDS, RECEIVED_MODEL, SAMPLE_VALUES, WITHHELD_FIELDS
 from .privacy_ledger import PrivacyBudget
 
@@ -98,9 +98,10 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
     """Adds Gaussian noise to quality statistics whose samples it knows, and withholds the others.
 
     Statistics are the registered fields that are computed over patients. FedA³I's learning difficulties and FedIA's
-    numbers of lesions get noise, see :mod:`fedannot.custom.private_statistics`. What training says (losses, noise
-    level, sample selector) depends on every patient through the trained model, and a distance of validation has no
-    bound: these stay at the site with all scores. Numbers of samples and patients are sent as they are.
+    numbers of lesions get noise, see :mod:`fedannot.custom.outbound.private_statistics`. What training says
+    (losses, noise level, sample selector) depends on every patient through the trained model, and a distance of
+    validation has no bound: these stay at the site with all scores. Numbers of samples and patients are sent as
+    they are.
 
     The account is kept beside that of :class:`PrivacyFilter` and goes to the server with the next update.
 

@@ -11,8 +11,8 @@ from typing import Literal
 from nvflare.apis.fl_context import FLContext
 
 from ..data.json_record import JsonRecord, read_record, write_record
-from ..outbound import OutboundError
-from ..privacy import patient_mu_squared, spent_epsilon
+from ..outbound.private_updates import patient_mu_squared, spent_epsilon
+from ..outbound.registry import OutboundError
 
 LEDGER_FILE = "fedannot_privacy.json"
 

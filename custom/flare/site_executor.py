@@ -25,12 +25,12 @@ from ..data.location import DataLocation, locate_site_data
 from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, load_site_data
 from ..data_fit import DataFitError, check_data_fit
-from ..devices import ready_to_compute
-from ..local_training import TrainingStopped
 from ..method_settings import read_job_settings
-from ..private_statistics import SampleValues
+from ..networks.devices import ready_to_compute
+from ..outbound.private_statistics import SampleValues
+from ..run.threads import set_threads
 from ..settings import RunSettings, SettingsError
-from ..threads import set_threads
+from ..training.local_training import TrainingStopped
 from .console import show_progress_alone
 from .kept_files import submitter
 from .messages import (
@@ -57,9 +57,9 @@ class ModelDoesNotFitError(ValueError):
 class SiteExecutor(Executor):  # type: ignore[misc]
     """Receives the global model with a task and the round, and answers with what is registered to leave the site.
 
-    Only fields of :data:`fedannot.custom.outbound.OUTBOUND_FIELDS` are sent. Whatever goes wrong is logged at the site
-    in full and answered with a short reason. The site keeps nothing in memory that a later task needs, since NVFlare
-    may make a new executor for every task: what is to stay lies in the run's folder.
+    Only fields of :data:`fedannot.custom.outbound.registry.OUTBOUND_FIELDS` are sent. Whatever goes wrong is logged at
+    the site in full and answered with a short reason. The site keeps nothing in memory that a later task needs, since
+    NVFlare may make a new executor for every task: what is to stay lies in the run's folder.
 
     A task's executor overrides :meth:`do_task`, and :meth:`labels_in_use` where annotations change.
 

@@ -24,15 +24,15 @@ from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
 from nvflare.private.privacy_manager import Scope
 from torch import nn
 
+from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..approval.names import is_job_id
-from ..batches import Batches
-from ..local_training import TrainingOutcome
 from ..method_settings import read_job_settings
-from ..networks import assign_blocks, layer_blocks
-from ..outbound import TRAIN, OutboundError, report_refusal
-from ..run_state import STATE_FILE, ResumeError, RunState
-from ..sample_claims import SampleClaims, claim_limit
+from ..networks.building import assign_blocks, layer_blocks
+from ..outbound.registry import TRAIN, OutboundError, report_refusal
+from ..run.state import STATE_FILE, ResumeError, RunState
 from ..settings import RunSettings, SettingsError
+from ..training.batches import Batches
+from ..training.local_training import TrainingOutcome
 from .aggregator import LayerwiseAggregator
 from .console import show_progress_alone
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER, SWARM_SITES

@@ -26,7 +26,7 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.workspace import Workspace
 from nvflare.app_common.app_constant import AppConstants
 
-from ..private_statistics import SampleValues
+from ..outbound.private_statistics import SampleValues
 from .messages import REFUSAL_HEADER, SAMPLE_VALUES
 
 # How often a waiting parent looks whether the run is being stopped, in seconds.

@@ -14,12 +14,12 @@ from PIL import Image
 from rich.table import Table
 from typer.testing import CliRunner
 
-import fedannot.apps.cli
-from fedannot.apps.cli import app
-from fedannot.apps.errors import reported_errors
-from fedannot.apps.output import print_summary
-from fedannot.apps.progress import Progress
-from fedannot.apps.run_log import run_log
+import fedannot.apps.commands.cli
+from fedannot.apps.commands.cli import app
+from fedannot.apps.commands.errors import reported_errors
+from fedannot.apps.reports.output import print_summary
+from fedannot.apps.runs.progress import Progress
+from fedannot.apps.runs.run_log import run_log
 from fedannot.apps.terminal import Terminal
 from fedannot.transforms.errors import DataError
 
@@ -158,7 +158,7 @@ def test_a_name_that_is_no_text_is_listed(tmp_path):
     assert r"m\udce4.png" in result.output
 
 
-APPS = Path(fedannot.apps.cli.__file__).parent
+APPS = Path(fedannot.apps.commands.cli.__file__).parent
 
 
 @pytest.mark.parametrize("file", sorted(APPS.rglob("*.py")), ids=lambda file: str(file.relative_to(APPS)))

@@ -24,9 +24,9 @@ from fedannot.apps.benchmarks import decoupled, fedgsca
 from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
 from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row, write_table
 from fedannot.apps.terminal import Terminal
-from fedannot.custom.data.mislabelled_copy import mislabel_cases
-from fedannot.custom.data.noise_choice import NoiseChoice
-from fedannot.custom.data.noisy_copy import add_contour_noise, follow_protocols
+from fedannot.custom.data.noise.choice import NoiseChoice
+from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases
+from fedannot.custom.data.noise.noisy_copy import add_contour_noise, follow_protocols
 
 JOBS = Path(__file__).parents[2] / "jobs"
 PAIR = (FEDAVG, FEDA3I)

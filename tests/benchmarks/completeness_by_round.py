@@ -19,13 +19,13 @@ from scipy.stats import spearmanr
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.site_data import SiteData, load_site_data
-from fedannot.custom.devices import ready_to_compute
-from fedannot.custom.inference import Inference
+from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.method_settings import read_job_settings
-from fedannot.custom.networks import build_network
-from fedannot.custom.quality.completeness import Completeness
-from fedannot.custom.quality.lesion_counts import count_site_lesions
-from fedannot.custom.run_state import RunState, kept_state_file
+from fedannot.custom.methods.fedia.completeness import Completeness
+from fedannot.custom.methods.fedia.lesion_counts import count_site_lesions
+from fedannot.custom.networks.building import build_network
+from fedannot.custom.networks.devices import ready_to_compute
+from fedannot.custom.run.state import RunState, kept_state_file
 
 
 def kept_states(run: Path) -> list[RunState]:

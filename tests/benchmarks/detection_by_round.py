@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedannot.apps.label_findings import pooled_selection, selection_scores
-from fedannot.apps.output import read_summary
+from fedannot.apps.reports.label_findings import pooled_selection, selection_scores
+from fedannot.apps.reports.output import read_summary
 
 
 def share(part: float, whole: float) -> str:

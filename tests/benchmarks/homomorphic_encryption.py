@@ -11,10 +11,10 @@ import numpy as np
 import tenseal
 import torch
 
-from fedannot.custom.aggregation import StreamingAverage
+from fedannot.custom.aggregation.streaming_average import StreamingAverage
+from fedannot.custom.aggregation.weighting import layer_coefficients, layer_weights
 from fedannot.custom.method_settings import FedA3ISettings
-from fedannot.custom.networks import assign_blocks, layer_blocks
-from fedannot.custom.weighting import layer_coefficients, layer_weights
+from fedannot.custom.networks.building import assign_blocks, layer_blocks
 
 SLOTS = 4096
 

@@ -11,7 +11,7 @@ from nvflare.apis.signal import Signal
 
 from fedannot.custom.flare.class_executor import ClassificationExecutor
 from fedannot.custom.flare.executor import SegmentationExecutor
-from fedannot.custom.outbound import ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN
+from fedannot.custom.outbound.registry import ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN
 
 LIAR = "site-1"
 # How many times an update is sent with its sign turned.

@@ -15,11 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fedannot.apps.in_process import RunError
-from fedannot.apps.job import Job
-from fedannot.apps.simulate import simulate
-from fedannot.custom.data.embedded_choice import write_embedded_federation
-from fedannot.custom.influence import deployed_influence
+from fedannot.apps.runs.in_process import RunError
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.aggregation.influence import deployed_influence
+from fedannot.custom.data.phantoms.choice import write_embedded_federation
 
 JOBS = Path(__file__).parents[2] / "jobs"
 ATTACKS = {

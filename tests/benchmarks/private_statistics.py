@@ -14,19 +14,19 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fedannot.apps.comparison import groups_as_drawn
-from fedannot.apps.in_process import JOB_ID
-from fedannot.apps.job import Job
-from fedannot.apps.simulate import RUN_FOLDER, simulate
+from fedannot.apps.reports.comparison import groups_as_drawn
+from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.flare.privacy_filter import StatisticsPrivacyFilter
 from fedannot.custom.method_settings import FedA3ISettings
-from fedannot.custom.privacy import spent_epsilon
-from fedannot.custom.private_statistics import private_report
-from fedannot.custom.quality.feda3i_estimate import QualityEstimate, estimate_quality
-from fedannot.custom.run_state import RunState, kept_state_file
-from fedannot.custom.site_reports import EstimateReport, quality_report
+from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.outbound.private_statistics import private_report
+from fedannot.custom.outbound.private_updates import spent_epsilon
+from fedannot.custom.outbound.reports import EstimateReport, quality_report
+from fedannot.custom.run.state import RunState, kept_state_file
 
 JOB = Path(__file__).parents[2] / "jobs" / "fedaaai"
 NOISE = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fedannot.apps.job import Job
-from fedannot.apps.simulate import simulate
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.simulate import simulate
 
 JOB = Path(__file__).parents[2] / "jobs" / "fedavg"
 FILTER = "fedannot.custom.flare.privacy_filter.PrivacyFilter"

@@ -33,8 +33,8 @@ from fedannot.custom.data.description import (
 )
 from fedannot.custom.data.preparation import build_preparation, build_volume_pipeline
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.transforms.loading.volume_pipeline import VolumePipeline
 from fedannot.transforms.strict_files import read_json
-from fedannot.transforms.volume_pipeline import VolumePipeline
 
 pytestmark = pytest.mark.benchmark
 
@@ -134,7 +134,7 @@ LOADING = """
 import resource, sys, time
 from pathlib import Path
 from fedannot.custom.data.site_data import load_site_data
-import fedannot.transforms.volume_pipeline
+import fedannot.transforms.loading.volume_pipeline
 def memory(kind):
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1024

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedannot.custom.quality.two_groups import fit_two_groups
+from fedannot.custom.methods.feda3i.two_groups import fit_two_groups
 
 NOISE = 0.3  # of a column, independent, in standard deviations of the bias within a group
 REPEATS = {6: 100, 10: 60, 20: 20, 50: 10}

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pyhocon import ConfigFactory
 
 from fedannot.custom.method_settings import METHOD_SETTINGS, FedA3ISettings, FedAvgSettings, read_job_settings
-from fedannot.custom.networks import build_network
+from fedannot.custom.networks.building import build_network
 from fedannot.custom.settings import EmbeddedSettings, SettingsError, TrainingSettings, read_settings
 
 FILE = "jobs/example/app/config/settings.conf"

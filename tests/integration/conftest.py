@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedannot.apps.job import Job
+from fedannot.apps.runs.job import Job
 
 JOBS = Path(__file__).parents[2] / "jobs"
 

@@ -18,10 +18,10 @@ from real_processes import Federation, commands_environment, free_ports, nothing
 
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.deployment.kit import prepare_kit
-from fedannot.custom.data.embedded import write_phantom_federation
-from fedannot.custom.influence import deployed_influence
-from fedannot.custom.run_state import STATE_FILE, RunState
-from fedannot.custom.threads import THREADS_VARIABLE
+from fedannot.custom.aggregation.influence import deployed_influence
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.run.state import STATE_FILE, RunState
+from fedannot.custom.run.threads import THREADS_VARIABLE
 
 CONFIGS = JOBS.parent / "site_configs"
 # Named as the phantom's sites are: everything random derives from the name.

@@ -17,7 +17,7 @@ from conftest import JOBS
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
 
 from fedannot.apps.deployment.deployable_job import deployable_job, read_configuration
-from fedannot.apps.job import flat_settings
+from fedannot.apps.runs.job import flat_settings
 
 _CLIENT, _SERVER = "app/config/config_fed_client.json", "app/config/config_fed_server.json"
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from conftest import JOBS
 
-from fedannot.apps.job import Job
+from fedannot.apps.runs.job import Job
 
 COMMAND_TIMEOUT = 150
 

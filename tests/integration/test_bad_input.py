@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from conftest import JOBS
 
-from fedannot.apps.in_process import RunError, run_in_process
-from fedannot.apps.job import Job, JobError
-from fedannot.apps.simulate import simulate
-from fedannot.custom.data.embedded import write_phantom_federation
-from fedannot.custom.data.embedded_cells import write_cell_federation
+from fedannot.apps.runs.in_process import RunError, run_in_process
+from fedannot.apps.runs.job import Job, JobError
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.data.phantoms.cells import write_cell_federation
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
 from fedannot.custom.data_fit import DataFitError
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError

@@ -16,8 +16,8 @@ from PIL import Image
 
 from fedannot.apps.bundling.export import export_bundle
 from fedannot.apps.bundling.source import BundleSource, read_source
-from fedannot.apps.in_process import RunError
-from fedannot.apps.simulate import simulate
+from fedannot.apps.runs.in_process import RunError
+from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import (
     AnyDescription,
@@ -31,9 +31,9 @@ from fedannot.custom.data.description import (
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.custom.data.preparation import build_restoration
 from fedannot.custom.data.site_data import LoadedCase, load_site_data
-from fedannot.custom.decoupled_network import LocalModel
-from fedannot.custom.devices import ready_to_compute
-from fedannot.custom.inference import Inference, evaluating
+from fedannot.custom.evaluation.inference import Inference, evaluating
+from fedannot.custom.methods.decoupled.network import LocalModel
+from fedannot.custom.networks.devices import ready_to_compute
 
 SMALL = {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.learning_rate": 0.01}
 CLASSES, LABELS = ("organ", "lesion"), {0: 0, 1: 1, 2: 2}

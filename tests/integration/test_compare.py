@@ -12,16 +12,16 @@ import torch
 from conftest import JOBS, SMALL, TINY, TINY_NOISE
 from typer.testing import CliRunner
 
-from fedannot.apps.arms import Arm
-from fedannot.apps.cli import app
-from fedannot.apps.compare import compare
-from fedannot.apps.in_process import RunError
-from fedannot.apps.job import Job, JobError
-from fedannot.apps.run_process import Commands
+from fedannot.apps.commands.cli import app
+from fedannot.apps.runs.arms import Arm
+from fedannot.apps.runs.compare import compare
+from fedannot.apps.runs.in_process import RunError
+from fedannot.apps.runs.job import Job, JobError
+from fedannot.apps.runs.run_process import Commands
 from fedannot.custom.data.description import ClassificationDescription, VolumeDescription, write_site_description
-from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.data.federation import FederationDescription, write_federation
-from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.run.state import STATE_FILE, RunState
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ import pytest
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from fedannot.apps.centre_scores import centre_scores
-from fedannot.apps.output import print_summary
-from fedannot.apps.simulate import simulate
+from fedannot.apps.reports.centre_scores import centre_scores
+from fedannot.apps.reports.output import print_summary
+from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.datalist import TESTING, TRAINING, VALIDATION, read_datalist
-from fedannot.custom.data.embedded import write_phantom_federation
-from fedannot.custom.data.embedded_chambers import write_chamber_federation
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
-from fedannot.custom.local_scores import LocalScores
+from fedannot.custom.data.phantoms.chambers import write_chamber_federation
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.evaluation.local_scores import LocalScores
 
 
 def remove_annotations(folder: Path, section: str, cases: Sequence[int]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from fedannot.apps import in_process
-from fedannot.apps.in_process import InProcessCommunicator, RunError
-from fedannot.apps.simulate import simulate
+from fedannot.apps.runs import in_process
+from fedannot.apps.runs.in_process import InProcessCommunicator, RunError
+from fedannot.apps.runs.simulate import simulate
 
 FAULTS = {
     "nan": "not finite",

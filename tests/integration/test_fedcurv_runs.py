@@ -8,11 +8,11 @@ import pytest
 import torch
 from conftest import JOBS
 
-from fedannot.apps.job import Job
-from fedannot.apps.simulate import simulate
-from fedannot.custom.data.embedded_chambers import write_chamber_federation
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.data.phantoms.chambers import write_chamber_federation
 from fedannot.custom.flare.fedcurv import FedCurvController
-from fedannot.custom.run_state import RunState, kept_state_file
+from fedannot.custom.run.state import RunState, kept_state_file
 from fedannot.custom.settings import SettingsError
 
 SMALL = {

@@ -14,19 +14,19 @@ from test_simulator import run_simulator
 from typer.testing import CliRunner
 
 from fedannot.apps.benchmarks.fedgsca import PUBLISHED
-from fedannot.apps.cli import app
-from fedannot.apps.job import Job
-from fedannot.apps.label_findings import selection_scores
-from fedannot.apps.output import collect_output, read_summary
-from fedannot.apps.pictures import draw_run
-from fedannot.apps.simulate import simulate
-from fedannot.apps.suspects import find_suspicions
+from fedannot.apps.commands.cli import app
+from fedannot.apps.reports.label_findings import selection_scores
+from fedannot.apps.reports.output import collect_output, read_summary
+from fedannot.apps.reports.pictures import draw_run
+from fedannot.apps.reports.suspects import find_suspicions
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.datalist import TRAINING, VALIDATION, Case, read_datalist, write_datalist
-from fedannot.custom.data.embedded_cells import write_cell_federation
 from fedannot.custom.data.label_suspicions import SELECTION_FILE
-from fedannot.custom.inference import Inference
-from fedannot.custom.quality.sample_selector import SampleSelector
-from fedannot.custom.run_state import STATE_FILE, RunState, kept_state_file
+from fedannot.custom.data.phantoms.cells import write_cell_federation
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
+from fedannot.custom.run.state import STATE_FILE, RunState, kept_state_file
 
 SMALL = {
     "rounds": 4,

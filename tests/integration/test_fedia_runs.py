@@ -13,19 +13,19 @@ import torch
 from conftest import JOBS, SMALL_FEDIA
 from test_simulator import run_simulator
 
-from fedannot.apps.annotation_findings import correction_scores
-from fedannot.apps.arms import Arm
-from fedannot.apps.compare import compare
-from fedannot.apps.corrections import find_corrections
-from fedannot.apps.job import Job
-from fedannot.apps.output import collect_output, read_summary
-from fedannot.apps.simulate import simulate
-from fedannot.custom.batches import training_batches
+from fedannot.apps.reports.annotation_findings import correction_scores
+from fedannot.apps.reports.corrections import find_corrections
+from fedannot.apps.reports.output import collect_output, read_summary
+from fedannot.apps.runs.arms import Arm
+from fedannot.apps.runs.compare import compare
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.corrections import revert_corrections
-from fedannot.custom.data.embedded_volumes import write_volume_federation
+from fedannot.custom.data.phantoms.volumes import write_volume_federation
 from fedannot.custom.data.site_data import SiteData
 from fedannot.custom.flare import executor
-from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.custom.run.state import STATE_FILE, RunState
+from fedannot.custom.training.batches import training_batches
 
 # A model that has hardly learnt anything corrects all the same: every IoU is below its line, and half a probability is
 # enough.

@@ -39,9 +39,9 @@ from PIL import Image
 from real_processes import wait_for
 
 from fedannot.apps.deployment.kit import approve_job, prepare_kit
-from fedannot.apps.simulate import simulate
-from fedannot.custom.privacy import spent_epsilon
-from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.outbound.private_updates import spent_epsilon
+from fedannot.custom.run.state import STATE_FILE, RunState
 
 pytestmark = pytest.mark.processes
 

@@ -10,7 +10,13 @@ from conftest import JOBS
 from hostile_jobs import Bait, HostileJob, all_jobs, honest_job
 
 from fedannot.apps.deployment.deployable_job import read_configuration
-from fedannot.custom.approval.approved import ApprovedJob, ApprovedJobs, check_job, installed_version, write_approved
+from fedannot.custom.approval.approved import (
+    ApprovedJob,
+    ApprovedJobs,
+    check_job,
+    installed_version,
+    write_approved,
+)
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.submission import read_job
 

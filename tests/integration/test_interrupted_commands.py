@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedannot.apps.simulate import simulate
+from fedannot.apps.runs.simulate import simulate
 
 PATIENCE_SECONDS = 180
 PROMPT_SECONDS = 30

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fedannot.apps.simulate import simulate
+from fedannot.apps.runs.simulate import simulate
 
 
 def model(folder: Path) -> dict[str, torch.Tensor]:

@@ -8,8 +8,8 @@ import pytest
 from conftest import TINY, TINY_NOISE
 from typer.testing import CliRunner
 
-from fedannot.apps.cli import app
-from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.apps.commands.cli import app
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
 
 
 @pytest.fixture

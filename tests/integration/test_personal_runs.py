@@ -12,25 +12,25 @@ from nvflare.apis.dxo import DataKind, from_shareable
 from test_simulator import start_simulator
 from typer.testing import CliRunner
 
-from fedannot.apps.centre_scores import centre_scores
-from fedannot.apps.cli import app
-from fedannot.apps.comparison import describe_run
-from fedannot.apps.in_process import SiteParticipant
-from fedannot.apps.job import Job, JobError
-from fedannot.apps.local_models import local_model
-from fedannot.apps.output import read_summary
-from fedannot.apps.pictures import draw_run
-from fedannot.apps.simulate import simulate
-from fedannot.custom.data.embedded_chambers import write_chamber_federation
+from fedannot.apps.commands.cli import app
+from fedannot.apps.reports.centre_scores import centre_scores
+from fedannot.apps.reports.comparison import describe_run
+from fedannot.apps.reports.local_models import local_model
+from fedannot.apps.reports.output import read_summary
+from fedannot.apps.reports.pictures import draw_run
+from fedannot.apps.runs.in_process import SiteParticipant
+from fedannot.apps.runs.job import Job, JobError
+from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
+from fedannot.custom.data.phantoms.chambers import write_chamber_federation
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.custom.evaluation import evaluate
-from fedannot.custom.inference import Inference
-from fedannot.custom.local_scores import LocalScores
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.evaluation.local_scores import LocalScores
+from fedannot.custom.evaluation.segmentation_scores import evaluate
 from fedannot.custom.method_settings import FedAvgSettings, read_job_settings
-from fedannot.custom.outbound import OUTBOUND_FIELDS
-from fedannot.custom.run_state import STATE_FILE
+from fedannot.custom.outbound.registry import OUTBOUND_FIELDS
+from fedannot.custom.run.state import STATE_FILE
 
 SMALL_PERSONAL = {
     "rounds": 3,

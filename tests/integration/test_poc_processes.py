@@ -13,7 +13,7 @@ import torch
 from conftest import SMALL, SMALL_FEDIA
 from real_processes import Poc, started_poc
 
-from fedannot.apps.simulate import simulate
+from fedannot.apps.runs.simulate import simulate
 
 pytestmark = pytest.mark.processes
 

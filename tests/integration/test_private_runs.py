@@ -10,11 +10,11 @@ import torch
 from conftest import JOBS
 from test_fedgsca_runs import SMALL as SMALL_SELECTION
 
-from fedannot.apps.job import Job
-from fedannot.apps.output import print_summary
-from fedannot.apps.simulate import simulate
+from fedannot.apps.reports.output import print_summary
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal
-from fedannot.custom.privacy import spent_epsilon
+from fedannot.custom.outbound.private_updates import spent_epsilon
 
 MakeJob = Callable[..., Path]
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from fedannot.apps.job import Job, JobError
-from fedannot.apps.simulate import simulate
-from fedannot.custom.run_state import ResumeError
+from fedannot.apps.runs.job import Job, JobError
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.run.state import ResumeError
 
 KILL_TIMEOUT_SECONDS = 120
 
@@ -133,8 +133,9 @@ POINTS = {
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from fedannot.apps import output, simulate
-from fedannot.custom import run_state
+from fedannot.apps.reports import output
+from fedannot.apps.runs import simulate
+from fedannot.custom.run import state as run_state
 
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)

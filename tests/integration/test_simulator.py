@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedannot.apps.output import collect_output, find_run_folder
-from fedannot.apps.simulate import simulate
+from fedannot.apps.reports.output import collect_output, find_run_folder
+from fedannot.apps.runs.simulate import simulate
 
 SIMULATOR_LOG = Path(__file__).parents[2] / "site_configs" / "simulator_log.json"
 

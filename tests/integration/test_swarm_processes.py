@@ -12,7 +12,7 @@ import pytest
 import torch
 from real_processes import Poc, started_poc, wait_for
 
-from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.custom.run.state import STATE_FILE, RunState
 
 pytestmark = pytest.mark.processes
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedannot.apps.simulate import simulate
+from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation

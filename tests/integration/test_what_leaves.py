@@ -17,9 +17,9 @@ from conftest import JOBS
 from hospitals import BOUNDS, END_TIMEOUT, SETTINGS, SITES, Hospitals, started_hospitals
 
 from fedannot.apps.deployment.deployable_job import deployable_job
-from fedannot.apps.simulate import simulate
-from fedannot.custom.data.embedded_cells import write_cell_federation
-from fedannot.custom.outbound import OUTBOUND_FIELDS, TRAIN
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.data.phantoms.cells import write_cell_federation
+from fedannot.custom.outbound.registry import OUTBOUND_FIELDS, TRAIN
 
 pytestmark = pytest.mark.processes
 

@@ -42,7 +42,7 @@ class Listing:
 
     def pictures(self) -> list[Path]:
         """Return the files that are pictures by their suffix."""
-        from ....transforms.image_files import IMAGE_SUFFIXES
+        from ....transforms.loading.image_files import IMAGE_SUFFIXES
 
         return [file for file in self.files if file.suffix.lower() in IMAGE_SUFFIXES]
 

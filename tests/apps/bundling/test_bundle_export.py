@@ -14,7 +14,7 @@ from fedannot.apps.bundling.export import export_bundle
 from fedannot.apps.bundling.metadata import Statements, metadata
 from fedannot.apps.bundling.model_card import model_card
 from fedannot.apps.bundling.source import read_source
-from fedannot.apps.cli import app
+from fedannot.apps.commands.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
 from fedannot.transforms.errors import DataError
 

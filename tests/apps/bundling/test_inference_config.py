@@ -20,7 +20,7 @@ from fedannot.custom.data.description import (
     VolumeDescription,
 )
 from fedannot.custom.data.preparation import build_preparation
-from fedannot.custom.inference import Inference
+from fedannot.custom.evaluation.inference import Inference
 
 SEGMENTING: dict[str, Any] = {"classes": ("lesion",), "labels": {0: 0, 1: 1}}
 GENERATOR_SEED = 7

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from fedannot.apps.bundling.torchscript import to_torchscript
-from fedannot.custom.devices import ready_to_compute
 from fedannot.custom.method_settings import DecoupledSettings
-from fedannot.custom.personal_methods import personal_method
+from fedannot.custom.methods.personal.personal_methods import personal_method
+from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.settings import ClassifierSettings, DecoupledNetworkSettings, NetworkSettings
 from fedannot.transforms.errors import DataError
 

@@ -7,7 +7,7 @@ import pytest
 from checked_sites import PICTURES, federation, picture, picture_site, pixels, square, write_site
 from typer.testing import CliRunner
 
-from fedannot.apps.data_commands import data_app
+from fedannot.apps.commands.data import data_app
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from fedannot.apps.checking.crop import share_kept
 from fedannot.custom.data.description import check_site_description
 from fedannot.custom.data.preparation import build_volume_pipeline
-from fedannot.transforms.volume_files import Volume
+from fedannot.transforms.loading.volume_files import Volume
 
 TURNED = np.array([[0, 0, -1.5, 3], [-1, 0, 0, 7], [0, 2, 0, -4], [0, 0, 0, 1.0]])
 COMMON = {"labels": {0: 0, 1: 1}, "classes": ("lesion",)}

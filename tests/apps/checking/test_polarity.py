@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fedannot.apps.checking.checking import check_folder, check_site
 from fedannot.apps.checking.layout import MaskLayout
-from fedannot.apps.cli import app
+from fedannot.apps.commands.cli import app
 
 SIZE = 32
 

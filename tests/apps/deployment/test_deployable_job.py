@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fedannot.apps.deployment.deployable_job import GRACE_PERIOD, deployable_job, read_configuration
-from fedannot.apps.job import Job, JobError
+from fedannot.apps.runs.job import Job, JobError
+from fedannot.custom.aggregation.influence import deployed_influence
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.limits import Limits, check_settings
-from fedannot.custom.influence import deployed_influence
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 

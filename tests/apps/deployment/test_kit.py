@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedannot.apps.cli import app
+from fedannot.apps.commands.cli import app
 from fedannot.apps.deployment.deployable_job import deployable_job, read_configuration
 from fedannot.apps.deployment.kit import Kit, KitError, approve_job, merged, prepare_kit
 from fedannot.apps.deployment.policy_checks import check_allow_list
-from fedannot.apps.job import Job, components_in, parse_hocon
+from fedannot.apps.runs.job import Job, components_in, parse_hocon
 from fedannot.custom.approval.approved import check_job, read_approved
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.data.description import read_description_file

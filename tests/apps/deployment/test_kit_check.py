@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fedannot.apps.cli import app
+from fedannot.apps.commands.cli import app
 from fedannot.apps.deployment import identity_checks, machine_checks, policy_checks
 from fedannot.apps.deployment.check_points import Point, State
 from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
 from fedannot.apps.deployment.kit_check import check_kit
-from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.data.location import DATA_VARIABLE
-from fedannot.custom.threads import THREADS_VARIABLE
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.run.threads import THREADS_VARIABLE
 
 CONFIGS = Path(__file__).parents[3] / "site_configs"
 DAY = timedelta(days=1)

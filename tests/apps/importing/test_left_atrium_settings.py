@@ -7,9 +7,9 @@ from pathlib import Path
 from miniatures import volume
 from typer.testing import CliRunner
 
-from fedannot.apps.cli import app
-from fedannot.apps.job import Job
-from fedannot.apps.settings_files import SettingsFile
+from fedannot.apps.commands.cli import app
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.settings_files import SettingsFile
 from fedannot.custom.data.datalist import TRAINING, VALIDATION
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import count_cases

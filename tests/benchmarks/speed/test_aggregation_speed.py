@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from nvflare.app_common.abstract.fl_model import FLModel
 from fedannot.custom.flare.aggregator import LayerwiseAggregator
-from fedannot.custom.networks import assign_blocks, build_network, layer_blocks
+from fedannot.custom.networks.building import assign_blocks, build_network, layer_blocks
 
 torch.set_num_threads(1)
 number = int(sys.argv[1])

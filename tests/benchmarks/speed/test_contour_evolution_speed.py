@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from measuring import Measurement
 
-from fedannot.transforms.contour_evolution import ContourEvolution
+from fedannot.transforms.noise.contour_evolution import ContourEvolution
 
 REPEATS = 40
 

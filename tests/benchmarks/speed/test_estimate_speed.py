@@ -6,13 +6,13 @@ from measuring import time_in_turns
 from fedannot.apps.importing.datalists import read_source_datalist
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
-from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.custom.devices import ready_to_compute
-from fedannot.custom.evaluation import evaluate
-from fedannot.custom.inference import Inference
-from fedannot.custom.networks import build_network
-from fedannot.custom.quality.learning_difficulty import site_difficulty
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.evaluation.segmentation_scores import evaluate
+from fedannot.custom.methods.feda3i.learning_difficulty import site_difficulty
+from fedannot.custom.networks.building import build_network
+from fedannot.custom.networks.devices import ready_to_compute
 
 pytestmark = pytest.mark.benchmark
 

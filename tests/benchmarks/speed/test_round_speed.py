@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from measuring import Measurement
 
-from fedannot.apps.job import Job
-from fedannot.custom.data.embedded import phantom_site_names, write_phantom_federation
+from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.lesions import phantom_site_names, write_phantom_federation
 
 pytestmark = pytest.mark.benchmark
 
@@ -28,9 +28,9 @@ TIMEOUT = 1800
 RUN = """
 import gc, json, os, sys, time, tracemalloc
 from pathlib import Path
-from fedannot.apps.in_process import run_in_process
-from fedannot.apps.job import Job
-from fedannot.custom.data.embedded import phantom_site_names
+from fedannot.apps.runs.in_process import run_in_process
+from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.lesions import phantom_site_names
 from fedannot.custom.flare.federated_averaging import FedAvgController
 
 os.environ["FEDANNOT_DATA"] = sys.argv[3]

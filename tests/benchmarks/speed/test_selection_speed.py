@@ -10,8 +10,8 @@ import pytest
 from measuring import Measurement
 
 from fedannot.apps.benchmarks.fedgsca import PUBLISHED
-from fedannot.apps.simulate import simulate
-from fedannot.custom.data.embedded_cells import write_cell_federation
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.data.phantoms.cells import write_cell_federation
 
 pytestmark = pytest.mark.benchmark
 

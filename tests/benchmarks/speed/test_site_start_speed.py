@@ -27,18 +27,18 @@ STARTS = {
     "the executor with a network": (
         "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
         "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
-        "from fedannot.custom.networks import build_network; build_network()"
+        "from fedannot.custom.networks.building import build_network; build_network()"
     ),
     **{
         f"the executor with a network that is trained by {what}": (
             "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
             "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
-            "from fedannot.custom.networks import build_network; network = build_network()\n"
+            "from fedannot.custom.networks.building import build_network; network = build_network()\n"
             f"from {module} import Adam; Adam(network.parameters(), fused=True).zero_grad()"
         )
         for what, module in {
             "PyTorch's Adam": "torch.optim",
-            "Adam without the compiler": "fedannot.custom.optimizers",
+            "Adam without the compiler": "fedannot.custom.training.optimizers",
         }.items()
     },
 }

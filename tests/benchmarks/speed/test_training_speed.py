@@ -11,15 +11,15 @@ import torch
 from measuring import Measurement, time_in_turns
 from torch import nn
 
-from fedannot.custom.batches import SampleBatches
-from fedannot.custom.data.embedded import write_phantom_federation
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.custom.devices import preferred_device, ready_to_compute
-from fedannot.custom.evaluation import evaluate
-from fedannot.custom.inference import Inference
-from fedannot.custom.local_training import train_locally
-from fedannot.custom.networks import build_network
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.evaluation.segmentation_scores import evaluate
+from fedannot.custom.networks.building import build_network
+from fedannot.custom.networks.devices import preferred_device, ready_to_compute
 from fedannot.custom.settings import TrainingSettings
+from fedannot.custom.training.batches import SampleBatches
+from fedannot.custom.training.local_training import train_locally
 
 pytestmark = pytest.mark.benchmark
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.transforms import image_files, volume_files
 from fedannot.transforms.errors import DataError
+from fedannot.transforms.loading import image_files, volume_files
 
 SHAPE = (6, 5, 4)
 AFFINE = np.array([[1.9, -0.3, 0.2, 7], [0.4, 0.9, -0.5, -3], [-0.1, 0.2, 4, 11], [0, 0, 0, 1]])

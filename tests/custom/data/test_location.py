@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from fedannot.custom.data.embedded import write_phantom_site, write_phantom_test
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation, locate_site_data, locate_test_data
+from fedannot.custom.data.phantoms.lesions import write_phantom_site, write_phantom_test
 from fedannot.custom.method_settings import FedAvgSettings
 from fedannot.custom.settings import EmbeddedSettings
 from fedannot.transforms.errors import DataError

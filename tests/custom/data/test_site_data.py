@@ -13,8 +13,8 @@ from PIL import Image
 from fedannot.custom.data import site_data
 from fedannot.custom.data.site_data import count_cases, load_site_data
 from fedannot.custom.data.tensor_store import PreparedCase
-from fedannot.transforms import image_files
 from fedannot.transforms.errors import DataError
+from fedannot.transforms.loading import image_files
 
 DESCRIPTION = "pipeline: image2d\nchannels: 1\nsize: [8, 10]\nlabels: {0: 0, 255: 1}\nclasses: [lesion]\n"
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 
+from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.flare.aggregator import LayerwiseAggregator
-from fedannot.custom.weighting import LayerWeights
 
 BLOCK_OF = {"stem.weight": "stem", "head.weight": "head", "head.counter": "head"}
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from fedannot.custom.flare.feda3i import FedA3IController, mean_predicted_share
-from fedannot.custom.quality.feda3i_estimate import QualityEstimate
-from fedannot.custom.run_state import RunState
+from fedannot.custom.methods.feda3i.estimate import QualityEstimate
+from fedannot.custom.run.state import RunState
 
 BLOCKS = ("first", "middle", "last")
 SAMPLES = {"a": 30, "b": 10, "c": 40, "d": 20}

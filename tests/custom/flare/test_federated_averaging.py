@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.flare.asking_controller import AskingController
 from fedannot.custom.flare.federated_averaging import FedAvgController
-from fedannot.custom.outbound import CORRECT_ANNOTATIONS, ESTIMATE_QUALITY, VALIDATE
-from fedannot.custom.weighting import LayerWeights
+from fedannot.custom.outbound.registry import CORRECT_ANNOTATIONS, ESTIMATE_QUALITY, VALIDATE
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from fedannot.custom.flare.fedgsca import FedGSCAController
-from fedannot.custom.quality.sample_selector import SampleSelector
+from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
 from fedannot.custom.settings import SettingsError
 
 

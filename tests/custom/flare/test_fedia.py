@@ -5,9 +5,9 @@ import math
 import pytest
 
 from fedannot.custom.flare.fedia import FedIAController
-from fedannot.custom.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
-from fedannot.custom.quality.completeness import Completeness, IouLine
-from fedannot.custom.run_state import RunState
+from fedannot.custom.methods.fedia.completeness import Completeness, IouLine
+from fedannot.custom.outbound.registry import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from fedannot.custom.run.state import RunState
 
 BLOCKS = ("first", "last")
 

@@ -8,7 +8,7 @@ import torch
 from fedannot.custom.flare import asking_controller, grace_period
 from fedannot.custom.flare.federated_averaging import FedAvgController
 from fedannot.custom.flare.grace_period import GracePeriod
-from fedannot.custom.run_state import RunState
+from fedannot.custom.run.state import RunState
 
 
 class Clock:

@@ -8,7 +8,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
 from fedannot.custom.flare.outbound_filter import OutboundFilter
-from fedannot.custom.outbound import OutboundError
+from fedannot.custom.outbound.registry import OutboundError
 
 META = {"num_samples": 8, "num_excluded": 0, "embedded_data": True, "train_loss": 0.5, "num_patients": 4}
 ESTIMATE = {

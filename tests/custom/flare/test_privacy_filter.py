@@ -24,7 +24,9 @@ from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
 from fedannot.custom.flare.task_process import Place
-from fedannot.custom.outbound import (
+from fedannot.custom.outbound.private_statistics import SampleValues
+from fedannot.custom.outbound.private_updates import spent_epsilon
+from fedannot.custom.outbound.registry import (
     CORRECT_ANNOTATIONS,
     ESTIMATE_COMPLETENESS,
     ESTIMATE_QUALITY,
@@ -35,8 +37,6 @@ from fedannot.custom.outbound import (
     OutboundError,
     report_refusal,
 )
-from fedannot.custom.privacy import spent_epsilon
-from fedannot.custom.private_statistics import SampleValues
 
 RECEIVED = {"w": torch.ones(300), "n.num_batches_tracked": torch.tensor(40)}
 TRAINED = {"w": torch.full((300,), 1.5), "n.num_batches_tracked": torch.tensor(47)}

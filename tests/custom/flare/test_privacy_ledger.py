@@ -11,8 +11,8 @@ from nvflare.apis.fl_context import FLContext
 
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE, PrivacyBudget, PrivacyLedger, Spent
 from fedannot.custom.flare.task_process import Place
-from fedannot.custom.outbound import OutboundError
-from fedannot.custom.privacy import spent_epsilon
+from fedannot.custom.outbound.private_updates import spent_epsilon
+from fedannot.custom.outbound.registry import OutboundError
 from fedannot.transforms.errors import DataError
 
 

@@ -10,12 +10,12 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
 
-from fedannot.custom.data.embedded import write_phantom_federation
 from fedannot.custom.data.location import DATA_VARIABLE
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
 from fedannot.custom.flare.executor import SegmentationExecutor
 from fedannot.custom.flare.messages import MODEL_DOES_NOT_FIT, REFUSAL_HEADER, TASK_NOT_KNOWN
 from fedannot.custom.flare.task_process import Place
-from fedannot.custom.threads import THREADS_VARIABLE
+from fedannot.custom.run.threads import THREADS_VARIABLE
 
 SETTINGS = {
     "method": "fedavg",

@@ -16,7 +16,7 @@ sys.modules["__main__"].__spec__ = ModuleSpec("{program}", None)
 from pathlib import Path
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
-from fedannot.apps.job import Job
+from fedannot.apps.runs.job import Job
 from fedannot.custom.flare.executor import SegmentationExecutor
 
 settings = Job(Path("jobs/fedavg")).settings().model_dump(mode="json")
@@ -34,8 +34,8 @@ def run(code: str) -> str:
 def test_networks_leave_monai_whole():
     """What needs scikit-image and matplotlib works in a process that has built every network."""
     out = run(
-        "from fedannot.custom.networks import build_classifier, build_network\n"
-        "from fedannot.custom.decoupled_network import build_decoupled_network\n"
+        "from fedannot.custom.networks.building import build_classifier, build_network\n"
+        "from fedannot.custom.methods.decoupled.network import build_decoupled_network\n"
         "build_network(), build_classifier(depth=18), build_decoupled_network()\n"
         "import torch\n"
         "from monai.transforms import KeepLargestConnectedComponent\n"
@@ -70,11 +70,11 @@ def test_unused_packages_are_not_loaded_and_can_be_loaded_afterwards():
 def test_what_sites_use_of_monai_works_without_them():
     code = (
         "import torch\n"
-        "from fedannot.custom.networks import build_network\n"
+        "from fedannot.custom.networks.building import build_network\n"
         "network = build_network()\n"
-        "from fedannot.custom.local_training import build_loss\n"
-        "from fedannot.custom.evaluation import score_labels\n"
-        "from fedannot.transforms.contour_evolution import ContourEvolution\n"
+        "from fedannot.custom.training.local_training import build_loss\n"
+        "from fedannot.custom.evaluation.segmentation_scores import score_labels\n"
+        "from fedannot.transforms.noise.contour_evolution import ContourEvolution\n"
         "labels = torch.zeros(32, 32, dtype=torch.uint8)\n"
         "labels[8:20, 8:24] = 1\n"
         "print(score_labels(labels.roll(1, 0), labels, 1))\n"

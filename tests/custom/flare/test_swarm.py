@@ -17,7 +17,7 @@ from nvflare.app_common.ccwf import SwarmClientController
 from nvflare.app_common.ccwf.common import Constant
 from nvflare.private.privacy_manager import Scope
 
-from fedannot.custom.aggregation import StreamingAverage
+from fedannot.custom.aggregation.streaming_average import StreamingAverage
 from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HEADER, SWARM_SITES
 from fedannot.custom.flare.personal_executor import PersonalExecutor
 from fedannot.custom.flare.swarm import (
@@ -27,7 +27,7 @@ from fedannot.custom.flare.swarm import (
     SwarmNotPossibleError,
     SwarmSiteController,
 )
-from fedannot.custom.run_state import STATE_FILE, RunState
+from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
 
 SETTINGS = {

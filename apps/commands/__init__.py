@@ -1,0 +1,1 @@
+"""The `fedannot` command and its subcommands."""

@@ -1,0 +1,41 @@
+"""`fedannot bundle`: a run's model as a MONAI Bundle, for those who use it elsewhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..plain_lines import say
+from .errors import reported_errors
+
+bundle_app = typer.Typer(help="A run's model as a MONAI Bundle, which runs without fedannot.", no_args_is_help=True)
+
+
+@bundle_app.command(epilog="Example: fedannot bundle export runs/simulation --out runs/bundle")
+def export(
+    run: Annotated[Path, typer.Argument(help="A run's output folder, or an NVFlare workspace, of a site alone too.")],
+    out: Annotated[Path, typer.Option(help="The bundle's folder.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The federation's folder, or one with a data.yaml; default: where the run had its data."),
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option(help="Export this site's own model, where the method has such; default: the global.")
+    ] = None,
+    version: Annotated[str, typer.Option(help="Version of the bundle.")] = "0.1.0",
+    intended_use: Annotated[str, typer.Option(help="What the model is for, and what not.")] = "",
+    authors: Annotated[str, typer.Option(help="Who made the model and holds the rights.")] = "",
+    licence: Annotated[Path | None, typer.Option(help="File with the terms of use; default: Apache-2.0.")] = None,
+) -> None:
+    """Export a model with its metadata, weights, model card and a configuration that segments a folder of images."""
+    with reported_errors():
+        from ..bundling.export import export_bundle
+        from ..bundling.metadata import Statements
+        from ..bundling.source import read_source
+
+        export_bundle(read_source(run, data, site), out, Statements(version, intended_use, authors), licence)
+        say(f"Bundle: {out}")
+        say(
+            f"Run it: python -m monai.bundle run --config_file {out / 'configs' / 'inference.json'} "
+            "--dataset_dir IMAGES --output_dir RESULTS"
+        )

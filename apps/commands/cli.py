@@ -1,0 +1,228 @@
+"""The `fedannot` command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..plain_lines import say
+from ..runs.interruption import KEPT, given_command, ignore_signals
+from .bench import bench_app
+from .bundle import bundle_app
+from .corrections import corrections_app
+from .data import data_app
+from .deploy import deploy_app
+from .errors import reported_errors
+
+app = typer.Typer(
+    help="Federated training of medical imaging models that bad annotations do not spoil.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data_app, name="data")
+app.add_typer(corrections_app, name="corrections")
+app.add_typer(deploy_app, name="deploy")
+app.add_typer(bundle_app, name="bundle")
+app.add_typer(bench_app, name="bench")
+
+SettingOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
+]
+SettingsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME_OR_FILE",
+        help="A set of settings: a name in the job's folder 'settings', or a .conf file; --set changes it further.",
+    ),
+]
+
+
+@app.command(epilog="Example: fedannot simulate jobs/fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a")
+def simulate(
+    context: typer.Context,
+    job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
+    data: Annotated[Path | None, typer.Option(help="A federation's folder; default: the embedded phantom.")] = None,
+    settings: SettingsOption = None,
+    set_: SettingOption = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/simulation"),
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
+) -> None:
+    """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
+
+    def how_to_go_on() -> str:
+        try:
+            from ..runs.resuming import progress
+        except Exception:
+            # Stopped in the middle of an import, of which nothing can be imported any more.
+            said = ""
+        else:
+            said = f"{progress(out)} "
+        return f"{said}Go on with: {given_command(context, resume=out.is_dir())}"
+
+    with reported_errors(how_to_go_on):
+        from ..runs.progress import Progress
+        from ..terminal import Terminal
+
+        with Progress() as progress:
+            progress.tell(f"Reading {job}.")
+            from ..reports.output import print_summary
+            from ..reports.pictures import draw_run
+            from ..runs.job import parse_override
+            from ..runs.simulate import simulate as run
+
+            overrides = dict(parse_override(text) for text in set_ or [])
+            if seed is not None:
+                overrides["seed"] = seed
+            summary = run(job, out, data=data, settings=settings, overrides=overrides, resume=resume, progress=progress)
+            progress.state("Drawing the pictures.")
+            draw_run(out, data or out / "data")
+        print_summary(summary, Terminal())
+        say(f"Model, summary and pictures: {out}")
+
+
+@app.command(epilog="Example: fedannot show simulator_workspace --data runs/lesions --out runs/a")
+def show(
+    workspace: Annotated[
+        Path, typer.Argument(help="Workspace of `nvflare simulator` or of a site, or a downloaded job result.")
+    ],
+    data: Annotated[Path | None, typer.Option(help="The federation's folder, for pictures of cases.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Output folder of a run of another method on the same data.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/shown"),
+) -> None:
+    """Collect the model, the summary and the pictures of a run that NVFlare made.
+
+    Of a swarm, and at a site, there is no server's summary: what the sites stored is collected.
+    """
+    with reported_errors():
+        from contextlib import nullcontext
+
+        from ..reports.output import (
+            collect_output,
+            find_run_folder,
+            has_server_summary,
+            print_difference,
+            print_summary,
+            read_summary,
+        )
+        from ..reports.pictures import draw_run
+        from ..reports.swarm_output import collect_from_sites, embedded_federation, print_from_sites
+        from ..terminal import Terminal
+
+        other = None if against is None else read_summary(against)
+        if has_server_summary(workspace):
+            summary = collect_output(find_run_folder(workspace), out)
+            draw_run(out, data, against=other, workspace=workspace)
+            print_summary(summary, Terminal())
+        else:
+            summary = collect_from_sites(workspace, out)
+            with embedded_federation(workspace) if data is None else nullcontext(data) as known:
+                draw_run(out, known, against=other, workspace=workspace)
+            print_from_sites(summary, Terminal())
+        if other is not None:
+            print_difference(summary, other, Terminal())
+        say(f"Model, summary and pictures: {out}")
+
+
+@app.command(
+    epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
+    "Example: fedannot compare jobs/fedavg jobs/fedaaai short=jobs/fedaaai --set rounds=12 --set short:warmup_rounds=2"
+)
+def compare(
+    context: typer.Context,
+    jobs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]JOB...",
+            help="The jobs' folders; the first is the reference. A job may come twice, by another name: short=JOB.",
+        ),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(help="A federation's folder; '{seed}' in it stands for the seed. Default: the phantom."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    settings: SettingsOption = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[NAME:]KEY=VALUE",
+            help="Change a setting of all jobs that have it, or, with a name, of one; may repeat.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
+    processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
+) -> None:
+    """Run several methods on the same data from the same start weights and compare them, seed by seed.
+
+    A comparison that was interrupted goes on where it stopped.
+    """
+    with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
+        from ..runs.progress import Progress
+        from ..terminal import Terminal
+
+        with Progress() as progress:
+            progress.tell("Reading the jobs and the data.")
+            from ..reports.comparison import print_comparison
+            from ..runs.arms import parse_arms
+            from ..runs.compare import compare as run
+            from ..runs.job import JobError
+
+            seed_range = range(first_seed, first_seed + seeds)
+            if len(jobs) < 2:
+                raise JobError(f"Expected at least two jobs to compare, but got {jobs}.")
+            arms, overrides = parse_arms(jobs, set_ or [])
+            comparison = run(
+                arms,
+                out,
+                data=data,
+                seeds=seed_range,
+                settings=settings,
+                overrides=overrides,
+                processes=processes,
+                progress=progress,
+            )
+        print_comparison(comparison, Terminal())
+        say(f"Comparison, plot and all runs: {out}")
+
+
+@app.command(epilog="Example: fedannot suspects runs/simulation --site site-2 --pictures runs/suspects")
+def suspects(
+    folder: Annotated[Path, typer.Argument(help="A run's output folder, or a site's NVFlare workspace.")],
+    site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Cases of each site, those first that the model is surest of.")
+    ] = 24,
+    pictures: Annotated[
+        Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
+    ] = None,
+) -> None:
+    """List the cases that look like another class than their label, for the site's data manager; nothing is changed."""
+    with reported_errors():
+        from ..reports.suspects import draw_suspects, find_suspicions, print_suspects
+        from ..terminal import Terminal
+
+        console = Terminal()
+        for record in find_suspicions(folder, site):
+            print_suspects(record, limit, console)
+            if pictures is not None and record.other_class:
+                file = draw_suspects(record, record.other_class[:limit], pictures / f"{record.site}.png")
+                say(f"Picture: {file}")
+
+
+def main() -> None:
+    """Run the command.
+
+    Raises:
+        SystemExit: with the command's exit code.
+    """
+    try:
+        app()
+    finally:
+        # What is left to do is to end: told so once more, the process would only lose its exit code.
+        ignore_signals()

@@ -1,0 +1,257 @@
+"""`fedannot data`: make a federation from a phantom or from folders, and add annotation noise to one."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..plain_lines import say
+from .data_import import EPILOG, import_federation
+from .data_options import (
+    OutOption,
+    SeedOption,
+    parse_numbers,
+    print_federation,
+    refuse_options,
+    without_none,
+)
+from .errors import reported_errors
+
+data_app = typer.Typer(help="Make federations of a phantom or of your own data, check them, and add annotation noise.")
+data_app.command("import", epilog=EPILOG)(import_federation)
+
+ExactOption = Annotated[
+    bool, typer.Option("--exact", help="Fix the number of sites that draw larger to its expected value.")
+]
+StratifiedOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LO",
+        help="Strengths go up in equal steps from LO (share of the limit, from 0 to below 1) to the limit.",
+    ),
+]
+
+
+class PhantomTask(StrEnum):
+    """The kinds of phantom."""
+
+    LESIONS_2D = "lesions2d"
+    LESIONS_3D = "lesions3d"
+    CHAMBERS_3D = "chambers3d"
+    CELLS_2D = "cells2d"
+
+
+@data_app.command(
+    epilog='Example: fedannot data phantom --task lesions2d --sites 10 --noise "M(25,-25,10,0.2)" --exact '
+    "--stratified 0.5 --out runs/lesions\n\n"
+    "Example: fedannot data phantom --task lesions3d --sites 4 --completeness 0.4,0.6,0.8,1 --out runs/volumes\n\n"
+    'Example: fedannot data phantom --task chambers3d --sites 4 --protocols "0-0-C(20,8)-D(20,8)" --out runs/chambers'
+)
+def phantom(
+    out: OutOption,
+    task: Annotated[
+        PhantomTask,
+        typer.Option(
+            help="Pictures with one lesion, volumes with several, volumes of a heart chamber, or cells in classes."
+        ),
+    ] = PhantomTask.LESIONS_2D,
+    sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, 4, 4, 4.")] = None,
+    images: Annotated[int | None, typer.Option(help="Training cases of each site; default: 12, 8, 8, 300.")] = None,
+    test_images: Annotated[
+        int | None, typer.Option(help="Cases of the clean test set; default: 50, 8, 8, 320.")
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="M(MAX,MIN,SPREAD,P)", help="lesions2d: contour noise in pixels at 256×256; default: clean labels."
+        ),
+    ] = None,
+    exact: ExactOption = False,
+    stratified: StratifiedOption = None,
+    completeness: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE,…", help="lesions3d: share of its lesions that each site annotates; default: all of them."
+        ),
+    ] = None,
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROTOCOL-…",
+            help="chambers3d: by which protocol each site annotates, as for `fedannot data noise`; default: all alike.",
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="NOISE-…", help="cells2d: wrong classes, as for `fedannot data noise`; default: none."),
+    ] = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Write a generated federation with a clean test set; no download, no patient."""
+    with reported_errors():
+        given: dict[PhantomTask, dict[str, Any]] = {
+            PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
+            PhantomTask.LESIONS_3D: {"--completeness": completeness},
+            PhantomTask.CHAMBERS_3D: {"--protocols": protocols},
+            PhantomTask.CELLS_2D: {"--labels": labels},
+        }
+        for other, options in given.items():
+            if other is not task:
+                refuse_options(f"the task {task.value}", {key: value is not None for key, value in options.items()})
+        counts: dict[str, Any] = {"num_sites": sites, "images_per_site": images, "test_images": test_images}
+        if task is PhantomTask.LESIONS_2D:
+            from ...custom.data.phantoms.lesions import write_phantom_federation
+
+            write_phantom_federation(
+                out, noise=noise, exact=exact, stratified=stratified, seed=seed, **without_none(counts)
+            )
+        elif task is PhantomTask.LESIONS_3D:
+            from ...custom.data.phantoms.volumes import write_volume_federation
+
+            shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
+            counts = {"num_sites": sites, "volumes_per_site": images, "test_volumes": test_images}
+            write_volume_federation(out, completeness=shares, seed=seed, **without_none(counts))
+        elif task is PhantomTask.CHAMBERS_3D:
+            from ...custom.data.phantoms.chambers import write_chamber_federation
+
+            counts = {"num_sites": sites, "volumes_per_site": images, "test_volumes": test_images}
+            write_chamber_federation(out, protocols=protocols, seed=seed, **without_none(counts))
+        else:
+            from ...custom.data.phantoms.cells import write_cell_federation
+
+            write_cell_federation(out, label_noise=labels, seed=seed, **without_none(counts))
+        print_federation(out)
+
+
+@data_app.command(
+    epilog='Example: fedannot data noise runs/busi --model "M(25,-15,5,0.8)" --exact --out runs/busi-noisy\n\n'
+    "Example: fedannot data noise runs/ms --completeness 0.4,0.6,0.8,1 --out runs/ms-m0\n\n"
+    "Example: fedannot data noise runs/atria --protocols 0-0-C-D --out runs/atria-cd\n\n"
+    "Example: fedannot data noise runs/kvasir --labels 0-S40-P20-C20 --table kvasir-capsule --out runs/kvasir-noisy"
+)
+def noise(
+    federation: Annotated[Path, typer.Argument(help="The federation's folder; it stays as it is.")],
+    out: OutOption,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256, scaled to the image."),
+    ] = None,
+    completeness: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE,…", help="Share of each case's lesions that a site annotates, one per site."),
+    ] = None,
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROTOCOL-…",
+            help="By which protocol sites annotate, one entry per site or one for all: 0; C, opening and random "
+            "erosion; or D, closing and random dilation. Lengths are 3 and 4 pixels at 256×256, but at least one pixel "
+            "of the masks; others are taken as they are: C(12,8).",
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NOISE-…",
+            help="Wrong classes, one entry per site or one for all: 0, or S, P, C (symmetric, pairflip, clinical) with "
+            "a rate in %.",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="For clinical label noise, which classes are confused: kvasir-capsule, oia-odir, cell-phantom or a "
+            "YAML file."
+        ),
+    ] = None,
+    exact: ExactOption = False,
+    stratified: StratifiedOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Copy a federation with imperfect training and validation labels; the clean ones are kept beside.
+
+    Either contours are noisy (--model), or lesions are missing (--completeness), or sites follow protocols of their own
+    (--protocols), or classes are wrong (--labels).
+    """
+    with reported_errors():
+        from ...custom.data.noise.choice import NoiseChoice
+        from ...custom.data.noise.mislabelled_copy import mislabel_cases
+        from ...custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
+        from ...transforms.errors import DataError
+
+        if sum(option is not None for option in (model, completeness, protocols, labels)) != 1:
+            raise DataError(
+                "Expected one of --model, for noisy contours, --completeness, for missing lesions, --protocols, for "
+                "sites' own protocols, and --labels, for wrong classes."
+            )
+        of_contours = {"--exact": exact, "--stratified": stratified is not None}
+        of_labels = {"--table": table is not None}
+        if completeness is not None:
+            refuse_options("--completeness", of_contours | of_labels)
+            leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), seed=seed)
+        elif protocols is not None:
+            refuse_options("--protocols", of_contours | of_labels)
+            follow_protocols(federation, out, protocols, seed=seed)
+        elif labels is not None:
+            refuse_options("--labels", of_contours)
+            mislabel_cases(federation, out, labels, table=table, seed=seed)
+        elif model is not None:
+            refuse_options("--model", of_labels)
+            choice = NoiseChoice(model, exact, stratified)
+            if not any(choice.limit):
+                raise DataError(f"--model {model} moves no contour at any site; expected lengths above 0.")
+            add_contour_noise(federation, out, choice, seed=seed)
+        print_federation(out)
+
+
+@data_app.command(epilog="Example: fedannot data check runs/busi --json runs/busi-check.json")
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A federation's folder, or one site's.")],
+    json_: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all findings as JSON; names files.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the contact sheets; default: runs/check/NAME_OF_DIR.")
+    ] = None,
+    pictures: Annotated[bool, typer.Option(help="Draw a contact sheet of every site.")] = True,
+    salt: Annotated[
+        str | None,
+        typer.Option(
+            help="A secret that hospitals agree on: write salted fingerprints of images and patients to OUT, without "
+            "names, for `fedannot data overlap`."
+        ),
+    ] = None,
+) -> None:
+    """Look for what is wrong with the data before anybody trains: which file, and how to mend it.
+
+    Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site.
+    """
+    with reported_errors():
+        from ..checking.checking import check_folder
+        from ..checking.outputs import write_outputs
+        from ..checking.table import print_report
+        from ..terminal import Terminal
+
+        report = check_folder(folder)
+        written = write_outputs(
+            report, out or Path("runs") / "check" / folder.resolve().name, pictures=pictures, json_file=json_, salt=salt
+        )
+        print_report(report, Terminal())
+        for what, file in written:
+            say(f"{what}: {file}")
+    if not report.can_train:
+        raise typer.Exit(1)
+
+
+@data_app.command(epilog="Example: fedannot data overlap hospital-a.json hospital-b.json")
+def overlap(
+    files: Annotated[list[Path], typer.Argument(help="Files of fingerprints, from `fedannot data check --salt`.")],
+) -> None:
+    """Count the images and patients that hospitals have in common, from salted fingerprints alone."""
+    with reported_errors():
+        from ..checking.overlap import find_overlaps
+        from ..checking.table import print_overlaps
+        from ..terminal import Terminal
+
+        print_overlaps(*find_overlaps(files), Terminal())

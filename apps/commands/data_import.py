@@ -1,0 +1,165 @@
+"""`fedannot data import`: make a federation of images and annotations as they lie."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..plain_lines import say
+from .data_options import OutOption, SeedOption, parse_label_map, parse_numbers, print_federation
+from .errors import reported_errors
+
+if TYPE_CHECKING:
+    from ..importing.writing import ImportReport
+
+EPILOG = (
+    "Example: fedannot data import --images busi/images --labels busi/masks --sites 8 --size 128,128 --out "
+    "runs/busi\n\nExample: fedannot data import --datalist cells/datalist.json --sites by-source --out runs/cells\n\n"
+    "Example: fedannot data import --dataset isic2017=DIR --sites 50 --out runs/skin"
+)
+
+
+class VolumePipelineName(StrEnum):
+    """The pipelines of volumes."""
+
+    SLICES = "volume_slices"
+    WHOLE = "volume"
+
+
+class CropName(StrEnum):
+    """Where a crop lies."""
+
+    CENTRE = "centre"
+    FOREGROUND = "foreground"
+
+
+def import_federation(
+    out: OutOption,
+    images: Annotated[Path | None, typer.Option(help="Folder of images: pictures, volumes or DICOM folders.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Folder of masks with the names of their images.")] = None,
+    label_suffix: Annotated[str, typer.Option(help="What masks' names have behind, '_segmentation'.")] = "",
+    datalist: Annotated[Path | None, typer.Option(help="JSON file with a list of cases, in place of folders.")] = None,
+    key: Annotated[str | None, typer.Option(help="Name of the list in the datalist.")] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=DIR", help="A public data set as it is published (docs/datasets.md); may repeat."),
+    ] = None,
+    sites: Annotated[
+        str,
+        typer.Option(
+            metavar="SITES", help="8, 'by-source' (a site of every source), '2-per-source', '50-by-source' (in all)."
+        ),
+    ] = "8",
+    test: Annotated[
+        float | None, typer.Option(help="Share of the cases for the common test set; default: as published, or 0.2.")
+    ] = None,
+    validation: Annotated[float, typer.Option(help="Share of each site's cases for its validation.")] = 0.0,
+    group: Annotated[
+        str | None, typer.Option(metavar="REGEX", help="Finds the patient in an image's name; patients stay together.")
+    ] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Take only images of such names; may repeat.")
+    ] = None,
+    label_map: Annotated[
+        str | None,
+        typer.Option(metavar="VALUE:CLASS,…", help="Meaning of mask values, '255:1'; default: as found."),
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")
+    ] = None,
+    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; pictures are converted.")] = None,
+    pipeline: Annotated[
+        VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="ROWS,COLUMNS", help="Size of pictures and slices; of volumes three extents or none."),
+    ] = None,
+    spacing: Annotated[
+        str | None,
+        typer.Option(metavar="MM,MM,MM", help="Voxel size that volumes are resampled to; default: their own."),
+    ] = None,
+    orientation: Annotated[str | None, typer.Option(metavar="RAS", help="Directions of the axes of volumes.")] = None,
+    crop: Annotated[CropName | None, typer.Option(help="Where volumes are cropped to the size.")] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="LOW,HIGH", help="CT window; default: z-score of each volume.")
+    ] = None,
+    slice_axis: Annotated[int | None, typer.Option(help="Axis that volumes are cut across; default: 2.")] = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Make sites of images and annotations as they lie: two folders, a datalist, or a public data set.
+
+    Everything is copied; what cannot be used is named and left out.
+    """
+    with reported_errors():
+        from ..importing.find import find_datasets
+        from ..importing.plan import SiteChoice
+        from ..importing.writing import ImportOptions, write_imported_federation
+
+        datasets = find_datasets(
+            images=images,
+            labels=labels,
+            label_suffix=label_suffix,
+            datalist=datalist,
+            key=key,
+            named=dataset or [],
+            include=include or [],
+            group=group,
+            seed=seed,
+        )
+        keys = {
+            "channels": channels,
+            "size": None if size is None else parse_numbers("--size", size, int),
+            "spacing": None if spacing is None else parse_numbers("--spacing", spacing, float, count=3),
+            "orientation": orientation,
+            "crop": None if crop is None else crop.value,
+            "intensity": None if window is None else "window",
+            "window": None if window is None else parse_numbers("--window", window, float, count=2),
+            "slice_axis": slice_axis,
+        }
+        options = ImportOptions(
+            pipeline=None if pipeline is None else pipeline.value,
+            keys={key: value for key, value in keys.items() if value is not None},
+            labels=None if label_map is None else parse_label_map(label_map),
+            classes=None if classes is None else [name.strip() for name in classes.split(",")],
+        )
+        report = write_imported_federation(
+            datasets,
+            out,
+            SiteChoice.parse(sites),
+            options,
+            test_share=test,
+            validation_share=validation,
+            seed=seed,
+        )
+        _print_import(report)
+        print_federation(out)
+        _print_jobs(out, Path("jobs"))
+
+
+def _print_import(report: "ImportReport") -> None:
+    """Print what did not come along, and how label values were understood."""
+    for text in report.skipped + report.excluded:
+        say(f"Left out: {text}")
+    if report.labels:
+        meaning = ", ".join(f"{value} → class {label}" for value, label in report.labels.items())
+        say(f"Label values: {meaning}")
+
+
+def _print_jobs(federation: Path, jobs: Path) -> None:
+    """Print which jobs the data are for, and the command that begins with one."""
+    from ...custom.data_fit import EXAMPLE_PATCH, held, network_settings, task_of
+    from ..runs.fitting import fitting_jobs, read_descriptions
+
+    description = next(iter(read_descriptions(federation).values()))
+    task = task_of(description)
+    fitting = fitting_jobs(jobs, task)
+    which = f"Jobs that fit, in {jobs}: {', '.join(job.name for job in fitting)}." if fitting else ""
+    say(f"These are {held(description)}, for {task}. {which}".strip())
+    if fitting:
+        example = next((job for job in fitting if job.name.startswith("fedavg")), fitting[0])
+        patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 else ""
+        say(f"For example: fedannot simulate {example} --data {federation}{patch}")
+    wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())
+    say(f"Under NVFlare itself a job's settings.conf must say: {wanted}")

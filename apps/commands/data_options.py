@@ -1,0 +1,100 @@
+"""What the commands of `fedannot data` share: options, how their values are read, and the table of what was made."""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+Number = TypeVar("Number", int, float)
+
+OutOption = Annotated[Path, typer.Option(help="The new federation's folder; must be absent or empty.")]
+SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
+
+
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person named, so that the rest keeps its default."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def refuse_options(what: str, given: Mapping[str, bool]) -> None:
+    """Refuse options that something does not have, rather than pass over them."""
+    from ...transforms.errors import DataError
+
+    if names := [name for name, is_given in given.items() if is_given]:
+        raise DataError(f"{', '.join(names)}: {what} does not have it.")
+
+
+def parse_label_map(text: str) -> dict[int, int]:
+    """Read ``85:1,170:2``.
+
+    Raises:
+        DataError: if the text has another form.
+    """
+    from ...transforms.errors import DataError
+
+    try:
+        entries = [entry.split(":") for entry in text.split(",")]
+        return {int(value): int(label) for value, label in entries}
+    except ValueError:
+        raise DataError(f"--label-map: found {text!r}, expected VALUE:CLASS,…, for example 85:1,170:2.") from None
+
+
+def parse_numbers(
+    option: str, text: str, kind: Callable[[str], Number], *, count: int | None = None
+) -> tuple[Number, ...]:
+    """Read numbers with commas between them, ``128,128``.
+
+    Args:
+        option: the option to name in an error.
+        text: what was given.
+        kind: int or float.
+        count: how many there must be, None for any number.
+
+    Raises:
+        DataError: if the text has another form.
+    """
+    from ...transforms.errors import DataError
+
+    try:
+        numbers = tuple(kind(part) for part in text.split(","))
+        if not all(map(math.isfinite, numbers)) or (count is not None and len(numbers) != count):
+            raise ValueError
+    except ValueError:
+        kinds = "whole numbers" if kind is int else "numbers"
+        wanted = kinds if count is None else f"{count} {kinds}"
+        raise DataError(f"{option}: found {text!r}, expected {wanted} with commas between them.") from None
+    return numbers
+
+
+def print_federation(folder: Path) -> None:
+    """Print what a federation holds; for the person who has the data."""
+    from rich.table import Table
+
+    from ...custom.data.overview import federation_overview
+    from ..terminal import Terminal
+
+    rows = [
+        {
+            "site": row.site,
+            "cases": str(row.cases),
+            "excluded": str(row.excluded),
+            "μ": "-" if row.mean is None else f"{row.mean:+.1f}",
+            "σ": "-" if row.spread is None else f"{row.spread:.1f}",
+            "protocol": row.protocol or "-",
+            "discs, px": row.discs or "-",
+            "complete, %": "-" if row.completeness is None else f"{100 * row.completeness:.0f}",
+            "wrong, %": "-" if row.wrong is None else f"{100 * row.wrong:.1f}",
+            "Dice to clean, %": "-" if row.dice is None else f"{100 * row.dice:.1f}",
+        }
+        for row in federation_overview(folder)
+    ]
+    # Columns that would be empty for all sites are left out.
+    headings = [heading for heading in rows[0] if any(row[heading] != "-" for row in rows)]
+    table = Table(title=str(folder))
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "site" else "right")
+    for row in rows:
+        table.add_row(*(row[heading] for heading in headings))
+    Terminal().print(table)

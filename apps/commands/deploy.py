@@ -1,0 +1,121 @@
+"""`fedannot deploy`: from a job for the simulator to a federation of hospitals."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..plain_lines import say
+from .errors import reported_errors
+
+deploy_app = typer.Typer(help="Run jobs in a federation of hospitals; see docs/deployment.md.", no_args_is_help=True)
+
+KitArgument = Annotated[
+    Path, typer.Argument(metavar="KIT", help="The startup kit of the server or of a site, as provisioned.")
+]
+
+
+@deploy_app.command(
+    epilog="Example: fedannot deploy job jobs/fedaaai --sites hospital-1,hospital-2,hospital-3 --out deployed/fedaaai"
+)
+def job(
+    job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new job.")],
+    sites: Annotated[
+        str, typer.Option(help="Names of the sites, with commas; default: all that are there when the job starts.")
+    ] = "",
+    like: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA_YAML", help="A site's data.yaml: dimensions, channels and classes of the network."),
+    ] = None,
+    settings: Annotated[
+        str | None,
+        typer.Option(metavar="NAME_OR_FILE", help="A set of settings, as for `fedannot simulate`."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may repeat.")
+    ] = None,
+) -> None:
+    """Make a job that `nvflare job submit` takes: without code, for these sites, on their own data."""
+    with reported_errors():
+        from ..deployment.deployable_job import deployable_job
+        from ..runs.job import parse_override
+
+        names = [name.strip() for name in sites.split(",") if name.strip()]
+        overrides = dict(parse_override(text) for text in set_ or [])
+        made = deployable_job(job, out, sites=names, description=like, settings=settings, overrides=overrides)
+        chosen = made.settings
+        who = f"{len(names)} sites" if names else "all sites"
+        grace = (
+            "" if chosen.grace_period is None else f", {chosen.grace_period:g} s after which the others are left out"
+        )
+        say(
+            f"{out}: {made.name} for {who}, {chosen.rounds} rounds, at least {chosen.min_sites} usable results in "
+            f"each{grace}."
+        )
+        say(f"Submit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER")
+
+
+@deploy_app.command(
+    epilog="Example: fedannot deploy prepare provisioned/fedannot/prod_00/hospital-1 --data my-data.yaml"
+)
+def prepare(
+    kit: KitArgument,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATA_YAML", help="A filled-in file of site_configs/data.")
+    ] = None,
+    configs: Annotated[Path, typer.Option(help="Folder with site.yaml and server.yaml.")] = Path("site_configs"),
+    jobs: Annotated[Path, typer.Option(help="Folder with the jobs of fedannot, to be approved.")] = Path("jobs"),
+) -> None:
+    """Write the participant's policies into its kit: which jobs it approves, who may do what, what may leave."""
+    with reported_errors():
+        from ..deployment.kit import prepare_kit
+
+        for file in prepare_kit(kit, configs, data, jobs):
+            say(f"Written: {file}")
+        say(f"Now: fedannot deploy check {kit}")
+
+
+@deploy_app.command(
+    epilog="Example: fedannot deploy approve deployed/mine --kit provisioned/fedannot/prod_00/hospital-1"
+)
+def approve(
+    job: Annotated[Path, typer.Argument(help="The job's folder, as it will be submitted or as for the simulator.")],
+    kit: Annotated[Path, typer.Option(metavar="KIT", help="The startup kit of the server or of a site.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Let one more job run here, beside those of fedannot; shows first which classes the job names."""
+    with reported_errors():
+        from ..deployment.deployable_job import read_configuration
+        from ..deployment.kit import approve_job
+
+        name, configuration = read_configuration(job)
+        say(f"{name} (digest {configuration.digest[:12]}) names these classes, and runs them with their rights:")
+        for path in configuration.classes:
+            say(f"  {path}")
+        if not yes:
+            typer.confirm(f"Approve it for {kit}?", abort=True)
+        approve_job(kit, job)
+        say(f"Approved in {kit / 'local'}. Every other participant has to approve it, too.")
+
+
+@deploy_app.command(epilog="Example: fedannot deploy check provisioned/fedannot/prod_00/hospital-1")
+def check(kit: KitArgument) -> None:
+    """Check before joining whether everything is ready: what is wrong, and how to mend it. Exit code 1 if not."""
+    with reported_errors():
+        from ..deployment.check_points import State
+        from ..deployment.kit_check import check_kit, is_ready
+        from ..terminal import Terminal
+
+        points = check_kit(kit)
+        colours = {State.READY: "green", State.WARNING: "yellow", State.PROBLEM: "red"}
+        console = Terminal(soft_wrap=True)
+        for point in points:
+            console.print(f"{point.state:<8}", style=colours[point.state], end=" ")
+            console.print(f"{point.what}: {point.found}")
+            if point.mend:
+                console.print(f"         → {point.mend}")
+        ready = is_ready(points)
+        console.print("Ready to join." if ready else "Not ready.")
+    if not ready:
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""What a person sees of runs: outputs, tables, pictures, lists for data managers."""

@@ -1,0 +1,82 @@
+"""What a run's models score on generic data and on every site's own, from the files of a run on this machine."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...custom.data.datalist import TESTING, VALIDATION
+from ...custom.data.description import DESCRIPTION_FILE
+from ...custom.data.federation import TEST_FOLDER
+from ...custom.data.json_record import read_record
+from ...custom.data.personal_files import LOCAL_SCORES_FILE
+from ...custom.data.site_data import SiteData, count_cases, load_site_data
+from ...custom.evaluation.inference import Inference
+from ...custom.evaluation.local_scores import LocalScores
+from ...custom.evaluation.segmentation_scores import evaluate
+from ...custom.method_settings import FedAvgSettings, PersonalSettings, read_job_settings
+from .local_models import local_model, personal_file
+from .output import MODEL_FILE
+
+
+def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> dict[str, Any] | None:
+    """Return the Dice of a run's final models on generic data and on the sites' own; None if sites keep no cases.
+
+    Generic data are the federation's test set. What counts there is the global model; for a method that has none, the
+    mean over the sites' models. On a site's own cases its own model counts, for a method without such the global one.
+
+    Args:
+        run: the run's output folder, which holds the sites' workspaces.
+        summary: its summary.
+        federation: folder of the run's data.
+
+    Returns:
+        ``generic``, None without a test set, and ``own`` by site, without those that stored no model of their own or
+        whose cases have nothing annotated.
+    """
+    settings = read_job_settings(summary["settings"])
+    sites = [site for site in sorted(summary["sites"]) if count_cases(federation / site, VALIDATION)]
+    if not isinstance(settings, FedAvgSettings) or not sites:
+        return None
+    if isinstance(settings, PersonalSettings):
+        known = {site: _known_scores(run, site) for site in sites}
+        own = {site: None if scores is None else scores.models["local"].dice for site, scores in known.items()}
+        has_global = settings.has_global_model
+    else:
+        own, has_global = _global_on_own_cases(run, sites, federation, settings), True
+    generic = None
+    if (federation / TEST_FOLDER / DESCRIPTION_FILE).is_file():
+        generic = summary["last_round"]["dice"] if has_global else _mean_of_local(run, sites, federation, settings)
+    return {"generic": generic, "own": {site: dice for site, dice in own.items() if dice is not None}}
+
+
+def _global_on_own_cases(
+    run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings
+) -> dict[str, float | None]:
+    model = settings.network.build()
+    model.load_state_dict(torch.load(run / MODEL_FILE, map_location="cpu", weights_only=True)["model"])
+    with TemporaryDirectory() as cache:
+        return {
+            site: _dice(model, load_site_data(federation / site, Path(cache), section=VALIDATION, site=site), settings)
+            for site in sites
+        }
+
+
+def _mean_of_local(run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings) -> float | None:
+    models = [model for site in sites if (model := local_model(run, site, settings)) is not None]
+    with TemporaryDirectory() as cache:
+        cases = load_site_data(federation / TEST_FOLDER, Path(cache), section=TESTING, site=TEST_FOLDER)
+        scores = [dice for model in models if (dice := _dice(model, cases, settings)) is not None]
+    return sum(scores) / len(scores) if scores else None
+
+
+def _dice(model: nn.Module, data: SiteData, settings: FedAvgSettings) -> float | None:
+    return evaluate(model, data.cases, settings.network.num_classes, Inference.of(settings)).mean_dice
+
+
+def _known_scores(run: Path, site: str) -> LocalScores | None:
+    file = personal_file(run, site, LOCAL_SCORES_FILE)
+    return None if file is None else read_record(file, LocalScores)

@@ -1,0 +1,49 @@
+"""The sites' own models of a finished run on this machine, from their run folders."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
+from ...custom.method_settings import FedAvgSettings
+from ...custom.methods.personal.personal_methods import personal_method
+
+
+def personal_file(run: Path, site: str, name: str) -> Path | None:
+    """Return a file of a site's personal folder, None if there is none.
+
+    Args:
+        run: the run's output folder, which holds the sites' workspaces, or an NVFlare workspace.
+        site: the site's name.
+        name: the file's.
+    """
+    files = (app.parent / PERSONAL_FOLDER / name for app in sorted(run.glob(f"**/app_{site}")))
+    return next((file for file in files if file.is_file()), None)
+
+
+def local_model(run: Path, site: str, settings: FedAvgSettings) -> nn.Module | None:
+    """Return a site's own model as it stored it, None for a method without such or a site that stored none.
+
+    Args:
+        run: see :func:`personal_file`.
+        site: the site's name.
+        settings: the run's settings.
+    """
+    file = personal_file(run, site, LOCAL_MODEL_FILE)
+    return None if file is None else read_local_model(file, settings)
+
+
+def read_local_model(file: Path, settings: FedAvgSettings) -> nn.Module:
+    """Read a site's own model from its file.
+
+    Args:
+        file: what the site stored.
+        settings: the run's settings, of a method with personal parts.
+    """
+    content = torch.load(file, map_location="cpu", weights_only=True)
+    method, shared = personal_method(settings), settings.network.build()
+    shared.load_state_dict(content["shared"])
+    personal = method.start(shared, seed=0)
+    personal.load_state_dict(content["personal"])
+    return method.local_model(shared, personal)

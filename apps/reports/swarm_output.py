@@ -1,0 +1,167 @@
+"""The output of a run of which no server has anything: what its sites stored, on the machine of whoever may see it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import matplotlib as mpl
+import torch
+from matplotlib.figure import Figure
+from rich import box
+from rich.table import Table
+
+from ...custom.data.description import DESCRIPTION_FILE
+from ...custom.data.federation import FederationDescription, write_federation
+from ...custom.data.json_record import read_record
+from ...custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
+from ...custom.data.tensor_files import write_tensors
+from ...custom.data.whole_files import replaced, write_text
+from ...custom.evaluation.local_scores import LocalScores
+from ...custom.evaluation.scoring import Scoring
+from ...custom.method_settings import PersonalSettings
+from ...custom.run.state import SUMMARY_FILE
+from ...transforms.natural_order import natural_order
+from ..terminal import Terminal
+from .output import MODEL_FILE, OutputError, number, percent
+from .site_files import SiteFiles, find_site_files
+
+mpl.use("Agg")
+
+OWN_CASES = "own_cases"
+OWN_CASES_PICTURE = "own_cases.png"
+# In a run's folder at a site that made its data itself.
+_EMBEDDED = "embedded"
+_MODELS = {"global": "tab:cyan", "local": "tab:orange"}
+
+
+def collect_from_sites(workspace: Path, out: Path) -> dict[str, Any]:
+    """Write the shared model and a summary with the sites' own scores to the output folder; return the summary.
+
+    Args:
+        workspace: that of NVFlare's simulator, a site's own, or a run's folder in it.
+        out: the output folder.
+
+    Raises:
+        OutputError: if there is no run of which sites stored their models, or there are several.
+    """
+    sites = _sites_of_one_run(workspace)
+    settings = sites[0].settings()
+    stored = {files.site: torch.load(files.model, map_location="cpu", weights_only=True) for files in sites}
+    rounds = {site: int(content["round"]) for site, content in stored.items()}
+    latest = max(rounds, key=lambda site: rounds[site])
+    summary = {
+        "task": settings.task,
+        "method": settings.method,
+        "seed": settings.seed,
+        "rounds_finished": rounds[latest],
+        "sites": {},
+        "rounds": [],
+        **{key: dict.fromkeys(Scoring.of(settings.task).names) for key in ("last_rounds", "last_round")},
+        "refusals": [],
+        "bounded": [],
+        OWN_CASES: {files.site: _own_cases(files, rounds[files.site]) for files in sites},
+        "settings": settings.model_dump(mode="json"),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    if not isinstance(settings, PersonalSettings) or settings.has_global_model:
+        write_tensors(out / MODEL_FILE, {"model": stored[latest]["shared"]})
+    write_text(out / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+    return summary
+
+
+def print_from_sites(summary: Mapping[str, Any], console: Terminal) -> None:
+    """Print what the sites' own and the shared model score at each site."""
+    own_cases = summary[OWN_CASES]
+    rounds = f"{summary['rounds_finished']} of {summary['settings']['rounds']} rounds"
+    console.print_named(
+        summary["method"],
+        f", seed {summary['seed']}, {rounds}; no server has a summary, hence from the files of: {', '.join(own_cases)}",
+    )
+    table = Table(title="Scores on the sites' own validation cases", box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = _columns(own_cases)
+    for heading in ("site", "cases", "after round", *columns):
+        table.add_column(heading, justify="left" if heading == "site" else "right")
+    for site, found in own_cases.items():
+        cells = (_cell(found, *column) for column in columns.values())
+        table.add_row(site, str(found["num_cases"] or "-"), str(found["round"]), *cells)
+    console.print(table)
+    for site, found in own_cases.items():
+        if found["round"] < summary["rounds_finished"]:
+            console.print(f"{site}: has the model after round {found['round']}, not the last one.", style="yellow")
+
+
+def draw_own_cases(own_cases: Mapping[str, Any], file: Path) -> Path | None:
+    """Draw the Dice of each site's own and of the shared model on its own cases; None where no site has scores."""
+    sites = [site for site, found in own_cases.items() if found["models"]]
+    names = [name for name in _MODELS if any(name in own_cases[site]["models"] for site in sites)]
+    if not sites:
+        return None
+    figure = Figure(figsize=(2 + 0.8 * len(sites), 4), layout="constrained")
+    axes = figure.subplots()
+    for index, name in enumerate(names):
+        values = [own_cases[site]["models"].get(name, {}).get("dice") for site in sites]
+        places = [place + 0.38 * (index - (len(names) - 1) / 2) for place in range(len(sites))]
+        heights = [float("nan") if value is None else 100 * value for value in values]
+        bars = axes.bar(places, heights, 0.36, color=_MODELS[name], label=f"{name} model")
+        axes.bar_label(bars, fmt="%.1f", fontsize=7)
+    axes.set_xticks(range(len(sites)), sites)
+    axes.set(ylabel="Dice, %", ylim=(0, 108), title="On each site's own validation cases")
+    figure.legend(loc="outside lower center", ncols=len(names))
+    with replaced(file) as temporary:
+        figure.savefig(temporary, dpi=110)
+    return file
+
+
+@contextmanager
+def embedded_federation(workspace: Path) -> Iterator[Path | None]:
+    """Give a folder with the data that sites made themselves, as a federation; None where a site has data of its own.
+
+    Args:
+        workspace: as for :func:`collect_from_sites`.
+    """
+    sites = _sites_of_one_run(workspace)
+    folders = {files.site: files.folder / _EMBEDDED / files.site for files in sites}
+    if not all((folder / DESCRIPTION_FILE).is_file() for folder in folders.values()):
+        yield None
+        return
+    with TemporaryDirectory() as temporary:
+        together = Path(temporary)
+        for site, folder in folders.items():
+            (together / site).symlink_to(folder.resolve(), target_is_directory=True)
+        write_federation(together, FederationDescription(name=_EMBEDDED, sites=tuple(folders)))
+        yield together
+
+
+def _sites_of_one_run(workspace: Path) -> list[SiteFiles]:
+    found = find_site_files(workspace)
+    if not found:
+        raise OutputError(
+            f"{workspace}: found neither a server's {SUMMARY_FILE} nor a model that a site stored; expected the "
+            "workspace of a run that has finished a round."
+        )
+    runs = sorted({files.folder.name for files in found})
+    if len(runs) > 1:
+        folders = ", ".join(str(files.folder) for files in found)
+        raise OutputError(f"{workspace}: found {len(runs)} runs; give the folder of one of them: {folders}.")
+    return sorted(found, key=lambda files: natural_order(files.site))
+
+
+def _own_cases(files: SiteFiles, after_round: int) -> dict[str, Any]:
+    scores = read_record(files.folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE, LocalScores)
+    found = {"num_cases": 0, "models": {}} if scores is None else scores.model_dump(mode="json")
+    return {"round": after_round} | found
+
+
+def _columns(own_cases: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """For each column of scores its heading, model and score; a model that no site has gets none."""
+    names = [name for name in _MODELS if any(name in found["models"] for found in own_cases.values())]
+    scores = (("Dice %", "dice"), ("HD95", "hd95"))
+    return {f"{name} {heading}": (name, score) for name in names for heading, score in scores}
+
+
+def _cell(found: Mapping[str, Any], model: str, score: str) -> str:
+    value = found["models"].get(model, {}).get(score)
+    return percent(value) if score == "dice" else number(value)

@@ -1,0 +1,242 @@
+"""Methods side by side: the same data, the same start weights, paired over seeds."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...custom.data.whole_files import replaced, write_text
+from ...custom.method_settings import PersonalSettings
+from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
+from ...custom.settings import RunSettings, SettingsError
+from ...custom.run.threads import number_of_threads
+from ...transforms.errors import DataError
+from ...transforms.strict_files import read_json
+from .arms import Arm, PlannedArm, plan
+from ..reports.comparison import describe_run, paired_statistics
+from .fitting import read_descriptions, settings_for_data
+from .in_process import JOB_ID, RunError
+from .interruption import check_interruption
+from .job import JobError
+from ..reports.output import main_score, read_summary, scoring_of
+from ..reports.pictures import draw_comparison
+from .progress import Progress
+from .resuming import RUN_FOLDER, can_be_resumed
+from .run_process import Commands, RunStoppedError, RunTimeoutError
+from .settings_files import SettingsFile
+from .watched_runs import RunsProgress, WatchedRun
+
+COMPARISON_FILE = "comparison.json"
+_REQUEST_FILE = "request.json"
+_RUN_TIMEOUT_SECONDS = 24 * 3600
+
+
+def compare(
+    arms: Sequence[Arm],
+    out: Path,
+    *,
+    data: str | None,
+    seeds: Sequence[int],
+    settings: str | None = None,
+    overrides: Mapping[str, Any],
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run every arm with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
+
+    Finished runs in the output folder are kept, so an interrupted comparison goes on, and seeds and arms may be added;
+    a run that was cut off is resumed from its last round.
+
+    Args:
+        arms: what is compared; the first is the reference. With one arm there are scores and nothing to compare.
+        out: output folder.
+        data: a federation's folder, with ``{seed}`` standing for the seed; None for the embedded phantom.
+        seeds: the seeds; a seed decides start weights and order of samples, the same for all arms.
+        settings: a set of settings; its name must exist beside every job, or its file fit every job.
+        overrides: settings to change in every arm whose job has them.
+        processes: runs at a time, by default one per core and thread of a run.
+        progress: tells how far the runs are; by default on the standard error.
+
+    Raises:
+        JobError: if the arms cannot be compared (see :func:`fedannot.apps.runs.arms.plan`), or the folder holds another
+            comparison.
+        SettingsError: if a setting of any arm, or the set of settings, cannot be used.
+        DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.
+        RunError: if a run failed; the others are finished first.
+    """
+    planned = plan(arms, overrides)
+    names = [arm.name for arm in planned]
+    _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
+    _check_same_request(out, {"data": data, "settings": settings, "overrides": dict(overrides)}, arms)
+    if processes is None:
+        threads = max(number_of_threads(_settings(arm, settings).threads) for arm in planned)
+        processes = max(1, (os.cpu_count() or 1) // threads)
+    runs = {
+        (arm.name, seed): WatchedRun(
+            f"{arm.name}, seed {seed}", _run_folder(out, arm.name, seed), _settings(arm, settings).rounds
+        )
+        for seed in seeds
+        for arm in planned
+    }
+    told = RunsProgress(list(runs.values()), progress or Progress())
+    told.begin(processes)
+    branching = [arm for arm in planned if arm.shared_rounds]
+    with _running(processes) as commands:
+        # Arms that branch wait for the run that they branch from.
+        for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
+            begun = {
+                commands.submit(
+                    partial(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
+                ): runs[arm.name, seed]
+                for seed in seeds
+                for arm in phase
+            }
+            if failed := [error for error in told.wait(begun) if error]:
+                raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
+    scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
+    comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
+    write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
+    draw_comparison(comparison, out / "comparison.png")
+    return comparison
+
+
+def _settings(arm: PlannedArm, settings: str | None) -> RunSettings:
+    of_set = {} if settings is None else SettingsFile.read(arm.job, settings).values
+    return arm.job.settings_with(of_set | dict(arm.overrides))
+
+
+@contextmanager
+def _running(processes: int) -> Iterator[Commands]:
+    """The runs, so many at a time, which do not outlive the block."""
+    check_interruption()
+    commands = Commands(processes)
+    try:
+        yield commands
+    finally:
+        commands.stop()
+
+
+def _federation(data: str | None, seed: int) -> Path | None:
+    return None if data is None else Path(data.replace("{seed}", str(seed)))
+
+
+def _check_data(
+    arms: Sequence[PlannedArm], settings: str | None, federations: Sequence[Path | None], seeds: Sequence[int]
+) -> None:
+    """Check the settings of every run, and that its data are those that they are for, before any run starts."""
+    described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
+    for arm in arms:
+        settings_file = None if settings is None else SettingsFile.read(arm.job, settings)
+        of_set = {} if settings_file is None else settings_file.values
+        for federation, seed in zip(federations, seeds, strict=True):
+            if settings_file is not None:
+                settings_file.check_data(federation)
+            try:
+                settings_for_data(arm.job, of_set | dict(arm.overrides) | {"seed": seed}, described[federation])
+            except (DataError, SettingsError) as error:
+                raise type(error)(f"{arm.name}: {error}") from error
+
+
+def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:
+    """Refuse to mix runs of another comparison into this one; seeds and arms may be added."""
+    file = out / _REQUEST_FILE
+    asked: dict[str, Any] = {
+        arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
+        for arm in arms
+    }
+    known: dict[str, Any] = {}
+    if file.is_file():
+        earlier = read_json(file, "what was compared before")
+        known = earlier.pop("arms", {})
+        pairs = [(key, earlier.get(key), value) for key, value in common.items()]
+        pairs += [(f"the arm {name!r}", known.get(name, arm), arm) for name, arm in asked.items()]
+        if differing := [f"{what} was {before} and is {now}" for what, before, now in pairs if before != now]:
+            raise JobError(
+                f"{out} holds another comparison: {'; '.join(differing)}. Choose another output folder, or what it was."
+            )
+    elif out.exists() and any(out.iterdir()):
+        raise JobError(f"Expected an empty folder or an earlier comparison, but {out} holds other files.")
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps({**common, "arms": known | asked}, indent=2) + "\n")
+
+
+def _run_folder(out: Path, name: str, seed: int) -> Path:
+    return out / "runs" / f"{name}-seed{seed}"
+
+
+def _state_folder(run: Path) -> Path:
+    return run / RUN_FOLDER / "server" / JOB_ID
+
+
+def _run(
+    commands: Commands,
+    arm: PlannedArm,
+    seed: int,
+    *,
+    reference: str,
+    data: str | None,
+    settings: str | None,
+    out: Path,
+) -> str | None:
+    """Run an arm in a process of its own unless that is done already; return an error's text."""
+    folder = _run_folder(out, arm.name, seed)
+    if (folder / SUMMARY_FILE).is_file():
+        return None
+    state = _state_folder(folder) / STATE_FILE
+    if arm.shared_rounds and not can_be_resumed(folder):
+        branch = _state_folder(_run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
+        if not branch.is_file():
+            return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
+        state.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(state) as temporary:
+            shutil.copyfile(branch, temporary)
+    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
+    if data is not None:
+        command += ["--data", str(_federation(data, seed))]
+    if settings is not None:
+        command += ["--settings", settings]
+    if folder.is_dir() and any(folder.iterdir()):
+        command.append("--resume")
+    for key, value in arm.overrides.items():
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    log = folder.parent / f"{folder.name}.log"
+    try:
+        failed = commands.run(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
+    except (RunTimeoutError, RunStoppedError) as error:
+        return f"{arm.name}, seed {seed}: {error}"
+    if failed:
+        last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
+        return f"{arm.name}, seed {seed}: {last} (log: {log})"
+    return None
+
+
+def _summarize(
+    names: Sequence[str], seeds: Sequence[int], data: str | None, out: Path, *, scores_centres: bool
+) -> dict[str, Any]:
+    runs: list[dict[str, Any]] = []
+    scores: dict[str, list[float]] = {}
+    for name in names:
+        for seed in seeds:
+            folder = _run_folder(out, name, seed)
+            summary = read_summary(folder)
+            federation = _federation(data, seed) or folder / "data"
+            runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))
+            score = main_score(summary)
+            if score is None:
+                raise RunError(
+                    f"{folder} has no {scoring_of(summary).label}: neither a test set at {federation} nor validation "
+                    "cases of sites in which anything is annotated."
+                )
+            scores.setdefault(name, []).append(score)
+    reference = names[0]
+    paired = [
+        {"arm": name, "reference": reference} | paired_statistics(scores[reference], values)
+        for name, values in scores.items()
+        if name != reference
+    ]
+    return {"reference": reference, "data": data, "seeds": list(seeds), "runs": runs, "paired": paired}

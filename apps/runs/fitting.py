@@ -1,0 +1,133 @@
+"""Do data fit a job? Asked for all sites of a federation before anything starts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
+from ...custom.data.phantoms.choice import embedded_description
+from ...custom.data.federation import TEST_FOLDER, read_federation
+from ...custom.data_fit import (
+    EXAMPLE_PATCH,
+    DataFitError,
+    check_network,
+    check_task,
+    held,
+    network_settings,
+    task_of,
+)
+from ...custom.settings import RunSettings, SettingsError
+from ...transforms.errors import DataError
+from .job import Job, JobError
+
+# Descriptions of data by the folders that they are in.
+Descriptions = Mapping[Path, AnyDescription]
+
+# Where the embedded phantom would lie, for messages.
+_PHANTOM = Path("the embedded phantom")
+
+
+def read_descriptions(data: Path) -> dict[Path, AnyDescription]:
+    """Read what describes the data of a federation's sites, and of its test set if there is one.
+
+    A site whose description cannot be read is passed over unless it is the first: in a run it is refused by name.
+
+    Args:
+        data: the federation's folder.
+
+    Raises:
+        DataError: if the federation, the first site's description or the test set's cannot be read.
+    """
+    first, *others = (data / site for site in read_federation(data).sites)
+    described = {first: read_site_description(first)}
+    for folder in others:
+        try:
+            described[folder] = read_site_description(folder)
+        except DataError:
+            continue
+    if (data / TEST_FOLDER / DESCRIPTION_FILE).is_file():
+        described[data / TEST_FOLDER] = read_site_description(data / TEST_FOLDER)
+    return described
+
+
+def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descriptions | None) -> dict[str, Any]:
+    """Return changes of a job's settings with those that follow from the data, and check that the data fit.
+
+    Args:
+        job: the job.
+        changes: what else differs from its own settings; what they say of the network stays.
+        described: what describes the data, by folder; None for the embedded phantom of the settings.
+
+    Raises:
+        DataFitError: if the data of any site are for another task, those of no site fit the network, or the test set
+            does not; one sentence, with the jobs or the settings that fit. A single site whose data do not fit the
+            network is refused by name in the run.
+        SettingsError: if a setting cannot be used.
+    """
+    if described is None:
+        described = {_PHANTOM: embedded_description(job.settings_with(changes).embedded)}
+    task = job.settings().task
+    for folder, description in described.items():
+        check_task(
+            description, task, place=str(folder), job=str(job.folder), fitting=lambda other: _jobs_that_fit(job, other)
+        )
+    first, description = next(iter(described.items()))
+    changes = {f"network.{key}": value for key, value in network_settings(description).items()} | dict(changes)
+    _check_dimensions(job, changes, first, description)
+    _check_networks(job.settings_with(changes), described)
+    return changes
+
+
+def fitting_jobs(jobs: Path, task: str) -> list[Path]:
+    """Return the folders of jobs in a folder that are for a task."""
+    found = []
+    for meta in sorted(jobs.glob("*/meta.json")):
+        try:
+            if Job(meta.parent).settings().task == task:
+                found.append(meta.parent)
+        except (JobError, SettingsError, OSError):
+            continue
+    return found
+
+
+def _jobs_that_fit(job: Job, task: str) -> str:
+    found = ", ".join(folder.name for folder in fitting_jobs(job.folder.parent, task))
+    return f"jobs that fit, in {job.folder.parent}: {found}" if found else f"it takes a job with task = {task}"
+
+
+def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, description: AnyDescription) -> None:
+    """Whole volumes are trained on in patches, and nothing else is; the settings' own check knows of no data."""
+    if task_of(description) != "segmentation":
+        return
+    holds, dimensions = f"{folder} holds {held(description)}", description.spatial_dims
+    if (found := changes["network.spatial_dims"]) != dimensions:
+        raise DataFitError(
+            f"{holds}, which have {dimensions} spatial dimensions, but network.spatial_dims is set to {found}; leave "
+            f"it out{'' if dimensions == 3 else ', and training.patch likewise'}."
+        )
+    own = getattr(job.settings().training, "patch", None)
+    patch = changes.get("training.patch", own)
+    if dimensions == 3 and patch is None:
+        raise DataFitError(
+            f"{holds}, but {job.folder} names no patch of them to train on; add --set training.patch={EXAMPLE_PATCH}, "
+            "or another patch."
+        )
+    if dimensions == 2 and patch is not None:
+        remedy = "leave it out" if "training.patch" in changes else "add --set training.patch=null"
+        found = list(patch) if isinstance(patch, tuple) else patch
+        raise DataFitError(f"{holds}, but training.patch is {found}, for patches of whole volumes; {remedy}.")
+
+
+def _check_networks(settings: RunSettings, described: Descriptions) -> None:
+    errors: dict[Path, DataFitError] = {}
+    for folder, description in described.items():
+        place = folder if folder == _PHANTOM else folder / DESCRIPTION_FILE
+        try:
+            check_network(description, settings, place=str(place))
+        except DataFitError as error:
+            errors[folder] = error
+    is_test = {folder: folder.name == TEST_FOLDER for folder in described}
+    no_site_fits = all(folder in errors for folder, of_test in is_test.items() if not of_test)
+    for folder, found in errors.items():
+        if is_test[folder] or no_site_fits:
+            raise found

@@ -1,0 +1,302 @@
+"""A job folder: which sites it names, what its settings are, and a copy of it with other settings."""
+
+import copy
+import difflib
+import importlib
+import inspect
+import json
+import os
+import re
+import shutil
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ...custom.method_settings import read_job_settings
+from ...custom.settings import RunSettings, SettingsError
+from ...transforms.errors import DataError
+from ...transforms.strict_files import read_json
+
+# Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
+SETTINGS_FOLDER = "settings"
+
+# In place of names in a job's deploy_map: the server and every site.
+ALL_MEMBERS = "@ALL"
+
+# A substitution in HOCON, which may be an environment variable.
+_VARIABLE = re.compile(rb"\$\{\??\s*([^}\s]+)")
+
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class JobError(ValueError):
+    """A job folder cannot be used; the text names the folder, what was found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An NVFlare job folder with one app for the server and all sites."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path) -> "Job":
+        """Open a job folder.
+
+        Raises:
+            JobError: if it is not one, or has several apps.
+            SettingsError: if its settings cannot be used.
+        """
+        if not (folder / "meta.json").is_file():
+            raise JobError(f"Expected a job folder with a meta.json, but {folder} has none.")
+        job = cls(folder)
+        for file in (job.server_config, job.client_config, job.settings_file):
+            if not file.is_file():
+                raise JobError(f"Expected the file {file}, but it does not exist.")
+        job.settings()
+        for file in (job.server_config, job.client_config):
+            check_components(file)
+        return job
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self._meta()["name"])
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that the job names; none where it is for all that are there."""
+        (members,) = self._meta()["deploy_map"].values()
+        return tuple(member for member in members if member not in ("server", ALL_MEMBERS))
+
+    @property
+    def app(self) -> Path:
+        """The folder of the job's only app."""
+        names = list(self._meta()["deploy_map"])
+        if len(names) != 1:
+            raise JobError(f"Expected one app in {self.folder / 'meta.json'}, but found {names}.")
+        return self.folder / str(names[0])
+
+    @property
+    def server_config(self) -> Path:
+        """The server's configuration."""
+        return self.app / "config" / "config_fed_server.conf"
+
+    @property
+    def client_config(self) -> Path:
+        """The sites' configuration."""
+        return self.app / "config" / "config_fed_client.conf"
+
+    @property
+    def settings_file(self) -> Path:
+        """The file with the job's settings."""
+        return self.app / "config" / "settings.conf"
+
+    def settings(self) -> RunSettings:
+        """Read and check the job's settings.
+
+        Raises:
+            JobError: if the file cannot be read.
+            SettingsError: if a key is unknown or a value not allowed.
+        """
+        return read_job_settings(self._values(), source=str(self.settings_file))
+
+    def settings_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> RunSettings:
+        """Return the job's settings with some of them changed; no file is.
+
+        Args:
+            overrides: the changes, ``{"training.batch_size": 8, ...}``.
+            source: the file that they come from, to name in an error; by default the job's own.
+
+        Raises:
+            SettingsError: if an override is not a setting of the job's method, or its value not allowed.
+        """
+        named = str(source or self.settings_file)
+        values = self._values()
+        known = list(flat_settings(read_job_settings(values, source=str(self.settings_file)).model_dump()))
+        for key, value in overrides.items():
+            if key not in known:
+                allowed = ", ".join(sorted(known))
+                raise SettingsError(f"{named}: no setting {key!r}{nearest_hint(key, known)} Known: {allowed}.")
+            *groups, name = key.split(".")
+            block = values
+            for group in groups:
+                block = block.setdefault(group, {})
+            block[name] = json.loads(_as_json(value))
+        return read_job_settings(values, source=named)
+
+    def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
+        """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
+
+        The named sets of settings stay behind: the copy holds the settings of one run.
+
+        Raises:
+            SettingsError: if an override is not a setting of the job's method, or its value not allowed.
+        """
+        self.settings_with(overrides)
+        shutil.copytree(
+            self.folder, folder, ignore=lambda inside, _: [SETTINGS_FOLDER] if Path(inside) == self.folder else []
+        )
+        copied = Job(folder)
+        if overrides:
+            lines = [f"settings.{key} = {_as_json(value)}" for key, value in overrides.items()]
+            with copied.settings_file.open("a", encoding="utf-8") as file:
+                file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
+        return copied
+
+    def _values(self) -> dict[str, Any]:
+        """The settings as the file has them, not yet checked."""
+        values = parse_hocon(self.settings_file).get("settings")
+        if not isinstance(values, dict):
+            raise SettingsError(f"{self.settings_file}: expected a block 'settings {{ ... }}', but found {values!r}.")
+        return values
+
+    def _meta(self) -> dict[str, Any]:
+        try:
+            meta: dict[str, Any] = read_json(self.folder / "meta.json", "what the job says of itself")
+        except DataError as error:
+            raise JobError(str(error)) from error
+        if not isinstance(meta, dict) or not isinstance(meta.get("deploy_map", {}), dict):
+            raise JobError(f"{self.folder / 'meta.json'}: expected keys with values, deploy_map likewise.")
+        if missing := [key for key in ("name", "deploy_map") if key not in meta]:
+            raise JobError(f"{self.folder / 'meta.json'}: missing {missing}.")
+        return meta
+
+
+def is_swarm(job: Job) -> bool:
+    """Return whether a job's sites talk to each other."""
+    from nvflare.app_common.ccwf.server_ctl import ServerSideController
+
+    for path, _ in components_in(parse_hocon(job.server_config).get("workflows", [])):
+        module, _, name = path.rpartition(".")
+        if issubclass(getattr(importlib.import_module(module), name), ServerSideController):
+            return True
+    return False
+
+
+def check_runs_in_process(job: Job) -> None:
+    """Check that a job's sites talk to the server alone.
+
+    Raises:
+        JobError: if they talk to each other; the text says how such a job is run.
+    """
+    if is_swarm(job):
+        raise JobError(
+            f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
+            f"nvflare simulator {job.folder} -t {len(job.sites)}"
+        )
+
+
+def check_components(file: Path) -> None:
+    """Check that every component of a configuration exists and takes the arguments that it is given.
+
+    Raises:
+        JobError: naming the file, the component, the argument and what is allowed.
+    """
+    for path, arguments in components_in(parse_hocon(file)):
+        module, _, name = path.rpartition(".")
+        try:
+            component = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise JobError(f"{file}: found no component {path!r} ({error}).") from error
+        allowed = _argument_names(component)
+        if not isinstance(arguments, Mapping):
+            raise JobError(f"{file}: the arguments of {path} are {arguments!r}, expected keys with values.")
+        for key in arguments:
+            if allowed is not None and key not in allowed:
+                raise JobError(
+                    f"{file}: {path} has no argument {key!r}{nearest_hint(key, allowed)} Allowed: {allowed}."
+                )
+
+
+def parse_hocon(file: Path) -> dict[str, Any]:
+    """Read a HOCON file's keys and values, those of the files beside it that it includes among them.
+
+    Raises:
+        JobError: if it is not HOCON, or holds anything but keys with values.
+    """
+    seen = tuple((other, other.read_bytes()) for other in sorted({file, *file.parent.glob("*.conf")}))
+    named = sorted({name.decode("utf-8", "replace") for _, text in seen for name in _VARIABLE.findall(text)})
+    return copy.deepcopy(_parse_hocon(file, (seen, tuple((name, os.environ.get(name)) for name in named))))
+
+
+@lru_cache(maxsize=128)
+def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
+    """Parse anew only what has changed: the file, one that it may include, or the environment that it may name.
+
+    A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
+    """
+    from pyhocon import ConfigFactory
+    from pyhocon.exceptions import ConfigException
+    from pyparsing import ParseBaseException
+
+    try:
+        values: dict[str, Any] = ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
+    except (ConfigException, ParseBaseException, UnicodeDecodeError, AttributeError) as error:
+        raise JobError(f"{file} is not HOCON with keys and values: {' '.join(str(error).split())}.") from error
+    return values
+
+
+def components_in(element: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Find everything in a configuration that has a class path, at any depth, with its arguments."""
+    if isinstance(element, Mapping):
+        if isinstance(element.get("path"), str):
+            yield element["path"], element.get("args") or {}
+        for value in element.values():
+            yield from components_in(value)
+    elif isinstance(element, list):
+        for value in element:
+            yield from components_in(value)
+
+
+def _argument_names(component: Any) -> list[str] | None:
+    """Return the names of a component's arguments, collected over the classes that pass theirs on; None if unknown."""
+    if not inspect.isclass(component):
+        return list(inspect.signature(component).parameters)
+    names: list[str] = []
+    for kind in component.__mro__:
+        if "__init__" not in vars(kind):
+            continue
+        parameters = list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
+        names += [parameter.name for parameter in parameters if parameter.kind not in _COLLECTING]
+        if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+            return names
+    return None
+
+
+def nearest_hint(key: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence about an unknown key: which known one resembles it, if any does."""
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by their dotted keys, ``{"training.batch_size": 8, ...}``."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _as_json(value: Any) -> str:
+    """Write a value as HOCON reads it; what YAML made of a text that looks like a date becomes text again."""
+    return json.dumps(value, default=str)
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Read ``key=value``; the value is YAML (a number, true, a list) or else a text.
+
+    Raises:
+        SettingsError: if there is no ``=``.
+    """
+    from ...transforms.strict_files import parse_yaml
+
+    key, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not key:
+        raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
+    try:
+        return key, parse_yaml(value, "it") if value else ""
+    except DataError as error:
+        raise SettingsError(f"The value of {text!r} cannot be read: {error}") from error

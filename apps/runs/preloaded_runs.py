@@ -1,0 +1,27 @@
+"""Imported once by the process that the runs of a comparison are forked from: what runs import.
+
+Nothing here may compute with PyTorch or start a thread: a forked process has neither the threads nor what they held.
+"""
+
+# ruff: noqa: F401
+
+import monai.losses
+import monai.metrics.utils
+import monai.networks.nets.basic_unet
+import monai.networks.nets.resnet
+
+from ...custom.evaluation import segmentation_scores as evaluation, local_scores
+from ...custom.flare import (
+    class_executor,
+    executor,
+    feda3i,
+    fedgsca,
+    fedia,
+    outbound_filter,
+    personal,
+    personal_executor,
+)
+from ...transforms.loading import image_pipeline, volume_pipeline
+from ..commands import cli
+from . import in_process, simulate
+from ..reports import output, pictures

@@ -1,0 +1,249 @@
+"""Runs of the `fedannot` command in processes of their own that need not import anything anew."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Protocol, TypeVar
+
+# What a run imports; see preloaded_runs.
+_PRELOADED = "fedannot.apps.runs.preloaded_runs"
+
+# How long a command may take to end when it is told to, in seconds.
+_END_TIMEOUT = 5.0
+
+Result = TypeVar("Result")
+
+
+class RunTimeoutError(RuntimeError):
+    """A run took longer than it may."""
+
+
+class RunStoppedError(RuntimeError):
+    """A run was not begun, since all were told to end."""
+
+
+class Commands:
+    """Runs ``fedannot ARGUMENTS`` in processes of their own, so many at a time, and ends them together.
+
+    Args:
+        at_a_time: threads that wait for commands. Nobody waits for the threads: one that is starting a process
+            cannot be told to stop.
+    """
+
+    def __init__(self, at_a_time: int = 1) -> None:
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        self._running: set[_Process] = set()
+        self._stopped = False
+        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._at_a_time = at_a_time
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, work: Callable[[], Result]) -> Future[Result]:
+        """Let a thread do some work, which may :meth:`run` commands, when one is free."""
+        result: Future[Result] = Future()
+
+        def do() -> None:
+            if not result.set_running_or_notify_cancel():
+                return
+            try:
+                result.set_result(work())
+            except BaseException as error:
+                result.set_exception(error)
+
+        self._waiting.put(do)
+        if len(self._threads) < self._at_a_time:
+            self._threads.append(threading.Thread(target=self._work, daemon=True))
+            self._threads[-1].start()
+        return result
+
+    def _work(self) -> None:
+        while not self._stopped:
+            self._waiting.get()()
+
+    def run(self, arguments: Sequence[str], log: Path, *, timeout: float) -> int:
+        """Run a command and return its exit code; of one that was killed the signal's number with a minus.
+
+        On Linux the process is forked from one that has imported what runs need, which saves each of them some seconds;
+        elsewhere it is a new one.
+
+        Args:
+            arguments: the command's.
+            log: file for what it prints, written anew.
+            timeout: seconds after which it is killed.
+
+        Raises:
+            RunTimeoutError: if it was.
+            RunStoppedError: if :meth:`stop` came before.
+        """
+        process = self._begin(arguments, log)
+        try:
+            if (code := process.wait(timeout)) is None:
+                process.kill()
+                raise RunTimeoutError(
+                    f"fedannot {' '.join(arguments)}: took longer than {timeout:g} s and was stopped."
+                )
+            return code
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+    def _begin(self, arguments: Sequence[str], log: Path) -> "_Process":
+        refused = RunStoppedError(f"fedannot {' '.join(arguments)}: not begun, since all runs were told to end.")
+        # The first start takes seconds, for which `stop` does not wait.
+        with self._starting:
+            if self._stopped:
+                raise refused
+            process = _begin(arguments, log)
+        with self._lock:
+            if not self._stopped:
+                self._running.add(process)
+                return process
+        process.kill()
+        raise refused
+
+    def stop(self) -> None:
+        """End all that runs, by force what does not end in time, and begin nothing more."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for _ in self._threads:
+            self._waiting.put(lambda: None)
+        end = time.monotonic() + _END_TIMEOUT
+        try:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.wait(max(0.0, end - time.monotonic()))
+        finally:
+            # Also at once, where a person does not want to wait.
+            for process in running:
+                if process.wait(0.0) is None:
+                    process.kill()
+
+
+def run_command(arguments: Sequence[str], log: Path, *, timeout: float) -> int:
+    """Run ``fedannot ARGUMENTS`` in a process of its own and return its exit code; see :meth:`Commands.run`."""
+    return Commands().run(arguments, log, timeout=timeout)
+
+
+class _Process(Protocol):
+    def wait(self, timeout: float) -> int | None:
+        """The exit code, None if there is none in time."""
+
+    def terminate(self) -> None:
+        """Tell it to end."""
+
+    def kill(self) -> None:
+        """End it by force."""
+
+
+class _Forked:
+    def __init__(self, context: ForkServerContext, arguments: Sequence[str], log: Path) -> None:
+        what_it_gets = (list(arguments), str(log), dict(os.environ), str(Path.cwd()))
+        self._process = context.Process(target=_run_forked, args=what_it_gets, daemon=True)
+        self._process.start()
+
+    def wait(self, timeout: float) -> int | None:
+        wait([self._process.sentinel], timeout)
+        return self._process.exitcode
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+class _New:
+    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+        command = [sys.executable, "-m", "fedannot.apps", *arguments]
+        with log.open("w", encoding="utf-8") as stream:
+            self._process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
+
+    def wait(self, timeout: float) -> int | None:
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def _begin(arguments: Sequence[str], log: Path) -> _Process:
+    context = _fork_server()
+    return _New(arguments, log) if context is None else _Forked(context, arguments, log)
+
+
+@cache
+def _fork_server() -> ForkServerContext | None:
+    if sys.platform != "linux":
+        return None
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([_PRELOADED])
+    resource_tracker.ensure_running()
+    with _blocked(signal.SIGINT):
+        forkserver.ensure_running()
+    return context
+
+
+@contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    """Keep a signal from processes that are begun in the block, and from those that they begin.
+
+    A terminal sends SIGINT to all processes of a command. The first one ends its runs itself; theirs would be
+    tracebacks between its lines.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run_forked(arguments: list[str], log: str, environment: Mapping[str, str], folder: str) -> None:
+    """In the new process: what the caller's process has, then the command; nothing if the caller has ended."""
+    parent = multiprocessing.parent_process()
+    if parent is None or not parent.is_alive():
+        return
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.close(descriptor)
+    _end_with(parent)
+    from ..commands.cli import app
+
+    app(arguments, prog_name="fedannot")
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """Let this process end when the one that asked for it does, even if that was killed."""
+
+    def end() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end, daemon=True).start()

@@ -1,0 +1,179 @@
+"""One run of a job in one process, from the job folder to the output folder with model, summary and pictures."""
+
+import logging
+import os
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...custom.data.phantoms.choice import write_embedded_federation
+from ...custom.data.federation import read_federation
+from ...custom.data.location import DATA_VARIABLE
+from ...custom.run.state import SUMMARY_FILE
+from ...custom.settings import RunSettings
+from .fitting import read_descriptions, settings_for_data
+from .in_process import run_in_process
+from .job import Job, check_runs_in_process
+from ..reports.output import collect_output
+from .progress import Progress
+from .resuming import (
+    DATA_FOLDER,
+    RESUMED_FOLDER,
+    RUN_FOLDER,
+    EarlierRun,
+    check_continues,
+    check_is_run,
+    check_new,
+    copy_job,
+    data_of_run,
+    finished_summary,
+    prepare_beginning,
+    prepare_collection,
+    prepare_next_rounds,
+)
+from .run_log import run_log
+from .settings_files import SettingsFile
+
+logger = logging.getLogger(__name__)
+
+
+def simulate(
+    job_folder: Path,
+    out: Path,
+    *,
+    data: Path | None = None,
+    settings: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run a job in this process and return its summary.
+
+    The output folder gets the job as it was run, the model, ``summary.json``, ``metrics.jsonl``, and under ``run`` the
+    workspaces of server and sites. Without data the embedded federation of the job's settings is written to ``data`` in
+    it.
+
+    Args:
+        job_folder: the job.
+        out: output folder; must be empty or absent unless the run is resumed.
+        data: a federation's folder; its sites replace those that the job names.
+        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
+        overrides: single settings to change after that, ``{"training.batch_size": 8}``.
+        resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
+            What was stopped after its last round is collected; of a finished run the summary is returned.
+        progress: tells how far the run is; by default on the standard error.
+
+    Raises:
+        JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
+        SettingsError: if a setting cannot be used.
+        DataError: if the data cannot be used, do not fit the job, or are not those that the set of settings is for.
+        ResumeError: if another job or other settings began the run that is to be continued; nothing is changed.
+        RunError: if the run ended with an error.
+    """
+    started = time.monotonic()
+    progress = progress or Progress()
+    job = Job.open(job_folder)
+    check_runs_in_process(job)
+    changes = _changes(job, settings, data, overrides or {})
+    changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
+    run_settings = job.settings_with(changes)
+    earlier = _earlier_run(out, resume)
+    if data is None:
+        progress.state("Making the embedded federation.")
+        data = _embedded_federation(run_settings, out / DATA_FOLDER)
+    federation = read_federation(data)
+    rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
+    if resume:
+        check_continues(job, run_settings, out, earlier)
+    if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
+        return summary
+    if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
+        progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
+    if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
+        changes["resume_from"] = str(state)
+    # Its state holds a model, which is read once more.
+    del earlier
+    run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
+    with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out, progress):
+        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
+        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, lambda step: progress.state(str(step)))
+    summary = collect_output(
+        run_folder,
+        out,
+        lambda: {
+            "data": str(data.resolve()),
+            "wall_seconds": round(time.monotonic() - started, 2),
+            "peak_memory_mb": round(_peak_memory_mb(), 1),
+        },
+    )
+    shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
+    return summary
+
+
+def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
+    """The run to continue, None if no round of it was finished; a new run's output folder is made."""
+    if not resume:
+        check_new(out)
+        out.mkdir(parents=True, exist_ok=True)
+        return None
+    earlier = EarlierRun.find(out)
+    check_is_run(out, earlier)
+    return earlier
+
+
+def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from the job's own settings."""
+    if settings is None:
+        return dict(overrides)
+    settings_file = SettingsFile.read(job, settings)
+    settings_file.check_data(data)
+    return settings_file.values | dict(overrides)
+
+
+def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> dict[str, Any] | None:
+    """The summary of a run of which everything was collected; says so."""
+    summary = finished_summary(out, earlier)
+    if summary is not None:
+        shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
+        with run_log(out, progress):
+            logger.info("Finished already: the run in %s, after round %d.", out, summary["rounds_finished"])
+    return summary
+
+
+def _make_ready(out: Path, earlier: EarlierRun | None, *, rounds_left: bool) -> Path | None:
+    """Make the output folder ready; return the state to continue from."""
+    # What has a summary is finished.
+    (out / SUMMARY_FILE).unlink(missing_ok=True)
+    if earlier is None:
+        prepare_beginning(out)
+        return None
+    return prepare_next_rounds(out, earlier) if rounds_left else prepare_collection(out, earlier)
+
+
+def _embedded_federation(settings: RunSettings, folder: Path) -> Path:
+    if not folder.exists():
+        write_embedded_federation(folder, settings.embedded)
+    return folder
+
+
+@contextmanager
+def _environment(variable: str, value: str) -> Iterator[None]:
+    before = os.environ.get(variable)
+    os.environ[variable] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+
+def _peak_memory_mb() -> float:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

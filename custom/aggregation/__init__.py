@@ -1,0 +1,1 @@
+"""Averages of models: weights, bounds on influence, one streaming pass."""

@@ -1,0 +1,221 @@
+"""Bounds on what one site can do to the global model, against a broken site or one that lies."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..settings import InfluenceSettings
+from .weighting import Floats, LayerWeights, quantity_weights
+
+# Two sites cannot tell which of them is the odd one.
+_FEWEST_SITES = 3
+# Share of the weights by quantity that is mixed into others: sites without any weight fill what bounds leave over.
+_TRACE = 1e-12
+# Rounding is no violation of a bound.
+_SLACK = 1e-9
+# Bounds of jobs for hospitals, see deployed_influence.
+_DEPLOYED_UPDATE_RATIO, _DEPLOYED_QUALITY_RATIO, _DEPLOYED_SHARE_RATIO = 1.0, 3.0, 1.5
+# Below the half that all others together must have more than; and where the number of sites is not known.
+_DEPLOYED_SHARE, _DEPLOYED_SHARE_OF_UNKNOWN = 0.4, 0.25
+# Half of all honest updates are longer than the median of the others; what is below is worth a line in the log.
+_NOTABLE_FACTOR = 0.5
+
+
+class InfluenceBounds:
+    """The bounds of one round, and whom they touched.
+
+    Args:
+        settings: the bounds.
+        log: called with a sentence for every site whose share is bounded, or whose update is more than halved.
+
+    Attributes:
+        touched: what was bounded from above, by site: ``share`` (its weights in all blocks) and ``update_factor``.
+    """
+
+    def __init__(self, settings: InfluenceSettings, log: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._log = log
+        self.touched: dict[str, dict[str, Any]] = {}
+
+    def mean_weights(self, num_samples: Mapping[str, int]) -> dict[str, float]:
+        """Return what sites count in a mean over them: their samples, or shares where these have bounds."""
+        if not self._settings.bounds_shares:
+            return {site: float(num_samples[site]) for site in sorted(num_samples)}
+        shares = quantity_weights(num_samples)
+        bounded = _bounded_quantity(np.array(list(shares.values())), self._settings.min_share, self._settings.max_share)
+        return dict(zip(shares, bounded.tolist(), strict=True))
+
+    def bounded(self, weights: LayerWeights, num_samples: Mapping[str, int]) -> LayerWeights:
+        """Return weights within the bounds of shares; the same object where all are, so that its bits stay.
+
+        Args:
+            weights: of K sites.
+            num_samples: of these sites, as far as their claims count.
+        """
+        if not self._settings.bounds_shares:
+            return weights
+        quantity = quantity_weights(num_samples)
+        low, high = (limits[:, None] for limits in share_limits(_in_order(weights, quantity), **self._share_bounds))
+        if np.all((weights.values >= low * (1 - _SLACK)) & (weights.values <= high * (1 + _SLACK))):
+            return weights
+        return bounded_weights(weights, quantity, **self._share_bounds)
+
+    def weights(self, weights: LayerWeights, num_samples: Mapping[str, int]) -> LayerWeights:
+        """Return weights as :meth:`bounded` does, and take note of sites that would have had more."""
+        bounded = self.bounded(weights, num_samples)
+        if bounded is weights:
+            return weights
+        _, high = share_limits(_in_order(weights, quantity_weights(num_samples)), **self._share_bounds)
+        for site, most, before, after in zip(weights.sites, high, weights.values, bounded.values, strict=True):
+            if max(before) > most * (1 + _SLACK):
+                self.touched.setdefault(site, {})["share"] = after.tolist()
+                self._log(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
+        return bounded
+
+    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float]:
+        """Return by how much updates of these norms are scaled down, by site; 1 where they have no bound."""
+        if (ratio := self._settings.max_update_ratio) is None:
+            return dict.fromkeys(norms, 1.0)
+        factors = update_factors(norms, ratio)
+        for site, factor in factors.items():
+            if factor < 1.0:
+                self.touched.setdefault(site, {})["update_factor"] = factor
+            if factor < _NOTABLE_FACTOR:
+                self._log(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
+        return factors
+
+    @property
+    def _share_bounds(self) -> dict[str, Any]:
+        names = {"smallest": "min_share", "largest": "max_share", "quality_ratio": "max_quality_ratio"}
+        return {argument: getattr(self._settings, name) for argument, name in names.items()}
+
+
+def deployed_influence(num_sites: int | None) -> dict[str, float]:
+    """Return the bounds of a job for hospitals with a server, as settings of ``influence``.
+
+    A site with the share s whose update points the other way, at ρ times the length of the others', takes back ρ s of
+    their 1 − s. With ρ = 1 and s = 1.5/K that is 0.19 of 0.81 for eight sites and 0.375 of 0.625 for four. With ρ = 1.5
+    the training of a phantom stayed far behind the honest one. Shares of 1/K would leave no room to quantity and
+    quality. Two sites cannot tell which of them lies: there only quality is bounded.
+
+    The bounds need all results at one place: a swarm has none, and FedCurv takes none.
+
+    Args:
+        num_sites: number of sites K that the job names; None where it names none.
+    """
+    bounds = {"max_update_ratio": _DEPLOYED_UPDATE_RATIO, "max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
+    if num_sites is not None and num_sites < _FEWEST_SITES:
+        return bounds
+    if num_sites is None:
+        return bounds | {"max_share": _DEPLOYED_SHARE_OF_UNKNOWN}
+    return bounds | {"max_share": min(_DEPLOYED_SHARE, _DEPLOYED_SHARE_RATIO / num_sites)}
+
+
+def share_limits(
+    quantity: Floats, *, smallest: float = 0.0, largest: float = 1.0, quality_ratio: float | None = None
+) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest share that each of K sites may have in a block, ``(K,)`` both.
+
+    Bounds that no shares can meet (largest below 1/K, smallest above it) are moved to equal shares. With a ratio r a
+    site's share is from 1/r to r times that by quantity, and the latter is itself within the bounds.
+
+    Args:
+        quantity: shares by quantity ``(K,)``, positive.
+        smallest: lower bound of a share, 0 for none.
+        largest: upper bound, 1 for none.
+        quality_ratio: r, at least 1; None for none.
+    """
+    equal = 1.0 / len(quantity)
+    low, high = (np.full(len(quantity), bound) for bound in (min(smallest, equal), max(largest, equal)))
+    if quality_ratio is None:
+        return low, high
+    usual = _bounded_quantity(quantity, smallest, largest)
+    return np.maximum(low, usual / quality_ratio), np.minimum(high, usual * quality_ratio)
+
+
+def bounded_weights(
+    weights: LayerWeights,
+    quantity: Mapping[str, float],
+    *,
+    smallest: float = 0.0,
+    largest: float = 1.0,
+    quality_ratio: float | None = None,
+) -> LayerWeights:
+    """Keep every site's share of a block within :func:`share_limits`; the others divide the rest as before.
+
+    A share is min(max(t w_i, low_i), high_i) with the one factor t for which the block's shares sum to one. Where sites
+    with any weight cannot fill a block below their upper bounds, the others divide the rest by quantity.
+
+    Args:
+        weights: weights of K sites.
+        quantity: these sites' shares by quantity.
+        smallest: lower bound of a share, 0 for none.
+        largest: upper bound, 1 for none.
+        quality_ratio: largest ratio of a share to that by quantity, and of the latter to the former; None for none.
+    """
+    by_quantity = _in_order(weights, quantity)
+    low, high = share_limits(by_quantity, smallest=smallest, largest=largest, quality_ratio=quality_ratio)
+    values = np.stack([_bounded_shares(column, by_quantity, low, high) for column in weights.values.T], axis=1)
+    values.setflags(write=False)
+    return LayerWeights(weights.sites, weights.blocks, values)
+
+
+def _in_order(weights: LayerWeights, quantity: Mapping[str, float]) -> Floats:
+    return np.array([quantity[site] for site in weights.sites], dtype=np.float64)
+
+
+def _bounded_quantity(quantity: Floats, smallest: float, largest: float) -> Floats:
+    return _bounded_shares(quantity, quantity, *share_limits(quantity, smallest=smallest, largest=largest))
+
+
+def _bounded_shares(shares: Floats, quantity: Floats, low: Floats, high: Floats) -> Floats:
+    """Find the factor exactly: where a share meets a bound the sum changes its slope, and between it is linear."""
+    shares = (1 - _TRACE) * shares / shares.sum() + _TRACE * quantity
+    corners = np.unique(np.concatenate([low / shares, high / shares]))
+    sums = np.array([np.clip(corner * shares, low, high).sum() for corner in corners])
+    if sums[-1] <= 1.0:
+        factor = corners[-1]
+    elif sums[0] >= 1.0:
+        factor = corners[0]
+    else:
+        factor = np.interp(1.0, sums, corners)
+    return np.asarray(np.clip(factor * shares, low, high), dtype=np.float64)
+
+
+def update_factors(norms: Mapping[str, float], largest_ratio: float) -> dict[str, float]:
+    """Return by how much each site's update is scaled down: to so many times the median norm of the others'.
+
+    Fewer than three sites are left as they are.
+
+    Args:
+        norms: ‖θ_k − θ‖ of every site.
+        largest_ratio: bound of a norm by the others' median.
+    """
+    if len(norms) < _FEWEST_SITES:
+        return dict.fromkeys(sorted(norms), 1.0)
+    factors = {}
+    for site in sorted(norms):
+        allowed = largest_ratio * statistics.median(norm for other, norm in norms.items() if other != site)
+        factors[site] = 1.0 if norms[site] <= allowed else allowed / norms[site]
+    return factors
+
+
+def inner_ranges(values: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Return for every entry the second smallest and the second largest value of the sites, element by element.
+
+    Within them, no site goes beyond what the others have; with three sites they are the median. Fewer than three sites
+    have no range.
+
+    Args:
+        values: the same entries of every site.
+    """
+    if len(values) < _FEWEST_SITES:
+        return {}
+    ranges = {}
+    for name in values[0]:
+        ordered = torch.stack([of_site[name] for of_site in values]).sort(dim=0).values
+        ranges[name] = (ordered[1], ordered[-2])
+    return ranges

@@ -1,0 +1,1 @@
+"""Copies of a federation with other annotations."""

@@ -1,0 +1,130 @@
+"""A copy of a federation, site by site, with other annotations than the source's."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from ....transforms.errors import DataError
+from ....transforms.printable import printable_logger
+from ..datalist import Case, read_datalist, write_datalist
+from ..description import DATALIST_FILE, DESCRIPTION_FILE, read_site_description, write_site_description
+from ..federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
+from ..manifest import read_manifest, write_manifest
+from ..whole_files import new_folder
+
+_LOGGER = printable_logger(__name__)
+
+IMAGES, LABELS, CLEAN_LABELS = "images", "labels", "clean_labels"
+
+
+class SiteCopy:
+    """Copies one site's folder; what annotations become is the caller's business.
+
+    Args:
+        source: the site's folder.
+        target: the copy's; it is made.
+        site: the site's name, for messages.
+
+    Attributes:
+        description: the site's description.
+        datalist: its cases.
+        left_out: items of the datalist that are no cases, name and reason.
+
+    Raises:
+        DataError: if the description or the datalist cannot be read.
+    """
+
+    def __init__(self, source: Path, target: Path, site: str) -> None:
+        self.source, self.target, self.site = source, target, site
+        try:
+            self.description = read_site_description(source)
+            self.datalist = read_datalist(source / self.description.datalist)
+        except DataError as error:
+            raise DataError(f"Site {site}: {error}") from error
+        self.left_out: list[tuple[str, str]] = []
+        for items in self.datalist.refused.values():
+            for item in items:
+                self.leave_out(item.name, item.reason)
+        target.mkdir()
+        # The copy has its datalist in its own folder, wherever the source has it.
+        write_site_description(target, self.description.model_copy(update={"datalist": DATALIST_FILE}))
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Note an item that is not copied."""
+        _LOGGER.warning("Site %s: an item is left out: %s", self.site, reason)
+        self.left_out.append((name, reason))
+
+    def unchanged(self) -> None:
+        """Copy everything as it is."""
+        copied = {
+            section: [
+                Case(
+                    image=self.copy(case.image, IMAGES),
+                    label=self.copied(case.label, LABELS),
+                    clean_label=None if case.clean_label is None else self.copied(case.clean_label, CLEAN_LABELS),
+                    group=case.group,
+                    source=case.source,
+                )
+                for case in cases
+            ]
+            for section, cases in self.datalist.cases.items()
+        }
+        write_datalist(self.target / DATALIST_FILE, copied)
+        if (manifest := read_manifest(self.source)) is not None:
+            write_manifest(self.target, manifest)
+
+    def copied(self, label: Path | int, kind: str) -> Path | int:
+        """Copy an annotation; the index of a class is itself."""
+        return self.copy(label, kind) if isinstance(label, Path) else label
+
+    def copy(self, file: Path, kind: str) -> Path:
+        """Copy a file into a folder of the copy; one that does not exist stays missing and is left out on loading.
+
+        Raises:
+            DataError: if there is a file of that name already.
+        """
+        target = self.free(self.target / kind / file.name)
+        if file.is_file():
+            shutil.copyfile(file, target)
+        return target
+
+    def free(self, target: Path) -> Path:
+        """Return a file of the copy that is still to be written, and make its folder.
+
+        Raises:
+            DataError: if it exists.
+        """
+        if target.exists():
+            raise DataError(
+                f"Site {self.site}: found several files named {target.name!r} among its {target.parent.name}; "
+                "expected different names."
+            )
+        target.parent.mkdir(exist_ok=True)
+        return target
+
+
+def write_federation_copy(
+    source: Path, out: Path, copy_site: Callable[[int, SiteCopy], None], *, what: str, made: str
+) -> None:
+    """Write a copy of a federation; its test set stays as it is.
+
+    Args:
+        source: the federation's folder.
+        out: the copy's folder, absent or empty; it appears when everything is written.
+        copy_site: copies one site, given its number from 0.
+        what: what is wrong with the copy's annotations, for its description.
+        made: how it was made, likewise.
+
+    Raises:
+        DataError: if the federation cannot be read or the output folder holds files.
+    """
+    federation = read_federation(source)
+    with new_folder(out) as folder:
+        for index, site in enumerate(federation.sites):
+            copy_site(index, SiteCopy(source / site, folder / site, site))
+        if (source / TEST_FOLDER / DESCRIPTION_FILE).is_file():
+            SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER).unchanged()
+        noise = "; ".join(text for text in (federation.noise, what) if text)
+        before = f"{federation.made}; " if federation.made else ""
+        values = federation.model_dump() | {"noise": noise, "made": before + made}
+        write_federation(folder, FederationDescription.model_validate(values))

@@ -1,0 +1,1 @@
+"""The embedded phantom federations, written as files."""

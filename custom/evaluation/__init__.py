@@ -1,0 +1,1 @@
+"""Scores of a model, for segmentation and for classification."""

@@ -1,0 +1,101 @@
+"""Classification metrics of a model on labelled cases: macro F1, recall and precision, from the confusion matrix."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ..data.site_data import LoadedCase
+from .inference import Inference
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """What scores follow from; sums of the counts of several sites are those of their cases together.
+
+    Attributes:
+        correct: ``(C,)`` cases of each class that are predicted as it.
+        labelled: ``(C,)`` cases of each class.
+        predicted: ``(C,)`` cases predicted as each class.
+    """
+
+    correct: NDArray[np.int64]
+    labelled: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+
+    @classmethod
+    def of_confusion(cls, confusion: NDArray[np.int64]) -> "ClassCounts":
+        """Count in a confusion matrix ``(C, C)``, rows for the true and columns for the predicted class."""
+        return cls(np.diag(confusion).copy(), confusion.sum(axis=1), confusion.sum(axis=0))
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        """Share of each class's cases that are found, NaN for a class without cases."""
+        return _shares(self.correct, self.labelled)
+
+    @property
+    def precision(self) -> NDArray[np.float64]:
+        """Share of the cases predicted as each class that are of it, 0 where none is; NaN for a class without cases."""
+        precision = np.where(self.predicted > 0, _shares(self.correct, self.predicted), 0.0)
+        return np.where(self.labelled > 0, precision, np.nan)
+
+    @property
+    def f1(self) -> NDArray[np.float64]:
+        """Harmonic mean of precision and recall of each class, NaN for a class without cases."""
+        return np.where(self.labelled > 0, _shares(2 * self.correct, self.labelled + self.predicted), np.nan)
+
+    def scores(self) -> dict[str, Any]:
+        """Return the macro means over the classes that have cases, and the values of each class, None without cases."""
+        per_class = {"f1": self.f1, "recall": self.recall, "precision": self.precision}
+        means = {name: float(np.nanmean(values)) if self.labelled.any() else None for name, values in per_class.items()}
+        lists = {
+            f"{name}_per_class": [None if math.isnan(value) else value for value in values.tolist()]
+            for name, values in per_class.items()
+        }
+        return means | lists | {"num_cases": int(self.labelled.sum())}
+
+
+def confusion_matrix(
+    network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
+) -> NDArray[np.int64]:
+    """Return the numbers of cases ``(C, C)``, rows for the given and columns for the predicted class.
+
+    Args:
+        network: the model; it is run in evaluation mode.
+        cases: at least one case.
+        num_classes: number of classes C.
+        inference: how the model is run.
+    """
+    confusion = np.zeros((num_classes, num_classes), dtype=np.int64)
+    probabilities = inference.class_probabilities(network, cases)
+    labels = torch.cat([case.label for case in cases]).numpy()
+    np.add.at(confusion, (labels, probabilities.argmax(dim=1).numpy()), 1)
+    return confusion
+
+
+def pool_site_counts(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Pool the sites' validation counts to the scores of their cases together.
+
+    Args:
+        answers: what sites sent for the task ``validate_classes``: ``num_samples``, and where that is at least the
+            minimum count ``num_correct``, ``num_labelled`` and ``num_predicted`` per class. No count is taken for more
+            than the site's number of cases.
+    """
+    scored = [answer for answer in answers.values() if "num_correct" in answer]
+    if not scored:
+        return {}
+    correct, labelled, predicted = (
+        np.sum([[min(count, answer["num_samples"]) for count in answer[name]] for answer in scored], axis=0)
+        for name in ("num_correct", "num_labelled", "num_predicted")
+    )
+    return {"evaluated_on": "sites"} | ClassCounts(correct, labelled, predicted).scores()
+
+
+def _shares(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+    shares: NDArray[np.float64] = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+    return shares

@@ -1,0 +1,69 @@
+"""The server's view of the global model: its scores on a clean test set, where the server has one."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..data.datalist import TESTING
+from ..data.federation import TEST_FOLDER
+from ..data.location import locate_test_data
+from ..data.site_data import SiteData, load_site_data
+from ..data_fit import check_data_fit
+from ..networks.devices import ready_to_compute
+from ..settings import RunSettings
+from .scoring import Scoring
+
+
+class ServerTest:
+    """Scores a model on the server's test set; in a hospital federation there is none, and no score.
+
+    Args:
+        network: the network to score with; a copy is used.
+        settings: the job's settings.
+        run_folder: where the prepared images, and an embedded test set, are kept.
+        config_folder: the server's own configuration folder, which may hold a ``data.yaml``.
+    """
+
+    def __init__(self, network: nn.Module, settings: RunSettings, run_folder: Path, config_folder: Path) -> None:
+        self._network = ready_to_compute(copy.deepcopy(network))
+        self._settings = settings
+        self._run_folder = run_folder
+        self._config_folder = config_folder
+        self._data: dict[bool, SiteData | None] = {}
+
+    def check_data(self) -> None:
+        """Check that the test set that the server was given, if any, fits the network, before anybody trains.
+
+        Raises:
+            DataError: if it does not, or is not where it is said to be.
+        """
+        folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded=False)
+        if folder is not None:
+            check_data_fit(folder, self._settings, site=TEST_FOLDER)
+
+    def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> dict[str, Any] | None:
+        """Return the scores as plain values, or None if the server has no test set.
+
+        Args:
+            params: the global model.
+            sites_are_embedded: the sites run on the embedded phantom, so that its test set says something.
+        """
+        data = self._test_data(sites_are_embedded)
+        if data is None:
+            return None
+        self._network.load_state_dict(params)
+        scores = Scoring.of(self._settings.task).score(self._network, data, self._settings)
+        return {"evaluated_on": "test"} | scores
+
+    def _test_data(self, sites_are_embedded: bool) -> SiteData | None:
+        if sites_are_embedded not in self._data:
+            folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded)
+            self._data[sites_are_embedded] = None if folder is None else self._load(folder)
+        return self._data[sites_are_embedded]
+
+    def _load(self, folder: Path) -> SiteData:
+        check_data_fit(folder, self._settings, site=TEST_FOLDER)
+        return load_site_data(folder, self._run_folder / "prepared", section=TESTING, site=TEST_FOLDER)

@@ -1,0 +1,153 @@
+"""What a model says about a site's cases, in evaluation mode and with bounded memory."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from ..data.site_data import LoadedCase
+from ..settings import RunSettings, TrainingSettings
+
+# Share of a window that the next one covers.
+OVERLAP = 0.5
+# Small batches are for training; without gradients larger ones are faster and fit all the same.
+_SMALLEST_CLASSIFIER_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How a model is run over cases.
+
+    Attributes:
+        batch_size: samples, or positions of the window, that run through the network together.
+        window: extents of the window that slides over whole volumes, which are taken one at a time; None runs samples
+            as they are.
+    """
+
+    batch_size: int
+    window: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, settings: RunSettings) -> "Inference":
+        """Return what follows from a job's settings: the window is the patch of the training, where there is one."""
+        training = settings.training
+        if isinstance(training, TrainingSettings):
+            return cls(training.batch_size, training.patch)
+        return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH))
+
+    @torch.inference_mode()
+    def logits(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
+        """Return the network's output for images ``(B, channels, H, W[, D])``: ``(B, C + 1, H, W[, D])``.
+
+        A window overlaps the next by half and counts more in its middle; the border of a volume that is smaller than
+        the window goes on. The result is on the network's device.
+        """
+        images = images.to(next(network.parameters()).device)
+        if self.window is None:
+            logits: torch.Tensor = network(images)
+            return logits
+        from monai.inferers.utils import sliding_window_inference
+
+        together: torch.Tensor = sliding_window_inference(
+            images,
+            self.window,
+            self.batch_size,
+            network,
+            overlap=OVERLAP,
+            mode="gaussian",
+            padding_mode="replicate",
+        )
+        return together
+
+    def batches(self, cases: Sequence[LoadedCase]) -> Iterator["SampleBatch"]:
+        """Yield the samples of all cases in their order; only the batch at hand is in memory."""
+        size = self.batch_size if self.window is None else 1
+        samples: list[tuple[LoadedCase, int]] = []
+        for case in cases:
+            for index in range(len(case.image)):
+                samples.append((case, index))
+                if len(samples) == size:
+                    yield SampleBatch.of(samples)
+                    samples = []
+        if samples:
+            yield SampleBatch.of(samples)
+
+    def class_probabilities(self, network: nn.Module, cases: Sequence[LoadedCase]) -> torch.Tensor:
+        """Return what a classifier says of every sample, ``(N, C)`` float64 in main memory.
+
+        Args:
+            network: the model; it is run in evaluation mode.
+            cases: the cases.
+        """
+        parts = []
+        for batch in self.batches(cases):
+            with evaluating(network):
+                parts.append(self.logits(network, batch.images).to("cpu", torch.float64).softmax(dim=1))
+        return torch.cat(parts)
+
+    def predictions(
+        self,
+        network: nn.Module,
+        cases: Sequence[LoadedCase],
+        decide: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> Iterator[torch.Tensor]:
+        """Yield the predicted classes of one case after the other, uint8 ``(S, H, W[, D])`` in main memory.
+
+        Args:
+            network: the model; it is run in evaluation mode.
+            cases: the cases.
+            decide: gives the classes ``(B, H, W[, D])`` for logits; by default the most probable ones.
+        """
+        decide = _most_probable if decide is None else decide
+        samples: list[torch.Tensor] = []
+        waiting = iter(cases)
+        case = next(waiting, None)
+        for batch in self.batches(cases):
+            with evaluating(network):
+                samples += decide(self.logits(network, batch.images)).to("cpu", torch.uint8)
+            while case is not None and len(samples) >= len(case.image):
+                yield torch.stack(samples[: len(case.image)])
+                del samples[: len(case.image)]
+                case = next(waiting, None)
+
+
+def _most_probable(logits: torch.Tensor) -> torch.Tensor:
+    return logits.argmax(dim=1)
+
+
+@dataclass(frozen=True)
+class SampleBatch:
+    """Samples that run through a network together.
+
+    Attributes:
+        cases: the case of each sample.
+        images: ``(B, channels, H, W[, D])``.
+        labels: ``(B, H, W[, D])``.
+    """
+
+    cases: tuple[LoadedCase, ...]
+    images: torch.Tensor
+    labels: torch.Tensor
+
+    @classmethod
+    def of(cls, samples: Sequence[tuple[LoadedCase, int]]) -> "SampleBatch":
+        """Take together samples of one size, given as case and index."""
+        return cls(
+            tuple(case for case, _ in samples),
+            torch.stack([case.image[index] for case, index in samples]),
+            torch.stack([case.label[index] for case, index in samples]),
+        )
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Put a network into evaluation mode, and every module back into its own afterwards."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,59 @@
+"""What a site's own model and the global one score on the site's own cases; stays at the site."""
+
+from collections.abc import Mapping
+
+from torch import nn
+
+from ..data.json_record import JsonRecord
+from ..data.site_data import SiteData
+from ..settings import RunSettings
+from .inference import Inference
+from .segmentation_scores import evaluate
+
+
+class ModelScores(JsonRecord):
+    """Scores of one model.
+
+    Args:
+        dice: mean Dice over the cases in which a class is annotated, and over classes; None where nothing is annotated.
+        left_empty: mean share of the cases without a class in which it is found nowhere, None without such a case.
+        hd95: mean HD95, None where it is defined for no case.
+    """
+
+    dice: float | None
+    # Records of earlier versions lack it.
+    left_empty: float | None = None
+    hd95: float | None
+
+
+class LocalScores(JsonRecord):
+    """The content of a site's ``local_scores.json``.
+
+    Args:
+        num_cases: validation cases of the site.
+        models: ``global``, the shared model, where that is one by itself, and ``local``, the site's own.
+    """
+
+    num_cases: int
+    models: dict[str, ModelScores]
+
+
+def local_scores(models: Mapping[str, nn.Module], data: SiteData, settings: RunSettings) -> LocalScores:
+    """Score models on a site's cases.
+
+    Args:
+        models: by name.
+        data: at least one case.
+        settings: the job's settings.
+    """
+    scored = {
+        name: evaluate(model, data.cases, settings.network.num_classes, Inference.of(settings))
+        for name, model in models.items()
+    }
+    return LocalScores(
+        num_cases=len(data.cases),
+        models={
+            name: ModelScores(dice=scores.mean_dice, left_empty=scores.mean_left_empty, hd95=scores.mean_hd95)
+            for name, scores in scored.items()
+        },
+    )

@@ -1,0 +1,1 @@
+"""The methods, a folder each: their formulas, without NVFlare."""

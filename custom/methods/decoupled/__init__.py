@@ -1,0 +1,1 @@
+"""Decoupled predictions (Gao et al., MICCAI 2022): networks and losses."""

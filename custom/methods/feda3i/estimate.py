@@ -1,0 +1,122 @@
+"""What FedA³I's server concludes from the sites' learning difficulties: groups, noise strengths, quality weights."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...aggregation.weighting import noise_strength, quality_weights
+from .two_groups import fit_two_groups
+
+# A difficulty is at most 16.1, and noise that hides patients is not many times that.
+_REACH = 1e3
+
+
+@dataclass(frozen=True)
+class QualityEstimate:
+    """The annotation noise of the sites, estimated once after the warm-up.
+
+    Attributes:
+        inner: q_in per class of the sites that could estimate all classes (Eq. 3).
+        outer: q_out likewise (Eq. 4).
+        larger: sites that draw larger, G_l.
+        smaller: sites that draw smaller, G_s.
+        reason: why there are no groups; empty if there are.
+        p_value: of the test of two groups against one, None if it was not made.
+    """
+
+    inner: dict[str, list[float]]
+    outer: dict[str, list[float]]
+    larger: tuple[str, ...]
+    smaller: tuple[str, ...]
+    reason: str
+    p_value: float | None
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether the sites fall into two groups; if not, they are weighed by quantity."""
+        return not self.reason
+
+    @property
+    def evidence(self) -> float:
+        """Evidence for two groups, 1 − p of the test of two groups against one; 0 without groups."""
+        return 0.0 if self.p_value is None or not self.has_groups else 1.0 - self.p_value
+
+    @property
+    def difficulty(self) -> dict[str, list[float]]:
+        """The rows (q_in of all classes, q_out of all classes) of the sites."""
+        return {site: [*self.inner[site], *self.outer[site]] for site in self.inner}
+
+    @property
+    def strength(self) -> dict[str, float]:
+        """Noise strength s_i of the sites (Eq. 5), empty without groups."""
+        return noise_strength(self.difficulty, self.larger, self.smaller) if self.has_groups else {}
+
+    def quality_weights(self, quantity: Mapping[str, float], *, balance: float, intra_only: bool) -> dict[str, float]:
+        """Return Eq. 6's weights of all sites that have a quantity weight; see
+        :func:`fedannot.custom.aggregation.weighting.quality_weights`.
+
+        A site that has an estimate but never sent a model takes no part.
+        """
+        return quality_weights(
+            {site: value for site, value in self.strength.items() if site in quantity},
+            [site for site in self.larger if site in quantity],
+            [site for site in self.smaller if site in quantity],
+            quantity,
+            balance=balance,
+            intra_only=intra_only,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, with one entry per site."""
+        strength = self.strength
+        groups = dict.fromkeys(self.larger, "larger") | dict.fromkeys(self.smaller, "smaller")
+        sites = {
+            site: {
+                "inner": self.inner[site],
+                "outer": self.outer[site],
+                "group": groups.get(site),
+                "strength": strength.get(site),
+            }
+            for site in sorted(self.inner)
+        }
+        return {"sites": sites, "reason": self.reason, "p_value": self.p_value}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "QualityEstimate":
+        """Take back what :meth:`to_dict` returned."""
+        sites = values["sites"]
+        return cls(
+            inner={site: list(judged["inner"]) for site, judged in sites.items()},
+            outer={site: list(judged["outer"]) for site, judged in sites.items()},
+            larger=tuple(site for site, judged in sites.items() if judged["group"] == "larger"),
+            smaller=tuple(site for site, judged in sites.items() if judged["group"] == "smaller"),
+            reason=values["reason"],
+            p_value=values["p_value"],
+        )
+
+
+def estimate_quality(answers: Mapping[str, Mapping[str, Any]], *, seed: int, level: float) -> QualityEstimate:
+    """Conclude from what the sites sent for the task ``estimate_quality``.
+
+    A site that could not estimate every class (NaN) has no estimate and counts by its quantity. Values beyond ±1000, as
+    only a site that lies or is broken sends them, count as that, so that no variance overflows.
+
+    Args:
+        answers: ``inner_difficulty`` and ``outer_difficulty`` by site.
+        seed: seed of the mixture's starts and of the test's draws.
+        level: level of the test of two groups against one.
+    """
+    complete = {
+        site: answer
+        for site, answer in sorted(answers.items())
+        if all(map(math.isfinite, [*answer["inner_difficulty"], *answer["outer_difficulty"]]))
+    }
+    inner = {site: _within_reach(answer["inner_difficulty"]) for site, answer in complete.items()}
+    outer = {site: _within_reach(answer["outer_difficulty"]) for site, answer in complete.items()}
+    groups = fit_two_groups({site: [*inner[site], *outer[site]] for site in complete}, seed=seed, level=level)
+    return QualityEstimate(inner, outer, groups.larger, groups.smaller, groups.reason or "", groups.p_value)
+
+
+def _within_reach(values: Sequence[float]) -> list[float]:
+    return [min(max(float(value), -_REACH), _REACH) for value in values]

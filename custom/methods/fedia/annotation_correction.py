@@ -1,0 +1,170 @@
+"""A site corrects its annotations: what a model is sure of and nobody has annotated becomes foreground (FedIA)."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ....transforms.connected_lesions import label_lesions
+from ....transforms.errors import DataError
+from ....transforms.printable import printable_logger
+from ...data.corrections import (
+    CorrectedLabel,
+    Corrections,
+    corrected_label_target,
+    read_corrections,
+    write_corrections,
+)
+from ...data.description import SegmentationDescription
+from ...data.masks import plain_name, write_with_additions
+from ...data.preparation import build_restoration
+from ...data.site_data import LoadedCase, SiteData
+from ...data.whole_files import new_folder
+from ...evaluation.inference import Inference
+from .correction import confident_classes
+
+_LOGGER = printable_logger(__name__)
+
+
+def correct_annotations(
+    network: nn.Module,
+    data: SiteData,
+    folder: Path,
+    *,
+    data_folder: Path,
+    method: str,
+    round_number: int,
+    threshold: float,
+    inference: Inference,
+) -> Corrections:
+    """Add what the model is sure of to every annotation, and write those that change as new files.
+
+    A background voxel becomes foreground where the model's probability of a foreground class is above the threshold, in
+    evaluation mode; nothing that is annotated changes (FedIA, Sec. 2.4). A volume's annotation is corrected in its own
+    geometry, where each voxel takes the nearest sample's addition. Nothing of it leaves the site.
+
+    Args:
+        network: the model that the site received.
+        data: the site's training cases with their given annotations.
+        folder: where the corrections are written, absent or empty; it appears when everything is written.
+        data_folder: the folder of the site's data, to which the recorded paths are relative.
+        method: the method whose rule it is, for the record.
+        round_number: the round before whose training it happens, for the record.
+        threshold: τ, from 0.5 to below 1.
+        inference: how the model is run.
+
+    Returns:
+        What was written to ``corrections.json``.
+
+    Raises:
+        DataError: if the folder holds files.
+        ValueError: if the threshold is out of range.
+    """
+    decide = confident_classes(threshold)
+    description = data.description
+    assert isinstance(description, SegmentationDescription)
+    restore = build_restoration(description)
+    labels: list[CorrectedLabel] = []
+    failed: list[tuple[str, str]] = []
+    with new_folder(folder) as unfinished:
+        found = inference.predictions(network, data.cases, decide)
+        for position, (case, confident) in enumerate(zip(data.cases, found, strict=True)):
+            given, image = _files(case)
+            record = CorrectedLabel(
+                label=os.path.relpath(given, data_folder), image=os.path.relpath(image, data_folder)
+            )
+            added = torch.where(case.label == 0, confident, 0)
+            if not added.any():
+                labels.append(record)
+                continue
+            target = corrected_label_target(unfinished, position, plain_name(given))
+            try:
+                placed = restore(image, given, added)
+                file, before, kept = write_with_additions(target, given, placed, description)
+            except DataError as error:
+                failed.append((record.label, str(error)))
+                continue
+            changes = {
+                "file": str(file.relative_to(unfinished)),
+                "added_voxels": int(np.count_nonzero(kept)),
+                "new_lesions": _new_lesions(before, kept),
+            }
+            labels.append(record.model_copy(update=changes))
+        corrections = Corrections(
+            site=data.site,
+            data=str(data_folder.resolve()),
+            method=method,
+            round_number=round_number,
+            model_sha256=model_hash(network.state_dict()),
+            threshold=threshold,
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            labels=tuple(labels),
+            failed=tuple(failed),
+        )
+        write_corrections(unfinished, corrections)
+    return corrections
+
+
+def adopt_corrections(earlier: Path, folder: Path, *, data_folder: Path, last_round: int) -> bool:
+    """Take over the corrections of a run that is being continued, unless there are some already or they came later.
+
+    Where a corrected file is absent nothing is taken over: the site then says that it has corrected nothing, and is
+    asked again.
+
+    Args:
+        earlier: the folder of the earlier run's corrections, which need not exist.
+        folder: the folder of this run's.
+        data_folder: the folder of the site's data in this run.
+        last_round: the last round before whose training a correction may have happened.
+
+    Returns:
+        Whether they were taken over.
+
+    Raises:
+        DataError: if the earlier ones cannot be read.
+    """
+    if read_corrections(folder) is not None:
+        return False
+    corrections = read_corrections(earlier)
+    if corrections is None or corrections.round_number > last_round:
+        return False
+    files = {label.file: earlier / label.file for label in corrections.labels if label.file}
+    if absent := [str(file) for file in files.values() if not file.is_file()]:
+        _LOGGER.warning("Site %s: corrected annotations of the earlier run are absent: %s", corrections.site, absent)
+        return False
+    with new_folder(folder) as unfinished:
+        for name, file in files.items():
+            (unfinished / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, unfinished / name)
+        write_corrections(unfinished, corrections.model_copy(update={"data": str(data_folder.resolve())}))
+    return True
+
+
+def model_hash(params: Mapping[str, torch.Tensor]) -> str:
+    """Return the SHA-256 of a state dict: of names, types, shapes and values in sorted order of the names."""
+    digest = hashlib.sha256()
+    for name in sorted(params):
+        tensor = params[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _files(case: LoadedCase) -> tuple[Path, Path]:
+    """The files of a case's annotation and image."""
+    assert case.files is not None
+    assert isinstance(case.files.label, Path)
+    return case.files.label, case.files.image
+
+
+def _new_lesions(given: NDArray[np.uint8], added: NDArray[np.uint8]) -> int:
+    """Number of connected lesions of a corrected annotation that have nothing of the given one."""
+    numbers, count = label_lesions((given != 0) | (added != 0))
+    return count - int(np.count_nonzero(np.unique(numbers[given != 0])))

@@ -1,0 +1,1 @@
+"""Methods in which every site has a part of the model for itself."""

@@ -1,0 +1,77 @@
+"""Start weights from a file: tensors alone are read, nothing of what came with them is run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from ...transforms.errors import DataError
+
+# Where a MONAI Bundle has its weights.
+BUNDLE_WEIGHTS = Path("models") / "model.pt"
+
+# Under which other programs store a state dict in a file.
+_KEYS = ("state_dict", "model")
+# What FedCurv remembers beside the network; see fedannot.custom.methods.fedcurv.curvature.
+_REMEMBERED = "curvature."
+
+
+def read_state_dict(file: Path) -> dict[str, torch.Tensor]:
+    """Read a state dict, or one under the key ``state_dict`` or ``model``, with ``weights_only``.
+
+    Raises:
+        DataError: if the file cannot be read or holds anything else.
+    """
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # Whatever a broken file makes of the unpickler, whose text recommends to load it without care.
+        what = type(error).__name__
+        raise DataError(f"{file}: is no checkpoint that can be read ({what}); expected a state dict.") from error
+    for key in _KEYS:
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+        raise DataError(f"{file}: holds {type(content).__name__}; expected a state dict of tensors.")
+    return {name.removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+def check_fits(file: Path, found: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> None:
+    """Check that a state dict has the names and shapes of a network's.
+
+    Raises:
+        DataError: with the first three names of every kind that do not fit.
+    """
+    missing, unknown = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+    differing = sorted(name for name in set(wanted) & set(found) if wanted[name].shape != found[name].shape)
+    if missing or unknown or differing:
+        raise DataError(
+            f"{file}: does not fit the network; missing {missing[:3]}, unknown {unknown[:3]}, of another shape "
+            f"{differing[:3]} (the first three of {len(missing)}, {len(unknown)} and {len(differing)})."
+        )
+
+
+def read_start_weights(source: Path, start: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Read the weights with which a run begins.
+
+    Args:
+        source: a MONAI Bundle's folder, or a file with a state dict. Of a bundle the weights alone are read: neither
+            its configuration nor its TorchScript is.
+        start: the network's own start weights, whose names, shapes and types the result has. What FedCurv remembers
+            begins as it is here where the file has none of it.
+
+    Raises:
+        DataError: if there are no weights, or they do not fit the network or are not finite.
+    """
+    file = source / BUNDLE_WEIGHTS if source.is_dir() else source
+    if not file.is_file():
+        raise DataError(
+            f"{file}: found no such file; expected as start model a state dict, or a bundle's folder with "
+            f"{BUNDLE_WEIGHTS}."
+        )
+    remembered = {name: tensor for name, tensor in start.items() if name.startswith(_REMEMBERED)}
+    found = remembered | read_state_dict(file)
+    check_fits(file, found, start)
+    if unusable := [name for name, tensor in found.items() if not bool(torch.isfinite(tensor).all())]:
+        raise DataError(f"{file}: found values that are not finite in {unusable[:3]}; expected the weights of a model.")
+    return {name: found[name].to(tensor.dtype).clone() for name, tensor in start.items()}

@@ -1,0 +1,1 @@
+"""What leaves a site: the registry, the reports, and noise for privacy."""

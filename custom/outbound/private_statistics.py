@@ -1,0 +1,112 @@
+"""Differential privacy of what a site reports of its annotations: bounded values and Gaussian noise.
+
+What is protected is a patient's images and contours: two sites are neighbours if they differ in those of one patient,
+with as many samples that count for every class. How many patients and samples there are is not protected; those numbers
+are sent as they are.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .noise_source import RandomBytes, with_noise
+
+# The noise is larger by this part than what one patient can change asks for, so that rounding leads beyond in no way.
+_MARGIN = 2.0**-20
+
+
+@dataclass(frozen=True)
+class SampleValues:
+    """What a field of a report is the mean or the sum of, sample by sample; stays at the site.
+
+    Attributes:
+        values: ``(N, M)`` values of N samples for the M entries of the field, NaN where a sample does not count.
+        units: ``(N,)`` patient or volume that each sample is of, as numbers.
+        is_mean: whether the field is their mean; else it is their sum.
+    """
+
+    values: NDArray[np.float64]
+    units: NDArray[np.int64]
+    is_mean: bool
+
+    @classmethod
+    def of(cls, values: Any, units: Any, *, is_mean: bool) -> "SampleValues":
+        """Make them of ``(N, M)`` or ``(N,)`` values and the names of the units."""
+        table = np.asarray(values, dtype=np.float64)
+        numbers = np.unique(np.asarray(units, dtype=str), return_inverse=True)[1]
+        return cls(table if table.ndim > 1 else table[:, np.newaxis], numbers.astype(np.int64), is_mean)
+
+    def bounded(self, entry: int, largest: float) -> float:
+        """Return an entry with every value cut to 0..largest."""
+        values = self.values[:, entry]
+        bounded = np.clip(values[~np.isnan(values)], 0.0, largest)
+        # Rounded once, so that it changes by no more than the exact one.
+        total = math.fsum(bounded.tolist())
+        return total / len(bounded) if self.is_mean else total
+
+    def sensitivity(self, entry: int, largest: float) -> float:
+        """Return by how much one patient can change an entry whose values lie in 0..largest."""
+        counts = ~np.isnan(self.values[:, entry])
+        samples_of_one = np.bincount(self.units[counts]).max(initial=0)
+        return float(largest * samples_of_one / (counts.sum() if self.is_mean else 1))
+
+    def noisy(self, entry: int, largest: float, deviation: float, random_bytes: RandomBytes) -> float:
+        """Return an entry with noise of a deviation by what one patient can change, cut to the values it can have."""
+        noise = deviation * self.sensitivity(entry, largest)
+        (drawn,) = with_noise(np.array([self.bounded(entry, largest)]), noise, random_bytes).tolist()
+        return min(max(drawn, 0.0), float(largest)) if self.is_mean else float(max(0, round(drawn)))
+
+
+def private_report(
+    report: Mapping[str, Any],
+    samples: Mapping[str, SampleValues],
+    largest: Mapping[str, float],
+    *,
+    noise_multiplier: float,
+    random_bytes: RandomBytes = os.urandom,
+) -> dict[str, Any]:
+    """Return a report with noise in every entry that samples are known of: N(0, (σ √M Δ_j)²).
+
+    Δ_j is by how much one patient can change entry j of all M; together they are one Gaussian mechanism with μ = 1/σ,
+    like an update of :func:`fedannot.custom.outbound.private_updates.privatised`. Entries that are withheld (NaN) stay
+    so. Every sum of value and noise is rounded to a grid, see :mod:`fedannot.custom.outbound.noise_source`. Means are
+    cut to 0..largest again, counts are rounded and not negative; neither spends anything.
+
+    Args:
+        report: fields of a site's answer; others than those of `samples` stay as they are.
+        samples: what fields are made of.
+        largest: bound of a single value of each of these fields.
+        noise_multiplier: σ.
+        random_bytes: where the noise comes from; whoever can repeat it can take the noise away.
+
+    Raises:
+        ValueError: if an entry or a sample is infinite, or an entry has no sample.
+    """
+    fields = sorted(set(samples) & set(report))
+    given = {name: report[name] if isinstance(report[name], list) else [report[name]] for name in fields}
+    for name in fields:
+        _check_finite(name, given[name], samples[name])
+    num_entries = sum(not math.isnan(value) for values in given.values() for value in values)
+    deviation = (1.0 + _MARGIN) * noise_multiplier * math.sqrt(num_entries)
+    result = dict(report)
+    for name in fields:
+        noisy = [
+            math.nan if math.isnan(value) else samples[name].noisy(entry, largest[name], deviation, random_bytes)
+            for entry, value in enumerate(given[name])
+        ]
+        result[name] = noisy if isinstance(report[name], list) else type(report[name])(noisy[0])
+    return result
+
+
+def _check_finite(name: str, values: list[float], samples: SampleValues) -> None:
+    num_entries = samples.values.shape[1]
+    if num_entries != len(values):
+        raise ValueError(f"Expected samples of {len(values)} entries of {name!r}, but got those of {num_entries}.")
+    lacks_samples = np.isnan(samples.values).all(axis=0) & ~np.isnan(values)
+    if np.isinf(values).any() or np.isinf(samples.values).any() or lacks_samples.any():
+        raise ValueError(f"Expected finite entries of {name!r}, each with finite samples.")

@@ -1,0 +1,1 @@
+"""What a run leaves behind: state, records, summary; and what it takes."""

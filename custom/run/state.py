@@ -1,0 +1,145 @@
+"""What a run leaves behind after every round: the state that a restart needs, and the rounds' metrics."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from ..data.tensor_files import write_tensors
+from ..data.whole_files import write_text
+
+STATE_FILE = "fedannot_state.pt"
+METRICS_FILE = "metrics.jsonl"
+SUMMARY_FILE = "summary.json"
+
+# Settings that may differ between a run and the one that continues it.
+_WITHOUT_EFFECT_ON_BITS = {
+    "rounds",
+    "resume_from",
+    "task_timeout",
+    "grace_period",
+    "task_process",
+    "data",
+    "data_required",
+    "keep_rounds",
+}
+
+# What settings were before there were any: a state that does not name them is of such a run.
+_LATER_SETTINGS: dict[str, Any] = {
+    "start_model": "",
+    "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
+}
+
+# The method that others start with.
+_AVERAGING = "fedavg"
+
+
+def kept_state_file(round_number: int | Literal["*"]) -> str:
+    """Return the name of the file with the state after a round, where the job keeps it; ``*`` gives the pattern."""
+    path = Path(STATE_FILE)
+    return f"{path.stem}_round_{round_number}{path.suffix}"
+
+
+class ResumeError(ValueError):
+    """A run cannot be continued from the given state."""
+
+
+@dataclass
+class RunState:
+    """State of a run after a finished round; everything random is derived from the seed and the round.
+
+    Attributes:
+        method: the method's name.
+        settings: the job's settings.
+        round_number: the last finished round, 0 before the first.
+        params: the global model after that round.
+        method_state: what the method remembers beside the model (numbers of samples, estimates, groups).
+        history: one record per round, as in the metrics file.
+    """
+
+    method: str
+    settings: dict[str, Any]
+    round_number: int
+    params: dict[str, torch.Tensor]
+    method_state: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write the state in one step: after a crash the file holds this state or the one before."""
+        # Not asdict, which would copy the model.
+        write_tensors(path, {entry.name: getattr(self, entry.name) for entry in fields(self)})
+
+    @classmethod
+    def load(cls, path: Path) -> "RunState":
+        """Read a state.
+
+        Raises:
+            ResumeError: if the file is absent or is not a run's state.
+        """
+        try:
+            return cls(**torch.load(path, map_location="cpu", weights_only=True))
+        except FileNotFoundError as error:
+            raise ResumeError(f"Expected the state of an earlier run at {path}, but there is no such file.") from error
+        except Exception as error:
+            raise ResumeError(f"{path} is not the state of a run ({type(error).__name__}: {error}).") from error
+
+    def check_continues(self, method: str, settings: Mapping[str, Any], rounds_of_averaging: int = 0) -> None:
+        """Check that a job with these settings may continue this run: those that decide its bits must be the same.
+
+        Args:
+            method: the job's method.
+            settings: the job's settings.
+            rounds_of_averaging: rounds that the method starts with that are those of federated averaging; within them
+                a run of federated averaging may be continued, and what it has no settings for has had no effect.
+
+        Raises:
+            ResumeError: if another method or other settings made the state.
+        """
+        branches = self.method == _AVERAGING and method != _AVERAGING and self.round_number <= rounds_of_averaging
+        if method != self.method and not branches:
+            raise ResumeError(
+                f"The state is of a run of {self.method!r}, but the job is {method!r}"
+                + (
+                    f", which may branch from {_AVERAGING} within its first {rounds_of_averaging} rounds; the state is "
+                    f"that after round {self.round_number}."
+                    if self.method == _AVERAGING
+                    else "."
+                )
+            )
+        own, settings = (_with_later_settings(values) for values in (self.settings, settings))
+        keys = set(own) if branches else set(settings) | set(own)
+        ignored = _WITHOUT_EFFECT_ON_BITS.copy()
+        if branches:
+            ignored.add("method")
+        if not self._has_embedded_data():
+            ignored.add("embedded")
+        differing = sorted(key for key in keys - ignored if settings.get(key) != own.get(key))
+        if differing:
+            found = ", ".join(f"{key}={settings.get(key)!r} instead of {own.get(key)!r}" for key in differing)
+            raise ResumeError(f"The state was made with other settings: now {found}.")
+
+    def _has_embedded_data(self) -> bool:
+        """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
+        reports = [report for record in self.history for report in record.get("sites", {}).values()]
+        return not reports or any(report.get("embedded_data", True) for report in reports)
+
+
+def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what had no setting when a state was made, also in a block that had others."""
+    complete = _LATER_SETTINGS | dict(settings)
+    blocks = {key: value for key, value in _LATER_SETTINGS.items() if isinstance(value, dict)}
+    return complete | {key: block | complete[key] for key, block in blocks.items()}
+
+
+def append_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Append one record to a JSON-lines file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write a JSON-lines file anew, in one step."""
+    write_text(path, "".join(json.dumps(record) + "\n" for record in records))

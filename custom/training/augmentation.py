@@ -1,0 +1,104 @@
+"""Samples changed at random before they are trained on, annotations as their images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..settings import AugmentationKind
+
+if TYPE_CHECKING:
+    from .batches import Batch, Batches
+
+_IMAGE, _LABEL = "image", "label"
+_BOTH = (_IMAGE, _LABEL)
+_PROBABILITY = 0.5
+_MAX_ANGLE = math.pi / 12
+_MAX_NOISE = 0.1
+
+# Of the longer side of a slice: how far the nodes of a deformation are apart, and by how much one moves (standard
+# deviation), at least and at most; 32 and 1 to 4 pixels of 256.
+_NODE_DISTANCE = 1 / 8
+_MOVES = (1 / 256, 4 / 256)
+
+
+class AugmentedBatches:
+    """Batches whose samples are changed at random, each by itself.
+
+    Each kind is done to half of the samples: turning by up to 15° in the plane of the slices (the first two axes);
+    mirroring, along each axis for itself; elastic deformation whose nodes are an eighth of the longer side of a slice
+    apart and move by 0.4 to 1.6 % of it, of patches along all three axes; white noise on the image with a standard
+    deviation of up to 0.1. Samples are turned and deformed at once, so that they are interpolated once. What comes in
+    from beyond the border is the border in the image and background in the annotation. The transforms are MONAI's.
+
+    Args:
+        batches: the samples as they are.
+        kinds: what is done.
+    """
+
+    def __init__(self, batches: Batches, kinds: Sequence[AugmentationKind]) -> None:
+        self.samples_per_epoch = batches.samples_per_epoch
+        self._batches = batches
+        self._kinds = tuple(kinds)
+        self._steps: Any = None
+
+    @property
+    def samples_at_hand(self) -> torch.Tensor:
+        """Which samples the last batch is of; see :class:`fedannot.custom.training.batches.Batches`."""
+        return self._batches.samples_at_hand
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yield the batches of an epoch; see :class:`fedannot.custom.training.batches.Batches`."""
+        for images, labels in self._batches.epoch(generator):
+            if self._steps is None:
+                self._steps = _steps(self._kinds, images.shape[2:])
+            self._steps.set_random_state(seed=int(torch.randint(2**31, (), generator=generator)))
+            pairs = zip(images, labels, strict=True)
+            changed = [self._steps({_IMAGE: image, _LABEL: label}) for image, label in pairs]
+            yield _stacked(changed, _IMAGE, images), _stacked(changed, _LABEL, labels)
+
+
+def _stacked(samples: Sequence[dict[str, Any]], key: str, like: torch.Tensor) -> torch.Tensor:
+    """The batch of what is at a key, with the type that it had and without MONAI's record of the changes."""
+    return torch.stack([torch.as_tensor(sample[key]).as_subclass(torch.Tensor) for sample in samples]).to(like.dtype)
+
+
+def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:
+    from monai.transforms import Compose, RandAffined, RandFlipd, RandGaussianNoised
+
+    steps: list[Any] = []
+    if "flip" in kinds:
+        steps += [RandFlipd(_BOTH, prob=_PROBABILITY, spatial_axis=axis) for axis in range(len(extents))]
+    angle = _MAX_ANGLE if "rotation" in kinds else 0.0
+    resampling = {
+        "keys": _BOTH,
+        "prob": _PROBABILITY,
+        "mode": ("bilinear", "nearest"),
+        "padding_mode": ("border", "zeros"),
+        "rotate_range": (angle,) if len(extents) == 2 else (0.0, 0.0, angle),
+    }
+    if "elastic" in kinds:
+        steps.append(_elastic(extents, resampling))
+    elif "rotation" in kinds:
+        steps.append(RandAffined(**resampling))
+    if "noise" in kinds:
+        steps.append(RandGaussianNoised([_IMAGE], prob=_PROBABILITY, std=_MAX_NOISE))
+    return Compose(steps)
+
+
+def _elastic(extents: Sequence[int], resampling: Mapping[str, Any]) -> Any:
+    from monai.transforms import Rand2DElasticd, Rand3DElasticd
+
+    side = max(extents[:2])
+    distance = _NODE_DISTANCE * side
+    low, high = (move * side for move in _MOVES)
+    if len(extents) == 2:
+        return Rand2DElasticd(spacing=(distance, distance), magnitude_range=(low, high), **resampling)
+    # In three dimensions MONAI smooths uniform noise from -1 to 1 of every voxel with a Gaussian, which leaves this of
+    # its standard deviation.
+    width = distance / 2
+    left = math.sqrt(1 / 3) / (2 * math.sqrt(math.pi) * width) ** 1.5
+    return Rand3DElasticd(sigma_range=(width, width), magnitude_range=(low / left, high / left), **resampling)

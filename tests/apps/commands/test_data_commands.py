@@ -1,0 +1,406 @@
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from fedannot.apps.commands.data import data_app
+from fedannot.apps.commands.data_options import parse_label_map, parse_numbers
+from fedannot.custom.data.datalist import read_datalist
+from fedannot.custom.data.description import read_site_description
+from fedannot.custom.data.federation import read_federation
+from fedannot.transforms.errors import DataError
+
+
+def run(*arguments):
+    return CliRunner().invoke(data_app, [str(argument) for argument in arguments])
+
+
+def test_phantom_then_noise(tmp_path):
+    result = run("phantom", "--sites", 2, "--images", 1, "--test-images", 1, "--out", tmp_path / "clean")
+    assert result.exit_code == 0, result.output
+    assert "site-2" in result.output
+    result = run("noise", tmp_path / "clean", "--model", "M(25,-25,5,1)", "--exact", "--out", tmp_path / "noisy")
+    assert result.exit_code == 0, result.output
+    noise = json.loads((tmp_path / "noisy" / "site-1" / "manifest.json").read_text(encoding="utf-8"))["noise"]
+    assert noise["mean"] > 0
+    assert f"{noise['mean']:+.1f}" in result.output
+    assert f"{100 * noise['dice']:.1f}" in result.output
+
+
+def test_contour_noise_without_any_length_is_an_error_and_leaves_nothing(tmp_path):
+    run("phantom", "--sites", 1, "--images", 1, "--test-images", 1, "--out", tmp_path / "clean")
+    result = run("noise", tmp_path / "clean", "--model", "M(0,0,0,0)", "--out", tmp_path / "noisy")
+    assert result.exit_code == 1
+    assert "moves no contour at any site" in result.output
+    assert not (tmp_path / "noisy").exists()
+
+
+def test_phantom_volumes_of_which_sites_leave_lesions_out(tmp_path):
+    options = ("--task", "lesions3d", "--sites", 2, "--images", 1, "--test-images", 1, "--completeness", "0.5,1")
+    result = run("phantom", *options, "--out", tmp_path / "out")
+    missing = json.loads((tmp_path / "out" / "site-1" / "manifest.json").read_text(encoding="utf-8"))["missing_lesions"]
+    assert missing["num_kept"] < missing["num_lesions"]
+    assert f"{100 * missing['dice']:.1f}" in result.output
+    assert len(list((tmp_path / "out" / "test" / "images").iterdir())) == 1
+
+
+def test_phantom_chambers_and_protocols(tmp_path):
+    options = ("--task", "chambers3d", "--sites", 2, "--images", 1, "--test-images", 1)
+    result = run("phantom", *options, "--protocols", "0-C(12,8)", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "C(12,8,4,0.25)" in result.output
+    result = run("phantom", *options, "--out", tmp_path / "clean")
+    result = run("noise", tmp_path / "clean", "--protocols", "0-D", "--out", tmp_path / "drawn")
+    assert result.exit_code == 0, result.output
+    assert "discs, px" in result.output
+    # At 64 × 64 lengths of 3 and 4 pixels at 256 × 256 are 0.75 and 1.
+    assert "1.0, 1.0" in result.output
+    result = run("noise", tmp_path / "clean", "--protocols", "0-D", "--exact", "--out", tmp_path / "no")
+    assert result.exit_code == 1
+    assert "--exact: --protocols does not have it." in result.output
+
+
+@pytest.mark.parametrize(
+    ("task", "option"),
+    [
+        ("lesions2d", ("--completeness", "1")),
+        ("lesions3d", ("--noise", "M(1,-1,1,1)")),
+        ("lesions3d", ("--protocols", "C")),
+    ],
+)
+def test_phantom_refuses_options_of_another_task(task, option, tmp_path):
+    result = run("phantom", "--task", task, *option, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"{option[0]}: the task {task} does not have it." in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_phantom_with_noise_is_what_its_options_say(tmp_path):
+    options = ("--noise", "M(20,-10,4,0.5)", "--exact", "--stratified", 0.5, "--seed", 5)
+    result = run("phantom", "--sites", 2, "--images", 1, "--test-images", 1, *options, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    noises = [
+        json.loads((tmp_path / "out" / f"site-{i}" / "manifest.json").read_text(encoding="utf-8"))["noise"]
+        for i in (1, 2)
+    ]
+    # One site of each direction: strengths of a site alone are the middle of [0.5, 1].
+    assert sorted(noise["mean"] for noise in noises) == pytest.approx([-7.5, 15.0])
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Options for four pictures of 8 × 8 pixels and their masks."""
+    for kind in ("images", "labels"):
+        (tmp_path / kind).mkdir()
+        for index in range(4):
+            pixels = np.full((8, 8), 255 if kind == "labels" else index, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / kind / f"p{index // 2}_{index}.png")
+    return ("--images", tmp_path / "images", "--labels", tmp_path / "labels")
+
+
+@pytest.fixture
+def volume_folders(tmp_path):
+    """Options for two volumes of 4 × 5 × 6 voxels and their masks."""
+    for kind in ("images", "labels"):
+        (tmp_path / kind).mkdir()
+        for index in range(2):
+            voxels = np.arange(120).reshape(4, 5, 6) % 2
+            nibabel.save(nibabel.Nifti1Image(voxels.astype(np.uint8), np.eye(4)), tmp_path / kind / f"{index}.nii.gz")
+    return ("--images", tmp_path / "images", "--labels", tmp_path / "labels", "--test", 0, "--sites", 1)
+
+
+def imported(out, *arguments):
+    result = run("import", *arguments, "--out", out)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def all_cases(folder):
+    """Site or test set → its cases, of all lists."""
+    places = [*read_federation(folder).sites, *(["test"] if (folder / "test").is_dir() else [])]
+    lists = {place: read_datalist(folder / place / "datalist.json").cases for place in places}
+    return {place: [case for cases in sections.values() for case in cases] for place, sections in lists.items()}
+
+
+def test_import_reports_what_was_left_out(folders, tmp_path):
+    (tmp_path / "images" / "alone.png").write_bytes((tmp_path / "images" / "p0_0.png").read_bytes())
+    (tmp_path / "images" / "p0_0.png").write_bytes(b"damaged")
+    result = imported(tmp_path / "out", *folders, "--sites", 2, "--size", "8,8")
+    lines = result.output.splitlines()
+    assert "Left out: images/alone.png: no mask" in lines
+    assert sum("p0_0.png: cannot be read as an image" in line for line in lines) == 1
+    assert "Label values: 0 → class 0, 255 → class 1" in lines
+
+
+def test_options_of_pictures_reach_the_description(folders, tmp_path):
+    options = (
+        "--sites",
+        1,
+        "--size",
+        "32,16",
+        "--channels",
+        3,
+        "--classes",
+        "lesion, cyst",
+        "--label-map",
+        "255:1,7:2",
+    )
+    imported(tmp_path / "out", *folders, *options)
+    for place in ("site-1", "test"):
+        values = read_site_description(tmp_path / "out" / place).model_dump()
+        assert values == {
+            "pipeline": "image2d",
+            "classes": ("lesion", "cyst"),
+            "datalist": "datalist.json",
+            "labels": {0: 0, 255: 1, 7: 2},
+            "channels": 3,
+            "size": (32, 16),
+        }
+
+
+def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
+    options = ("--size", "4,4,4", "--spacing", "1,1.5,2", "--window", "-1000,400", "--crop", "foreground")
+    imported(tmp_path / "out", *volume_folders, *options, "--orientation", "LPS")
+    assert read_site_description(tmp_path / "out" / "site-1").model_dump() == {
+        "pipeline": "volume",
+        "classes": ("lesion",),
+        "datalist": "datalist.json",
+        "labels": {0: 0, 1: 1},
+        "orientation": "LPS",
+        "spacing": (1.0, 1.5, 2.0),
+        "crop": "foreground",
+        "intensity": "window",
+        "window": (-1000.0, 400.0),
+        "size": (4, 4, 4),
+    }
+
+
+def test_options_of_slices_reach_the_description(volume_folders, tmp_path):
+    imported(tmp_path / "out", *volume_folders, "--pipeline", "volume_slices", "--size", "4,5", "--slice-axis", 0)
+    description = read_site_description(tmp_path / "out" / "site-1")
+    assert (description.pipeline, description.size, description.slice_axis) == ("volume_slices", (4, 5), 0)
+    assert (description.intensity, description.window, description.spacing) == ("zscore", None, None)
+
+
+def test_without_options_descriptions_have_their_defaults(volume_folders, tmp_path):
+    imported(tmp_path / "out", *volume_folders)
+    description = read_site_description(tmp_path / "out" / "site-1")
+    assert (description.pipeline, description.size, description.orientation) == ("volume", None, "RAS")
+
+
+def test_patients_found_in_names_stay_together(folders, tmp_path):
+    imported(tmp_path / "out", *folders, "--group", "^(p[0-9])_", "--sites", 2, "--test", 0)
+    found = {site: {case.group for case in cases} for site, cases in all_cases(tmp_path / "out").items()}
+    assert sorted(map(sorted, found.values())) == [["p0"], ["p1"]]
+
+
+def test_images_are_chosen_by_their_names(folders, tmp_path):
+    imported(tmp_path / "out", *folders, "--include", "p0_*", "--include", "*_3.png", "--sites", 1, "--test", 0)
+    names = sorted(case.image.name for case in all_cases(tmp_path / "out")["site-1"])
+    assert names == ["p0_0.png", "p0_1.png", "p1_3.png"]
+
+
+def test_masks_with_a_suffix_as_isic_has_them(folders, tmp_path):
+    for file in (tmp_path / "labels").iterdir():
+        file.rename(file.with_name(f"{file.stem}_segmentation.png"))
+    imported(tmp_path / "out", *folders, "--label-suffix", "_segmentation", "--sites", 1, "--test", 0)
+    cases = all_cases(tmp_path / "out")["site-1"]
+    assert len(cases) == 4
+    assert all(case.image.name == case.label.name for case in cases)
+
+
+def test_shares_and_seed_decide_the_split(folders, tmp_path):
+    options = (*folders, "--sites", 1, "--test", 0.5, "--validation", 0.5)
+    tested = []
+    for seed in range(5):
+        imported(tmp_path / f"{seed}", *options, "--seed", seed)
+        datalist = read_datalist(tmp_path / f"{seed}" / "site-1" / "datalist.json")
+        assert [len(datalist.section(section)) for section in ("training", "validation")] == [1, 1]
+        tested.append(tuple(sorted(case.image.name for case in all_cases(tmp_path / f"{seed}")["test"])))
+    assert len(set(tested)) > 1
+
+
+def test_public_data_sets_are_imported_by_name(tmp_path):
+    for name in ("one", "two"):
+        folder = tmp_path / name / "benign"
+        folder.mkdir(parents=True)
+        for index in range(3):
+            for suffix in ("", "_mask"):
+                Image.fromarray(np.full((8, 8), 255, np.uint8)).save(folder / f"benign ({index}){suffix}.png")
+    named = [text for name in ("one", "two") for text in ("--dataset", f"busi={tmp_path / name}")]
+    imported(tmp_path / "out", *named, "--sites", 2, "--test", 0)
+    assert [len(cases) for cases in all_cases(tmp_path / "out").values()] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("pack", "options", "sites", "num_test"),
+    [
+        (
+            "busi-breast-us",
+            ("--key", "segmentation", "--sites", 4),
+            {f"site-{i}": n for i, n in zip(range(1, 5), (30, 30, 29, 29), strict=True)},
+            30,
+        ),
+        ("busi-breast-us", ("--key", "classification", "--sites", 3), {f"site-{i}": 208 for i in (1, 2, 3)}, 156),
+        # A fifth of 35, 69, 47, 61, 58 and 35 is 7, 14, 9, 12, 12 and 7.
+        (
+            "bubil-cells",
+            ("--sites", "by-source"),
+            {"bubil_d1": 28, "bubil_d2": 55, "bubil_d3": 38, "bubil_d4": 49, "bubil_d5": 46, "bubil_d6": 28},
+            61,
+        ),
+        ("hippocampus-msd", ("--sites", 8), {f"site-{index}": 26 for index in range(1, 9)}, 52),
+        # A fifth of 4000, 351, 100 and 300 is 800, 70, 20 and 60.
+        (
+            "bloodcells-multicentre",
+            ("--sites", "by-source", "--channels", 3, "--size", "64,64"),
+            {"barcelona_pbc": 3200, "bccd": 281, "cellavision_blog": 80, "jiangxi_tecom": 240},
+            950,
+        ),
+    ],
+)
+def test_real_packs_come_in_with_one_command(real_data, tmp_path, pack, options, sites, num_test):
+    source = real_data / pack / "datalist.json"
+    result = imported(tmp_path / "out", "--datalist", source, *options)
+    assert "Left out" not in result.output
+    found = all_cases(tmp_path / "out")
+    assert {place: len(cases) for place, cases in found.items()} == sites | {"test": num_test}
+    # Every case of the pack, counted by centre and, for classification, class.
+    content = json.loads(source.read_text(encoding="utf-8"))
+    items = content[options[1]] if options[0] == "--key" else content["items"]
+    expected = Counter((item["source"], item["label"] if isinstance(item["label"], int) else None) for item in items)
+    copied = [case for cases in found.values() for case in cases]
+    assert Counter((case.source, case.label if isinstance(case.label, int) else None) for case in copied) == expected
+    assert len({(case.image.parents[1], case.image.name) for case in copied}) == len(items)
+    first = copied[0]
+    name = first.image.name
+    (original,) = (
+        item["image"] for item in items if item["image"].endswith(f"/{name}") and item["source"] == first.source
+    )
+    assert first.image.read_bytes() == (source.parent / original).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("noise", "nowhere", "--model", "M(1,-1,1,0.5)"), "Error: nowhere/federation.yaml: found no such file"),
+        (("phantom", "--noise", "M(1)"), "Error: Contour noise: Found 'M(1)'"),
+        (("phantom", "--sites", "0"), "Error: Phantom: found num_sites=0"),
+        (("import", "--images", "nowhere", "--labels", "nowhere"), "Error: nowhere: found no such folder"),
+        (("import",), "Error: Import: expected either --images with --labels, or --datalist, or --dataset"),
+        (("import", "--images", "a"), "Error: Import: expected --images and --labels together"),
+        (("import", "--images", "a", "--labels", "b", "--datalist", "c"), "Error: Import: expected either --images"),
+        (("import", "--dataset", "busi"), "Error: --dataset: found 'busi', expected NAME=DIR"),
+        (("import", "--datalist", "nowhere.json"), "Error: nowhere.json: found no such file"),
+    ],
+)
+def test_errors_are_one_line_without_traceback(tmp_path, arguments, message):
+    result = run(*arguments, "--out", tmp_path / "out")
+    assert_one_line_error(result, message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def assert_one_line_error(result, message):
+    assert result.exit_code == 1
+    assert message in result.output
+    assert len(result.output.splitlines()) == 1
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--sites", "many"), "Error: --sites: found 'many', expected 8, by-source"),
+        (("--sites", "5"), "Error: Import: found 4 usable cases, 1 of them for the test set"),
+        (("--sites", "by-source"), "Error: --sites: found 4 cases without a source"),
+        (("--size", "8"), "Error: --size: found 8; expected ROWS,COLUMNS for the pipeline 'image2d'"),
+        (("--size", "8,eight"), "Error: --size: found '8,eight', expected whole numbers with commas"),
+        (("--size", "8,0"), "Error: Import: key 'size"),
+        (("--channels", "2"), "Error: Import: key 'channels' is 2"),
+        (("--spacing", "1,1,1"), "'spacing'"),
+        (("--window", "0,nan"), "Error: --window: found '0,nan', expected 2 numbers"),
+        (("--pipeline", "volume"), "Error: --pipeline: found 'volume', but images and labels holds pictures"),
+        (("--label-map", "255"), "Error: --label-map: found '255', expected VALUE:CLASS"),
+        (("--label-map", "255:2"), "'labels' leads to the classes [0, 2]"),
+        (("--classes", "a,b"), "'labels' leads to the classes [0, 1]"),
+        (("--group", "p"), "Error: --group: found 'p'"),
+        (("--include", "x*"), "Error: Found no pair: no images in"),
+        (("--label-suffix", "_mask"), "Error: Found no pair"),
+        (("--key", "training"), "Error: --key: names a list of a datalist"),
+        (("--test", "1"), "Error: Import: found test=1.0"),
+        (("--validation", "-0.5"), "Error: Import: found validation=-0.5"),
+    ],
+)
+def test_options_that_cannot_be_followed_are_errors_and_leave_nothing(folders, tmp_path, options, message):
+    result = run("import", *folders, *options, "--out", tmp_path / "out")
+    assert_one_line_error(result, message)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["images", "labels"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--size", "4,4"), "Error: --size: found 4,4; expected three extents for the pipeline 'volume'"),
+        (("--spacing", "1,1"), "Error: --spacing: found '1,1', expected 3 numbers with commas between them"),
+        (("--window", "1,2,3"), "Error: --window: found '1,2,3', expected 2 numbers with commas between them"),
+        (("--pipeline", "volume_slices"), "Error: --size: found none; slices need ROWS,COLUMNS"),
+        (("--orientation", "RAX"), "Error: Import: key 'orientation'"),
+        (("--orientation", "RLS"), "key 'orientation' is 'RLS', expected one letter of R/L"),
+        (("--window", "400,-1000"), "key 'window' is [400.0, -1000.0], expected the lower end first"),
+        (("--spacing", "1,0,1"), "Error: Import: key 'spacing"),
+        (("--slice-axis", "0"), "'slice_axis'"),
+        (("--channels", "3"), "'channels'"),
+    ],
+)
+def test_options_that_do_not_fit_volumes_are_errors_and_leave_nothing(volume_folders, tmp_path, options, message):
+    result = run("import", *volume_folders, *options, "--out", tmp_path / "out")
+    assert_one_line_error(result, message)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["images", "labels"]
+
+
+def test_a_folder_with_files_in_it_is_left_alone(folders, tmp_path):
+    result = run("import", *folders, "--sites", 1, "--out", tmp_path / "images")
+    assert_one_line_error(result, "images: found a folder with files in it; expected an empty or absent output folder")
+    assert len(list((tmp_path / "images").iterdir())) == 4
+
+
+@pytest.mark.parametrize("command", ["phantom", "import", "noise"])
+def test_help_has_an_example(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert re.search(rf"Examples?:\s+fedannot data {command} ", result.output)
+
+
+def test_texts_are_parsed():
+    assert parse_label_map("85:1, 170:2") == {85: 1, 170: 2}
+    assert parse_numbers("--size", "128, 64", int) == (128, 64)
+    assert parse_numbers("--spacing", "0.5,1e1", float) == (0.5, 10.0)
+    for text in ("85", "a:1", "1:2:3", ""):
+        with pytest.raises(DataError, match="VALUE:CLASS"):
+            parse_label_map(text)
+    for text in ("", "1,,2", "1;2", "1.5,2"):
+        with pytest.raises(DataError, match=r"--size: found .*, expected whole numbers with commas between them"):
+            parse_numbers("--size", text, int)
+    for text in ("nan", "1,inf", "x"):
+        with pytest.raises(DataError, match=r"--window: found .*, expected numbers with commas between them"):
+            parse_numbers("--window", text, float)
+
+
+def test_after_an_import_the_jobs_that_fit_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[3])
+    clean = tmp_path / "clean"
+    assert run("phantom", "--sites", 1, "--images", 6, "--test-images", 1, "--out", clean).exit_code == 0
+    pictures = ("--images", clean / "site-1" / "images", "--labels", clean / "site-1" / "labels", "--size", "64,64")
+    result = run("import", *pictures, "--sites", 2, "--out", tmp_path / "made")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "These are 2D images with masks, for segmentation. Jobs that fit, in jobs: decoupled, " in said
+    assert "fedgsca" not in said
+    assert f"For example: fedannot simulate jobs/fedavg --data {tmp_path / 'made'}" in said
+    assert "network.in_channels = 1, network.num_classes = 1, network.spatial_dims = 2" in said

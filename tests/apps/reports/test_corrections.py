@@ -1,0 +1,186 @@
+"""What the data manager sees of corrections, and how right they were where complete annotations are known."""
+
+import hashlib
+import json
+import shutil
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from fedannot.apps.commands.cli import app
+from fedannot.apps.reports.annotation_findings import completeness_errors, correction_scores, pooled_correction
+from fedannot.custom.data.corrections import CORRECTIONS_FILE, CorrectedLabel, Corrections, write_corrections
+from fedannot.custom.data.phantoms.volumes import write_volume_federation
+
+SHARES = (0.0, 0.5)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A federation of two sites, and a run in which site-1 found half of what it lacks, and something else."""
+    folder = tmp_path_factory.mktemp("corrections")
+    write_volume_federation(folder / "data", num_sites=2, completeness=SHARES, volumes_per_site=2, test_volumes=1)
+    site, target = folder / "data" / "site-1", folder / "run" / "site-1" / "simulate_job" / "corrections"
+    (target / "labels").mkdir(parents=True)
+    labels = []
+    for index in (1, 2):
+        name = f"volume_{index:03d}.nii.gz"
+        clean = nibabel.load(site / "clean_labels" / name)
+        voxels = np.asarray(clean.dataobj).copy()
+        voxels[32:] = 0
+        voxels[0, 0, :3] = 1  # outside the body
+        nibabel.save(nibabel.Nifti1Image(voxels, clean.affine), target / "labels" / f"{index:04d}_{name}")
+        labels.append(
+            CorrectedLabel(
+                label=f"labels/{name}",
+                image=f"images/{name}",
+                file=f"labels/{index:04d}_{name}",
+                added_voxels=int(voxels.sum()),
+                new_lesions=3,
+            )
+        )
+    corrections = Corrections(
+        site="site-1",
+        data=str(site),
+        method="fedia",
+        round_number=14,
+        model_sha256="ab" * 32,
+        threshold=0.8,
+        made="2026-01-01T00:00:00+00:00",
+        labels=tuple(labels),
+    )
+    write_corrections(target, corrections)
+    return folder
+
+
+def invoke(*arguments, code=0):
+    result = CliRunner().invoke(app, ["corrections", *map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_list_says_what_was_added_and_by_which_rule(run):
+    text = invoke("list", run / "run")
+    assert "site-1: 2 of 2 annotations are used in corrected form" in text
+    assert "fedia, background with a probability above 0.8 becomes foreground" in text
+    assert "before round 14, by model abababababababab" in text
+    for name in ("labels/volume_001.nii.gz", "labels/volume_002.nii.gz"):
+        assert name in text
+
+
+def test_show_draws_a_picture_for_each_case(run, tmp_path):
+    text = invoke("show", run / "run", "--out", tmp_path / "pictures")
+    assert f"site-1: 2 pictures in {tmp_path / 'pictures' / 'site-1'}" in text
+    for name in ("0001_volume_001.png", "0002_volume_002.png"):
+        pixels = np.asarray(Image.open(tmp_path / "pictures" / "site-1" / name).convert("RGB")).astype(int)
+        # The added voxels are drawn in red over the grey picture.
+        assert ((pixels[..., 0] - pixels[..., 2]) > 60).sum() > 100
+    text = invoke("show", run / "run", "--case", "volume_002.nii.gz", "--out", tmp_path / "one")
+    assert [file.name for file in (tmp_path / "one" / "site-1").iterdir()] == ["0002_volume_002.png"]
+
+
+def test_revert_changes_the_record_alone(run, tmp_path):
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    files = [file for file in [*copy.rglob("*"), *(run / "data").rglob("*")] if file.is_file()]
+    before = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    text = invoke("revert", copy, "--case", "volume_001.nii.gz")
+    assert "site-1: 1 annotations count as they were given, 1 in corrected form" in text
+    assert invoke("list", copy).count("reverted") == 1
+    invoke("revert", copy)
+    assert invoke("list", copy).count("reverted") == 2
+    changed = [file.name for file, digest in before.items() if hashlib.sha256(file.read_bytes()).hexdigest() != digest]
+    assert changed == [CORRECTIONS_FILE]
+
+
+def test_a_revert_can_be_taken_back(run, tmp_path):
+    """The record is as before, bit by bit: model, round, rule and files are those of the correction."""
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    record = next(copy.rglob(CORRECTIONS_FILE))
+    before = record.read_bytes()
+    invoke("revert", copy)
+    text = invoke("restore", copy, "--case", "volume_002.nii.gz")
+    assert "site-1: 1 annotations count as they were given, 1 in corrected form" in text
+    listed = invoke("list", copy)
+    assert (listed.count("reverted"), "1 of 2 annotations are used" in listed) == (1, True)
+    text = invoke("restore", copy)
+    assert "site-1: 0 annotations count as they were given, 2 in corrected form" in text
+    assert record.read_bytes() == before
+
+
+def test_a_corrected_file_that_is_gone_is_not_restored(run, tmp_path):
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    record = next(copy.rglob(CORRECTIONS_FILE))
+    invoke("revert", copy)
+    before = record.read_bytes()
+    next(copy.rglob("0001_volume_001.nii.gz")).unlink()
+    assert "found no labels/0001_volume_001.nii.gz" in " ".join(invoke("restore", copy, code=1).split())
+    assert record.read_bytes() == before
+    invoke("restore", copy, "--case", "volume_002.nii.gz")
+    assert invoke("list", copy).count("reverted") == 1
+
+
+def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
+    (tmp_path / "run" / "site-1" / "simulate_job" / "app_site-1").mkdir(parents=True)
+    for folder in (tmp_path / "run", tmp_path / "run" / "site-1"):
+        assert "no annotation was corrected" in " ".join(invoke("list", folder).split())
+    assert "of site-1 was corrected" in " ".join(invoke("list", tmp_path / "run", "--site", "site-1").split())
+    invoke("list", tmp_path / "run", "--site", "site-9", code=1)
+    for command in ("show", "revert", "restore"):
+        assert "there is nothing to show or change" in invoke(command, tmp_path / "run", code=1)
+    assert "there is no such folder" in " ".join(invoke("list", tmp_path / "absent", code=1).split())
+
+
+def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_path):
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    (copy / "site-2" / "simulate_job" / "app_site-2").mkdir(parents=True)
+    assert "of site-2 was corrected" in " ".join(invoke("list", copy, "--site", "site-2").split())
+    assert "2 of 2 annotations are used" in invoke("list", copy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["list", "{run}/data"], "found no corrections.json in it"),
+        (["show", "{run}/run", "--site", "site-9"], "found no corrections of 'site-9'; expected one of: site-1"),
+        (["show", "{run}/run", "--case", "x.nii"], "found no corrected annotation ['x.nii']; expected one of: labels/"),
+        (["revert", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
+        (["restore", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
+    ],
+)
+def test_what_is_not_there_is_an_error_that_says_what_is(run, arguments, text):
+    output = invoke(*(argument.format(run=run) for argument in arguments), code=1)
+    assert text in " ".join(output.split())
+
+
+def test_scores_of_corrections_by_counting(run):
+    scores = correction_scores(run / "run", run / "data", ["site-1", "site-2"])
+    site = run / "data" / "site-1"
+    clean = np.stack([np.asarray(nibabel.load(file).dataobj) for file in sorted((site / "clean_labels").iterdir())])
+    right = int(clean[:, :32].sum())
+    assert scores["site-1"] == {
+        "added": right + 6,
+        "missing": int(clean.sum()),
+        "right": right,
+        "removed": 0,
+        "precision": right / (right + 6),
+        "recall": right / clean.sum(),
+    }
+    assert (scores["site-2"]["added"], scores["site-2"]["precision"], scores["site-2"]["recall"]) == (0, None, 0.0)
+    missing = sum(score["missing"] for score in scores.values())
+    assert pooled_correction(scores) == {"precision": right / (right + 6), "recall": right / missing}
+
+
+def test_errors_of_completeness_are_those_against_the_manifests(run):
+    manifests = [json.loads((run / "data" / f"site-{n}" / "manifest.json").read_text(encoding="utf-8")) for n in (1, 2)]
+    true = [m["missing_lesions"]["num_kept"] / m["missing_lesions"]["num_lesions"] for m in manifests]
+    assert true[0] == 0.0
+    found = completeness_errors({"site-1": {"estimate": 0.25}, "site-2": {"estimate": true[1] + 0.05}}, run / "data")
+    assert found["mean_absolute_error"] == pytest.approx(0.15)
+    assert found["rank_correlation"] == pytest.approx(1.0)
+    assert found["sites"]["site-2"] == {"estimate": true[1] + 0.05, "true": true[1]}
+    same = completeness_errors({"site-1": {"estimate": 0.5}, "site-2": {"estimate": 0.5}}, run / "data")
+    assert same["rank_correlation"] is None
+    assert completeness_errors({"absent": {"estimate": 0.5}}, run / "data") is None

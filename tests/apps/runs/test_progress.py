@@ -1,0 +1,63 @@
+"""What a command tells while it works, in a terminal and in a log."""
+
+import io
+
+from typer.testing import CliRunner
+
+from fedannot.apps.commands.cli import app
+from fedannot.apps.runs.in_process import Step
+from fedannot.apps.runs.progress import Progress
+from fedannot.apps.terminal import Terminal
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_in_a_log_a_state_is_a_line_now_and_then():
+    text, clock = io.StringIO(), Clock()
+    with Progress(Terminal(file=text), clock) as progress:
+        progress.state("first")
+        for clock.now in (1, 29, 31, 32):
+            progress.state(f"at {clock.now}")
+        progress.tell("said")
+        clock.now = 60
+        progress.state("too early after a line")
+    assert text.getvalue().splitlines() == ["first", "at 31", "said"]
+
+
+def test_in_a_terminal_a_state_is_not_kept_and_lines_are():
+    text = io.StringIO()
+    console = Terminal(file=text, force_terminal=True, width=80, legacy_windows=False)
+    with Progress(console) as progress:
+        progress.state("Round 1/2: site-1")
+        progress.tell("Round 1/2: Dice 80 %")
+    assert "Round 1/2: Dice 80 %\n" in text.getvalue()
+    # The line with the state is cleared, and the cursor shown again.
+    assert text.getvalue().endswith(("\x1b[2K", "\x1b[?25h"))
+
+
+def test_names_in_a_state_cannot_clear_the_screen():
+    text = io.StringIO()
+    with Progress(Terminal(file=text, force_terminal=True, width=80)) as progress:
+        progress.state("site-\x1b[2J")
+        progress.tell("\x1b]0;title\x07")
+    assert "\x1b[2J" not in text.getvalue()
+    assert "\x1b]0" not in text.getvalue()
+
+
+def test_a_step_says_round_site_and_task():
+    assert str(Step(3, 12, "train", "site-4", 2, 8)) == "Round 3/12: site-4, 2 of 8 (train)"
+    assert str(Step(None, None, "keep_model", "site-4", 2, 8)) == "site-4, 2 of 8 (keep model)"
+
+
+def test_simulate_says_at_once_what_it_does():
+    """Before anything that takes time is loaded: here the job is not even there."""
+    result = CliRunner().invoke(app, ["simulate", "nowhere"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Reading nowhere.\n")

@@ -1,0 +1,99 @@
+"""Runs in processes of their own: exit code, what is printed, environment and folder, and an end in any case."""
+
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from fedannot.apps.runs import run_process
+from fedannot.apps.runs.run_process import Commands, RunStoppedError, RunTimeoutError, run_command
+
+WAYS = pytest.mark.parametrize(
+    "forked", [pytest.param(True, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")), False]
+)
+
+
+@pytest.fixture
+def way(forked, monkeypatch):
+    if not forked:
+        monkeypatch.setattr(run_process, "_fork_server", lambda: None)
+
+
+@WAYS
+def test_exit_code_and_output_are_the_commands(way, tmp_path):
+    log = tmp_path / "run.log"
+    log.write_text("of an earlier run, " * 1000)
+    assert run_command(["simulate", str(tmp_path / "absent"), "--out", str(tmp_path / "out")], log, timeout=120) == 1
+    assert f"Expected a job folder with a meta.json, but {tmp_path / 'absent'}" in log.read_text().replace("\n", "")
+    assert "earlier" not in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
+def test_environment_and_folder_are_those_of_the_moment(tmp_path, monkeypatch):
+    """Not those of the process that runs are forked from, which is older."""
+    log = tmp_path / "run.log"
+    for name in ("first", "second"):
+        monkeypatch.setenv("COLUMNS", "100" if name == "first" else "60")
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        phantom = ["data", "phantom", "--sites", "1", "--images", "1", "--test-images", "1", "--out", "made"]
+        assert run_command(phantom, log, timeout=120) == 0
+        assert (tmp_path / name / "made" / "federation.yaml").is_file()
+        assert run_command(["data", "phantom", "--help"], log, timeout=120) == 0
+        lines = log.read_text(encoding="utf-8").splitlines()
+        assert max(len(line) for line in lines) <= (100 if name == "first" else 60)
+
+
+@WAYS
+def test_a_run_that_takes_too_long_is_stopped(way, tmp_path):
+    started = time.monotonic()
+    out = tmp_path / "out"
+    with pytest.raises(
+        RunTimeoutError, match=r"fedannot simulate jobs/fedaaai .*: took longer than 1 s and was stopped"
+    ):
+        run_command(["simulate", "jobs/fedaaai", "--out", str(out)], tmp_path / "run.log", timeout=1)
+    assert time.monotonic() - started < 60
+
+
+def test_no_more_is_done_at_a_time_than_asked_and_threads_end():
+    commands, busy, most = Commands(2), [], []
+    together = threading.Barrier(2, timeout=30)
+
+    def work(number):
+        busy.append(number)
+        most.append(len(busy))
+        together.wait()
+        busy.remove(number)
+        if number == 5:
+            raise ValueError("the last")
+        return 10 * number
+
+    before = threading.active_count()
+    results = [commands.submit(partial(work, number)) for number in range(6)]
+    assert [result.result(timeout=30) for result in results[:5]] == [0, 10, 20, 30, 40]
+    with pytest.raises(ValueError, match="the last"):
+        results[5].result(timeout=30)
+    assert max(most) == 2
+    commands.stop()
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before:
+        assert time.monotonic() < deadline, "threads are left"
+        time.sleep(0.01)
+
+
+def test_after_a_stop_nothing_is_begun(tmp_path):
+    commands = Commands()
+    commands.stop()
+    with pytest.raises(RunStoppedError, match=r"fedannot data phantom: not begun, since all runs were told to end\."):
+        commands.run(["data", "phantom"], tmp_path / "log.txt", timeout=1)
+    assert not (tmp_path / "log.txt").exists()
+
+
+def test_what_runs_are_forked_from_has_no_thread_but_the_first():
+    """A forked process would have neither the others nor what they held."""
+    program = "import threading, fedannot.apps.runs.preloaded_runs; print(threading.active_count())"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert finished.stdout.strip() == "1"

@@ -1,0 +1,169 @@
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.mixture import GaussianMixture
+
+from fedannot.custom.methods.feda3i.gaussian_mixture import fit_mixtures, single_log_likelihood
+from fedannot.custom.methods.feda3i.two_groups import fit_two_groups
+
+
+def two_groups(larger=5, smaller=5, gap=2.0, seed=0, num_classes=1):
+    """Difficulties of sites whose bias is gap + U(0, 1) or −gap − U(0, 1), a little noise on top."""
+    generator = np.random.default_rng(seed)
+    bias = np.concatenate((gap + generator.random(larger), -gap - generator.random(smaller)))
+    noise = 0.05 * generator.standard_normal((larger + smaller, 2 * num_classes))
+    rows = np.concatenate((np.tile(bias[:, None], num_classes), np.tile(-bias[:, None], num_classes)), axis=1)
+    return {f"site-{index:02}": row for index, row in enumerate(1.0 + 0.1 * (rows + noise))}
+
+
+def one_gaussian(num_sites, seed):
+    generator = np.random.default_rng(seed)
+    rows = generator.multivariate_normal([1.0, 0.5], [[0.2, -0.18], [-0.18, 0.2]], size=num_sites)
+    return {f"site-{index:02}": row for index, row in enumerate(rows)}
+
+
+def names(first, last):
+    return tuple(f"site-{index:02}" for index in range(first, last))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_mixture_agrees_with_scikit_learn(seed, dimensions):
+    generator = np.random.default_rng(seed)
+    floor = 0.05
+    samples = generator.standard_normal((40, dimensions))
+    samples[:15, 0] += 2.5
+    fit = fit_mixtures(samples[None], floor, 40, np.random.default_rng(seed), tolerance=1e-9)
+    reference = GaussianMixture(2, reg_covar=floor, n_init=20, tol=1e-9, max_iter=2000, random_state=seed).fit(samples)
+
+    assert fit.converged[0]
+    assert fit.log_likelihood[0] >= 40 * reference.score(samples) - 1e-5
+    reference.means_init, reference.weights_init = fit.means[0], fit.weights[0]
+    reference.precisions_init = np.linalg.inv(fit.covariances[0])
+    reference.set_params(n_init=1).fit(samples)  # EM of scikit-learn from our optimum stays there
+    np.testing.assert_allclose(fit.means[0], reference.means_, atol=1e-3)
+    np.testing.assert_allclose(fit.weights[0], reference.weights_, atol=1e-3)
+    np.testing.assert_allclose(fit.covariances[0], reference.covariances_, atol=1e-3)
+    np.testing.assert_allclose(fit.posteriors[0].T, reference.predict_proba(samples), atol=2e-3)
+    assert fit.log_likelihood[0] == pytest.approx(40 * reference.score(samples), abs=1e-5)
+
+
+def test_mixture_of_separated_clusters_has_the_closed_form():
+    generator = np.random.default_rng(3)
+    left, right = generator.standard_normal((12, 2)), 100 + generator.standard_normal((8, 2))
+    fit = fit_mixtures(np.concatenate((left, right))[None], 0.01, 20, np.random.default_rng(0))
+    order = fit.means[0, :, 0].argsort()
+    np.testing.assert_allclose(fit.weights[0, order], [0.6, 0.4])
+    for component, cluster in zip(order, (left, right), strict=True):
+        np.testing.assert_allclose(fit.means[0, component], cluster.mean(axis=0))
+        expected = np.cov(cluster.T, bias=True) + 0.01 * np.eye(2)
+        np.testing.assert_allclose(fit.covariances[0, component], expected, atol=1e-8)
+
+
+def test_single_gaussian_likelihood_equals_scipy():
+    samples = np.random.default_rng(5).standard_normal((3, 9, 4))
+    for data, value in zip(samples, single_log_likelihood(samples, 0.1), strict=True):
+        reference = multivariate_normal(data.mean(axis=0), np.cov(data.T, bias=True) + 0.1 * np.eye(4))
+        assert value == pytest.approx(reference.logpdf(data).sum())
+
+
+def test_a_data_set_is_fitted_the_same_alone_and_in_company():
+    samples = np.random.default_rng(6).standard_normal((30, 6, 2))  # 15 pairs: every start is made
+    together = fit_mixtures(samples, 0.1, 20, np.random.default_rng(0))
+    for index in (0, 29):
+        alone = fit_mixtures(samples[index : index + 1], 0.1, 20, np.random.default_rng(1))
+        assert alone.log_likelihood[0] == pytest.approx(together.log_likelihood[index], abs=1e-3)
+
+
+@pytest.mark.parametrize(("larger", "smaller"), [(5, 5), (2, 8), (8, 2), (25, 25)])
+@pytest.mark.parametrize("num_classes", [1, 2])
+def test_two_groups_are_found_and_named(larger, smaller, num_classes):
+    groups = fit_two_groups(two_groups(larger, smaller, gap=3.0, num_classes=num_classes), seed=0)
+    assert groups.found
+    assert groups.larger == names(0, larger)
+    assert groups.smaller == names(larger, larger + smaller)
+    assert groups.p_value == pytest.approx(0.005)
+    assert groups.two_components > groups.one_component
+
+
+def test_grouping_is_the_same_for_every_seed():
+    difficulty = two_groups(8, 2)
+    assert {fit_two_groups(difficulty, seed=seed).larger for seed in range(10)} == {names(0, 8)}
+
+
+def test_the_same_seed_gives_the_same_result_in_any_order_of_sites():
+    difficulty = two_groups(6, 4, gap=0.4, seed=3)
+    expected = fit_two_groups(difficulty, seed=7)
+    assert fit_two_groups(difficulty, seed=7) == expected
+    assert fit_two_groups(dict(reversed(difficulty.items())), seed=7) == expected
+
+
+@pytest.mark.parametrize("gap", [0.5, 3.0])
+def test_units_do_not_matter(gap):
+    difficulty = two_groups(5, 5, gap=gap)
+    expected = fit_two_groups(difficulty, seed=1)
+    for unit in (1e-6, 3.0, 1e9):
+        scaled = fit_two_groups({site: unit * row for site, row in difficulty.items()}, seed=1)
+        assert (scaled.larger, scaled.smaller, scaled.p_value) == (expected.larger, expected.smaller, expected.p_value)
+        assert scaled.two_components == pytest.approx(expected.two_components)
+
+
+def test_one_gaussian_is_rarely_called_two_groups():
+    found = [fit_two_groups(one_gaussian(10, seed), seed=seed).found for seed in range(30)]
+    assert sum(found) <= 5  # 1.5 expected; more than 5 of 30 has a probability of 0.3% at 5%
+
+
+def test_level_one_switches_the_guard_off():
+    difficulty = one_gaussian(10, 1)
+    guarded, unguarded = fit_two_groups(difficulty, seed=0), fit_two_groups(difficulty, seed=0, level=1.0)
+    assert not guarded.found
+    assert guarded.larger == guarded.smaller == ()
+    assert "One Gaussian explains the sites as well as two (p = " in guarded.reason
+    assert unguarded.found
+    assert set(unguarded.larger) | set(unguarded.smaller) == set(difficulty)
+
+
+@pytest.mark.parametrize("num_sites", [0, 1, 2])
+def test_fewer_than_three_sites_have_no_groups(num_sites):
+    difficulty = dict(list(two_groups().items())[:num_sites])
+    groups = fit_two_groups(difficulty, seed=0)
+    assert groups.reason == f"{num_sites} sites reported an estimate, at least 3 are needed."
+    assert groups.p_value is None
+
+
+def test_three_sites_are_too_few_to_tell_groups():
+    assert not fit_two_groups(two_groups(2, 1), seed=0).found
+
+
+def test_identical_sites_have_no_groups():
+    groups = fit_two_groups({name: [0.1, 0.3] for name in names(0, 6)}, seed=0)
+    assert groups.reason == "All sites report the same learning difficulty."
+
+
+def test_a_constant_column_is_no_obstacle():
+    difficulty = {site: [row[0], 0.7] for site, row in two_groups(5, 5, gap=4.0).items()}
+    assert fit_two_groups(difficulty, seed=0).larger == names(0, 5)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([np.nan, 0.1], "finite learning difficulties, but site-03 reports"),
+        ([np.inf, 0.1], "finite learning difficulties, but site-03 reports"),
+        ([0.1, 0.2, 0.3, 0.4], r"site-03 reports shape \(4,\)"),
+        ([[0.1, 0.2]], r"site-03 reports shape \(1, 2\)"),
+    ],
+)
+def test_unusable_rows_are_refused_by_site(row, message):
+    with pytest.raises(ValueError, match=message):
+        fit_two_groups(two_groups() | {"site-03": row}, seed=0)
+
+
+@pytest.mark.parametrize(("num_sites", "limit"), [(10, 1.5), (50, 4.0)])
+def test_the_whole_test_is_quick(num_sites, limit):
+    difficulty = two_groups(num_sites // 2, num_sites // 2)
+    start = time.process_time()
+    fit_two_groups(difficulty, seed=0)
+    assert time.process_time() - start < limit

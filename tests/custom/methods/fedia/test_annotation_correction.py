@@ -1,0 +1,280 @@
+"""Corrections of annotations: only background changes, in the file's own geometry, and everything can be undone."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from fedannot.custom.data.corrections import (
+    CORRECTIONS_FILE,
+    labels_in_use,
+    read_corrections,
+    restore_corrections,
+    revert_corrections,
+)
+from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
+from fedannot.custom.data.description import ImageDescription, SliceDescription, write_site_description
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.fedia.annotation_correction import adopt_corrections, correct_annotations, model_hash
+from fedannot.custom.methods.fedia.correction import confident_classes
+from fedannot.transforms.errors import DataError
+
+SHAPE = (20, 16, 5)
+
+
+class Bright(nn.Module):
+    """Foreground probability 0.9 where the image is brighter than one standard deviation, 0.1 elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([np.log(9.0)]))
+
+    def forward(self, images):
+        foreground = torch.where(images[:, :1] > 1, 0.5, -0.5) * self.weight
+        return torch.cat([-foreground, foreground], dim=1)
+
+
+def write_volumes(folder, *, affine, values=(0, 7), names=("a", "b")):
+    """Volumes with two bright boxes, of which the annotations have the first, half of it."""
+    cases = []
+    for kind in ("images", "labels"):
+        (folder / kind).mkdir(parents=True)
+    for name in names:
+        image, label = np.zeros(SHAPE, dtype=np.int16), np.zeros(SHAPE, dtype=np.uint8)
+        image[2:6, 2:6, 1:3] = image[12:17, 8:14, 2:5] = 100
+        label[2:4, 2:6, 1:3] = values[1]
+        label[18:, :2, 4] = values[1]  # where the image is dark
+        for kind, array in (("images", image), ("labels", label)):
+            nibabel.save(nibabel.Nifti1Image(array, affine), folder / kind / f"{name}.nii.gz")
+        cases.append(Case(folder / "images" / f"{name}.nii.gz", folder / "labels" / f"{name}.nii.gz"))
+    write_datalist(folder / "datalist.json", {TRAINING: cases})
+    write_site_description(
+        folder, SliceDescription(size=(24, 24), labels={values[0]: 0, values[1]: 1}, classes=("lesion",))
+    )
+    return folder
+
+
+def corrected(folder, out, threshold=0.8, data=None):
+    data = data or load_site_data(folder, out.parent / "cache", site="site-1")
+    return correct_annotations(
+        Bright(),
+        data,
+        out,
+        data_folder=folder,
+        method="fedia",
+        round_number=9,
+        threshold=threshold,
+        inference=Inference(3),
+    )
+
+
+def digests(folder):
+    return {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
+
+
+AFFINES = {
+    "RAS": np.diag([1.0, 2.0, 3.0, 1.0]),
+    "LPS": np.diag([-1.0, -2.0, 3.0, 1.0]),
+    "axes swapped": np.array([[0, 0, 1.5, -4], [-1, 0, 0, 7], [0, 2, 0, 1], [0, 0, 0, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("affine", AFFINES.values(), ids=list(AFFINES))
+def test_what_the_model_is_sure_of_is_added_in_the_geometry_of_the_file(tmp_path, affine):
+    folder = write_volumes(tmp_path / "site", affine=affine)
+    before = digests(folder)
+    corrections = corrected(folder, tmp_path / "corrections")
+    assert digests(folder) == before, "the given files are untouched, to the byte"
+    assert [label.label for label in corrections.labels] == ["labels/a.nii.gz", "labels/b.nii.gz"]
+    for label in corrections.labels:
+        given, now = (nibabel.load(file) for file in (folder / label.label, tmp_path / "corrections" / label.file))
+        np.testing.assert_array_equal(now.affine, given.affine)
+        expected = np.asarray(given.dataobj).copy()
+        expected[2:6, 2:6, 1:3] = expected[12:17, 8:14, 2:5] = 7
+        np.testing.assert_array_equal(np.asarray(now.dataobj), expected)
+        # Half of the first box grows by 2 × 4 × 2 voxels, the second box of 5 × 6 × 3 is new.
+        assert (label.added_voxels, label.new_lesions) == (2 * 4 * 2 + 5 * 6 * 3, 1)
+
+
+def test_below_the_threshold_nothing_is_added(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    corrections = corrected(folder, tmp_path / "corrections", threshold=0.95)
+    assert corrections.used == ()
+    assert [label.added_voxels for label in corrections.labels] == [0, 0]
+    assert labels_in_use(tmp_path / "corrections", folder) == {}
+    assert read_corrections(tmp_path / "corrections") == corrections
+
+
+def test_resampled_volumes_are_corrected_voxel_by_voxel_of_the_file(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    write_site_description(
+        folder,
+        SliceDescription(size=(32, 48), labels={0: 0, 7: 1}, classes=("lesion",), spacing=(0.5, 1.0, 3.0)),
+    )
+    corrections = corrected(folder, tmp_path / "corrections")
+    for label in corrections.labels:
+        given = np.asarray(nibabel.load(folder / label.label).dataobj)
+        now = np.asarray(nibabel.load(tmp_path / "corrections" / label.file).dataobj)
+        assert now.shape == SHAPE
+        assert (now[given == 7] == 7).all()
+        # Linear resampling moves the edge by up to a voxel; the inside of the new box is there.
+        assert (now[13:16, 9:13, 2:5] == 7).all()
+        assert not now[8:11].any()
+
+
+def test_pictures_of_another_size_are_corrected_pixel_by_pixel_of_the_file(tmp_path):
+    folder = tmp_path / "site"
+    for kind in ("images", "labels"):
+        (folder / kind).mkdir(parents=True)
+    pixels, mask = np.zeros((48, 32), dtype=np.uint8), np.zeros((48, 32), dtype=np.uint8)
+    pixels[4:12, 4:12] = pixels[28:44, 16:28] = 200
+    mask[4:12, 4:12] = 255
+    mask[20:22, 2:4] = 128  # another value of the same class
+    Image.fromarray(pixels).save(folder / "images" / "a.png")
+    Image.fromarray(mask).save(folder / "labels" / "a.png")
+    write_datalist(
+        folder / "datalist.json", {TRAINING: [Case(folder / "images" / "a.png", folder / "labels" / "a.png")]}
+    )
+    write_site_description(
+        folder, ImageDescription(channels=1, size=(24, 16), labels={0: 0, 255: 1, 128: 1}, classes=("lesion",))
+    )
+    (label,) = corrected(folder, tmp_path / "corrections").labels
+    now = np.array(Image.open(tmp_path / "corrections" / label.file))
+    expected = mask.copy()
+    expected[28:44, 16:28] = 255
+    np.testing.assert_array_equal(now, expected)
+    assert label.new_lesions == 1
+
+
+def test_training_takes_the_corrected_annotations_unless_they_are_reverted(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+
+    def labels():
+        replaced = labels_in_use(tmp_path / "corrections", folder)
+        return load_site_data(folder, tmp_path / "cache", site="site-1", replaced_labels=replaced).labels.clone()
+
+    given = labels()
+    corrected(folder, tmp_path / "corrections")
+    now = labels()
+    added = (now != given).flatten(1).sum(1)
+    assert (now[given == 1] == 1).all()
+    assert added.sum() == 2 * (2 * 4 * 2 + 5 * 6 * 3)
+    revert_corrections(tmp_path / "corrections", ["b.nii.gz"])
+    assert torch.equal(labels()[5:], given[5:])
+    assert torch.equal(labels()[:5], now[:5])
+    reverted = revert_corrections(tmp_path / "corrections")
+    assert all(label.reverted for label in reverted.labels)
+    assert torch.equal(labels(), given)
+    restore_corrections(tmp_path / "corrections", ["b.nii.gz"])
+    assert torch.equal(labels()[5:], now[5:])
+    assert torch.equal(labels()[:5], given[:5])
+    restore_corrections(tmp_path / "corrections")
+    assert torch.equal(labels(), now)
+
+
+def test_the_record_says_where_each_correction_comes_from(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    corrections = corrected(folder, tmp_path / "corrections")
+    assert (corrections.site, corrections.method, corrections.round_number) == ("site-1", "fedia", 9)
+    assert (corrections.threshold, Path(corrections.data)) == (0.8, folder)
+    assert corrections.model_sha256 == model_hash(Bright().state_dict())
+    assert json.loads((tmp_path / "corrections" / CORRECTIONS_FILE).read_text(encoding="utf-8"))["site"] == "site-1"
+
+
+def test_a_model_hash_depends_on_names_types_shapes_and_values():
+    state = {"a": torch.zeros(2, 3), "b": torch.ones(1)}
+    assert model_hash(state) == model_hash(dict(reversed(state.items())))
+    others = [
+        {"a": torch.zeros(3, 2), "b": torch.ones(1)},
+        {"a": torch.zeros(2, 3, dtype=torch.float64), "b": torch.ones(1)},
+        {"a": torch.zeros(2, 3), "c": torch.ones(1)},
+        {"a": torch.zeros(2, 3), "b": torch.full((1,), 1.0000001)},
+    ]
+    assert len({model_hash(state), *map(model_hash, others)}) == 5
+
+
+def test_a_case_that_cannot_be_corrected_keeps_its_annotation_and_the_others_go_on(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    data = load_site_data(folder, tmp_path / "cache", site="site-1")
+    (folder / "labels" / "a.nii.gz").unlink()
+    corrections = corrected(folder, tmp_path / "corrections", data=data)
+    ((name, reason),) = corrections.failed
+    assert name == "labels/a.nii.gz"
+    assert "a.nii.gz" in reason
+    assert [label.label for label in corrections.used] == ["labels/b.nii.gz"]
+
+
+def test_an_interrupted_correction_leaves_nothing(tmp_path, monkeypatch):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+
+    def interrupt(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedannot.custom.methods.fedia.annotation_correction.write_corrections", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        corrected(folder, tmp_path / "corrections")
+    assert not (tmp_path / "corrections").exists()
+    assert list(tmp_path.glob(".corrections*")) == []
+
+
+def test_a_continued_run_takes_over_what_was_corrected_before_its_round(tmp_path):
+    folder, moved = (write_volumes(tmp_path / name, affine=AFFINES["RAS"]) for name in ("site", "moved"))
+    corrected(folder, tmp_path / "earlier")
+    assert not adopt_corrections(tmp_path / "absent", tmp_path / "now", data_folder=moved, last_round=9)
+    assert not adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=moved, last_round=8)
+    assert read_corrections(tmp_path / "now") is None
+    assert adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=moved, last_round=9)
+    assert not adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=moved, last_round=9)
+    used = labels_in_use(tmp_path / "now", moved)
+    assert set(used) == {moved / "labels" / "a.nii.gz", moved / "labels" / "b.nii.gz"}
+    for file in used.values():
+        assert file.read_bytes() == (tmp_path / "earlier" / "labels" / file.name).read_bytes()
+
+
+def test_corrections_of_which_a_file_is_absent_are_not_taken_over(tmp_path, caplog):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    corrections = corrected(folder, tmp_path / "earlier")
+    (tmp_path / "earlier" / corrections.used[0].file).unlink()
+    assert not adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=folder, last_round=9)
+    assert read_corrections(tmp_path / "now") is None
+    assert corrections.used[0].file in caplog.text
+
+
+def test_reverting_what_is_not_there_says_what_is(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    with pytest.raises(DataError, match=r"found no corrections\.json"):
+        revert_corrections(tmp_path / "corrections")
+    corrected(folder, tmp_path / "corrections")
+    with pytest.raises(
+        DataError, match=r"no corrected annotation 'c\.nii'; expected one of: labels/a\.nii\.gz, labels/b"
+    ):
+        revert_corrections(tmp_path / "corrections", ["c.nii"])
+    assert not any(label.reverted for label in read_corrections(tmp_path / "corrections").labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is not JSON"), ('{"site": 1}', "corrections.json"), ('{"sites": "a"}', "'sites'")],
+)
+def test_a_damaged_record_is_an_error_that_names_the_file(tmp_path, text, message):
+    (tmp_path / CORRECTIONS_FILE).write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        read_corrections(tmp_path)
+    assert str(tmp_path / CORRECTIONS_FILE) in str(caught.value)
+
+
+def test_confident_classes_by_hand():
+    probabilities = torch.tensor([[0.1, 0.85, 0.05], [0.1, 0.1, 0.8], [0.0, 0.2, 0.8001], [0.9, 0.1, 0.0]])
+    logits = probabilities.log().T[None, :, :, None]
+    assert confident_classes(0.8)(logits)[0, :, 0].tolist() == [1, 0, 2, 0]
+    assert confident_classes(0.5)(logits)[0, :, 0].tolist() == [1, 2, 2, 0]
+    for threshold in (0.4, 1.0):
+        with pytest.raises(ValueError, match=r"from 0\.5 to below 1"):
+            confident_classes(threshold)

@@ -1,0 +1,363 @@
+"""What may leave a site: exactly the registered fields, of the right kind, over enough cases."""
+
+import math
+
+import pytest
+import torch
+
+from fedannot.custom.outbound.registry import (
+    CORRECT_ANNOTATIONS,
+    ESTIMATE_COMPLETENESS,
+    ESTIMATE_QUALITY,
+    KEEP_MODEL,
+    MINIMUM_CASES,
+    OUTBOUND_FIELDS,
+    TRAIN,
+    VALIDATE,
+    VALIDATE_CLASSES,
+    OutboundError,
+    check_outbound,
+    report_refusal,
+    without_counted,
+)
+
+NAN = math.nan
+PARAMS = {"w": torch.zeros(2)}
+TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
+TRAIN_RESULT |= {"num_threads": 4}
+TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
+TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
+TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
+TRAIN_RESULT |= {"selector_patients": [5, 3]}
+TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
+TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6}
+COMPLETENESS_RESULT = {
+    "num_samples": 8,
+    "num_patients": 4,
+    "num_annotated_lesions": 10,
+    "num_predicted_lesions": 20,
+    "num_matched_lesions": 9,
+}
+ESTIMATE_RESULT = {
+    "num_samples": 8,
+    "num_annotated": 4,
+    "num_estimated": [7, 3],
+    "inner_difficulty": [0.5, 0.25],
+    "outer_difficulty": [1.5, 2.5],
+    "predicted_share": 0.75,
+}
+VALIDATE_RESULT = {"num_samples": 5, "dice": [0.5, 0.75], "hd95": [4.0, 2.0], "num_defined": [5, 3], "num_patients": 4}
+VALIDATE_RESULT |= {"num_class_patients": [4, 3], "num_distance_patients": [4, 3]}
+VALIDATE_RESULT |= {"num_class_cases": [5, 3], "left_empty": [NAN, 0.5], "num_empty_patients": [0, 3]}
+CLASSES_RESULT = {"num_samples": 9, "num_patients": 9, "num_class_patients": [5, 4]}
+CLASSES_RESULT |= {"num_correct": [3, 2], "num_labelled": [5, 4], "num_predicted": [5, 4]}
+COMPLETE = {
+    TRAIN: TRAIN_RESULT,
+    ESTIMATE_QUALITY: ESTIMATE_RESULT,
+    ESTIMATE_COMPLETENESS: COMPLETENESS_RESULT,
+    CORRECT_ANNOTATIONS: {"has_corrected": True},
+    VALIDATE: VALIDATE_RESULT,
+    VALIDATE_CLASSES: CLASSES_RESULT,
+    KEEP_MODEL: {"has_model": True},
+}
+
+KIND_NAMES = {
+    "model": "a state dict",
+    "number": "a number",
+    "numbers": "a list of numbers",
+    "count": "a count",
+    "counts": "a list of counts",
+    "flag": "a flag",
+}
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_complete_results_may_leave_and_hold_every_registered_field(task):
+    check_outbound(task, COMPLETE[task])
+    assert set(COMPLETE[task]) == {field.name for field in OUTBOUND_FIELDS if task in field.tasks}
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_every_part_of_a_result_that_has_its_counts_may_leave(task):
+    counters = {field.counted_by for field in OUTBOUND_FIELDS} - {None}
+    for name in COMPLETE[task]:
+        check_outbound(task, {key: value for key, value in COMPLETE[task].items() if key in {name} | counters})
+    check_outbound(task, {})
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_fields_of_other_tasks_may_not_leave(task):
+    for field in OUTBOUND_FIELDS:
+        if task not in field.tasks:
+            value = next(result[field.name] for result in COMPLETE.values() if field.name in result)
+            with pytest.raises(OutboundError, match=rf"Task '{task}' may not send \['{field.name}'\]; allowed: \["):
+                check_outbound(task, COMPLETE[task] | {field.name: value})
+
+
+def test_unlisted_fields_are_named_and_the_allowed_ones_listed():
+    with pytest.raises(OutboundError) as caught:
+        check_outbound(VALIDATE, VALIDATE_RESULT | {"file_names": ["a.png"], "dice_per_case": [0.1]})
+    assert str(caught.value) == (
+        "Task 'validate' may not send ['dice_per_case', 'file_names']; "
+        "allowed: ['dice', 'hd95', 'left_empty', 'num_class_cases', 'num_class_patients', 'num_defined', "
+        "'num_distance_patients', 'num_empty_patients', 'num_patients', 'num_samples']."
+    )
+
+
+def test_unknown_task_may_send_nothing():
+    check_outbound("dump", {})
+    with pytest.raises(OutboundError, match=r"Task 'dump' may not send \['num_samples'\]; allowed: \[\]\."):
+        check_outbound("dump", {"num_samples": 3})
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "value", "kind"),
+    [
+        (TRAIN, "params", [torch.zeros(1)], "model"),
+        (TRAIN, "params", {"w": [1.0]}, "model"),
+        (TRAIN, "params", {1: torch.zeros(1)}, "model"),
+        (TRAIN, "num_samples", 8.0, "count"),
+        (TRAIN, "num_samples", True, "count"),
+        (TRAIN, "num_samples", -1, "count"),
+        (TRAIN, "num_excluded", "1", "count"),
+        (TRAIN, "embedded_data", 1, "flag"),
+        (TRAIN, "train_loss", [0.25], "number"),
+        (TRAIN, "train_loss", 1, "number"),
+        (TRAIN, "train_loss", torch.tensor(0.25), "number"),
+        (ESTIMATE_QUALITY, "num_annotated", [4], "count"),
+        (ESTIMATE_QUALITY, "num_estimated", 7, "counts"),
+        (ESTIMATE_QUALITY, "num_estimated", [7, True], "counts"),
+        (ESTIMATE_QUALITY, "num_estimated", [7, 3.0], "counts"),
+        (ESTIMATE_QUALITY, "inner_difficulty", (0.5, 0.25), "numbers"),
+        (ESTIMATE_QUALITY, "inner_difficulty", [0.5, "0.25"], "numbers"),
+        (ESTIMATE_QUALITY, "inner_difficulty", [[0.5], [0.25]], "numbers"),
+        (VALIDATE, "dice", 0.5, "numbers"),
+    ],
+)
+def test_values_of_another_kind_may_not_leave(task, field, value, kind):
+    with pytest.raises(OutboundError) as caught:
+        check_outbound(task, COMPLETE[task] | {field: value})
+    expected = f"Task {task!r}: field {field!r} must be {KIND_NAMES[kind]}, but is {type(value).__name__}."
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "field", "count"),
+    [
+        (TRAIN, {"num_patients": 2}, "train_loss", 2),
+        (TRAIN, {"num_dice_patients": 2}, "dice_loss", 2),
+        (ESTIMATE_COMPLETENESS, {"num_patients": 2}, "num_annotated_lesions", 2),
+        (ESTIMATE_QUALITY, {"num_estimated": [7, 2]}, "inner_difficulty", 2),
+        (ESTIMATE_QUALITY, {"num_estimated": [0, 3]}, "inner_difficulty", 0),
+        (ESTIMATE_QUALITY, {"num_estimated": [7, 2], "inner_difficulty": [0.5, NAN]}, "outer_difficulty", 2),
+        (ESTIMATE_QUALITY, {"num_annotated": 2}, "predicted_share", 2),
+        (TRAIN, {"selector_patients": [22, 2]}, "selector_means", 2),
+        (TRAIN, {"selector_patients": [0, 24]}, "selector_means", 0),
+        (VALIDATE, {"num_class_patients": [4, 2]}, "dice", 2),
+        (VALIDATE, {"num_class_patients": [0, 4]}, "dice", 0),
+        (VALIDATE, {"num_distance_patients": [1, 3]}, "hd95", 1),
+        (VALIDATE, {"num_empty_patients": [0, 2]}, "left_empty", 2),
+        (VALIDATE, {"num_patients": 2}, "num_class_cases", 2),
+        (VALIDATE_CLASSES, {"num_class_patients": [5, 2]}, "num_correct", 2),
+        (VALIDATE_CLASSES, {"num_class_patients": [2, 5], "num_correct": [0, 2]}, "num_labelled", 2),
+        (VALIDATE_CLASSES, {"num_patients": 2}, "num_predicted", 2),
+    ],
+)
+def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
+    with pytest.raises(OutboundError) as caught:
+        check_outbound(task, COMPLETE[task] | changes)
+    assert str(caught.value) == (
+        f"Task {task!r}: {field!r} is a mean over {count} cases; at least {MINIMUM_CASES} are needed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "counter", "field"),
+    [
+        (TRAIN, "num_patients", "train_loss"),
+        (TRAIN, "num_dice_patients", "dice_loss"),
+        (ESTIMATE_COMPLETENESS, "num_patients", "num_annotated_lesions"),
+        (TRAIN, "selector_patients", "selector_means"),
+        (VALIDATE, "num_class_patients", "dice"),
+        (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
+        (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
+        (VALIDATE, "num_distance_patients", "hd95"),
+        (VALIDATE, "num_empty_patients", "left_empty"),
+        (VALIDATE, "num_patients", "num_class_cases"),
+        (VALIDATE_CLASSES, "num_class_patients", "num_correct"),
+    ],
+)
+def test_means_without_their_counts_may_not_leave(task, counter, field):
+    result = {key: value for key, value in COMPLETE[task].items() if key != counter}
+    with pytest.raises(OutboundError, match=f"'{field}' is a mean over None cases"):
+        check_outbound(task, result)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("count", [8.0, "8", True, None, NAN, math.inf, -1, torch.tensor(8), {}, [8.0], ["8"], [None]])
+@pytest.mark.parametrize(
+    ("task", "counter"),
+    [
+        (TRAIN, "num_patients"),
+        (ESTIMATE_QUALITY, "num_annotated"),
+        (ESTIMATE_QUALITY, "num_estimated"),
+        (VALIDATE, "num_defined"),
+    ],
+)
+def test_counts_of_another_kind_may_not_leave_whatever_the_order_of_the_fields(task, counter, count, reverse):
+    result = COMPLETE[task] | {counter: count}
+    if reverse:
+        result = dict(reversed(result.items()))
+    with pytest.raises(OutboundError):
+        check_outbound(task, result)
+
+
+def test_share_of_annotated_samples_is_counted_by_them_and_not_by_all():
+    assert {field.name: field.counted_by for field in OUTBOUND_FIELDS}["predicted_share"] == "num_annotated"
+    check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_annotated": MINIMUM_CASES})
+    with pytest.raises(OutboundError, match="'predicted_share' is a mean over 2 cases"):
+        check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_samples": 100, "num_annotated": 2})
+
+
+def test_every_mean_names_a_registered_counter_of_the_same_task():
+    by_name = {field.name: field for field in OUTBOUND_FIELDS}
+    assert len(by_name) == len(OUTBOUND_FIELDS)
+    for field in OUTBOUND_FIELDS:
+        is_sum_over_patients = field.name.endswith(("_lesions", "_class_cases")) or field.tasks == (VALIDATE_CLASSES,)
+        # What privacy has been spent follows from the number of results and the noise, not from the data.
+        is_account = field.optional in ("privacy", "private statistics")
+        is_mean = field.kind in ("number", "numbers") and not is_account
+        assert (field.counted_by is not None) == (is_mean or is_sum_over_patients)
+        if field.counted_by is not None:
+            counter = by_name[field.counted_by]
+            assert counter.kind in ("count", "counts")
+            assert set(field.tasks) <= set(counter.tasks)
+
+
+def test_undefined_entries_may_leave_under_the_minimum():
+    check_outbound(
+        ESTIMATE_QUALITY,
+        ESTIMATE_RESULT | {"num_estimated": [2, 3], "inner_difficulty": [NAN, 0.25], "outer_difficulty": [NAN, 2.5]},
+    )
+    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_distance_patients": [3, 0], "hd95": [4.0, NAN]})
+    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_class_patients": [3, 1], "dice": [0.5, NAN]})
+    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_empty_patients": [3, 2], "left_empty": [0.5, NAN]})
+    none_of_second = {"num_class_patients": [5, 0], "num_correct": [3, 0], "num_labelled": [5, 0]}
+    check_outbound(VALIDATE_CLASSES, CLASSES_RESULT | none_of_second)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("task", "field"), [(TRAIN, "train_loss"), (TRAIN, "selector_variances"), (ESTIMATE_QUALITY, "inner_difficulty")]
+)
+def test_infinite_values_may_not_leave(task, field, value):
+    sent = [0.5, value] if isinstance(COMPLETE[task][field], list) else value
+    with pytest.raises(OutboundError, match=rf"field '{field}' must be finite, but is .*inf"):
+        check_outbound(task, COMPLETE[task] | {field: sent})
+
+
+def test_a_bound_that_is_none_may_leave():
+    check_outbound(TRAIN, TRAIN_RESULT | {"privacy_epsilon": math.inf, "patient_epsilon": math.inf})
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_without_what_is_over_patients_the_server_can_use_the_rest(task):
+    left = without_counted(task, COMPLETE[task])
+    assert report_refusal(task, left, 2) is None
+    check_outbound(task, left)
+    for field in OUTBOUND_FIELDS:
+        if field.name in left and field.counted_by:
+            assert all(map(math.isnan, left[field.name])), field.name
+
+
+def test_what_is_left_without_what_is_over_patients():
+    assert set(without_counted(TRAIN, TRAIN_RESULT)) == {
+        "params",
+        *("num_samples", "num_excluded", "embedded_data", "num_threads", "has_corrected"),
+        *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
+    }
+    assert set(without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {"predicted_share"}
+    kept = {"inner_difficulty", "outer_difficulty", "predicted_share"}
+    assert without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT, kept) == ESTIMATE_RESULT
+    assert without_counted(VALIDATE, VALIDATE_RESULT, {"dice"}) == {"num_samples": 5}, "a group goes together"
+    assert without_counted(KEEP_MODEL, {"has_model": True, "unknown": 1}) == {"has_model": True, "unknown": 1}
+
+
+def test_counts_must_be_as_many_as_the_means():
+    with pytest.raises(OutboundError, match=r"'inner_difficulty' has 2 entries, its counts 3\."):
+        check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_estimated": [7, 3, 3]})
+
+
+@pytest.mark.parametrize("task", COMPLETE)
+def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(task):
+    assert report_refusal(task, COMPLETE[task], 2) is None
+    beside_the_model = {name: value for name, value in COMPLETE[task].items() if name != "params"}
+    assert report_refusal(task, beside_the_model | {"client_name": "site-1", "params": None}, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "held_back"),
+    [
+        (TRAIN, {"train_loss", "num_patients"}),
+        (TRAIN, {"selector_means", "selector_variances", "selector_priors", "selector_patients"}),
+        (TRAIN, {"dice_loss", "num_dice_patients"}),
+        (TRAIN, {"train_loss", "num_patients", "dice_loss", "num_dice_patients", "has_corrected"}),
+        (ESTIMATE_COMPLETENESS, set(COMPLETENESS_RESULT) - {"num_samples"}),
+        (ESTIMATE_QUALITY, {"predicted_share"}),
+        (VALIDATE, set(VALIDATE_RESULT) - {"num_samples"}),
+    ],
+)
+def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held_back):
+    report = {name: value for name, value in COMPLETE[task].items() if name not in held_back}
+    assert report_refusal(task, report, 2) is None
+
+
+@pytest.mark.parametrize("missing", sorted(set(VALIDATE_RESULT) - {"num_samples"}))
+def test_what_a_site_may_hold_back_belongs_together(missing):
+    report = {name: value for name, value in VALIDATE_RESULT.items() if name != missing}
+    assert report_refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"
+
+
+@pytest.mark.parametrize("missing", ["dice_loss", "num_dice_patients"])
+def test_each_group_of_what_a_site_may_hold_back_belongs_together(missing):
+    report = {name: value for name, value in TRAIN_RESULT.items() if name != missing}
+    assert report_refusal(TRAIN, report, 2) == f"its result lacks {missing!r}"
+
+
+@pytest.mark.parametrize(("value", "refused"), [(-0.01, True), (0.0, False), (1.0, False), (1.01, True), (NAN, False)])
+def test_a_value_out_of_its_range_is_refused_with_the_range(value, refused):
+    reason = report_refusal(TRAIN, TRAIN_RESULT | {"dice_loss": value}, 2)
+    assert reason == (f"its 'dice_loss' is {value}, expected 0.0 to 1.0" if refused else None)
+
+
+@pytest.mark.parametrize(
+    ("task", "missing"),
+    [
+        (TRAIN, "num_samples"),
+        (TRAIN, "num_excluded"),
+        (TRAIN, "embedded_data"),
+        (ESTIMATE_QUALITY, "inner_difficulty"),
+        (ESTIMATE_QUALITY, "outer_difficulty"),
+        (ESTIMATE_QUALITY, "num_annotated"),
+        (VALIDATE, "num_samples"),
+    ],
+)
+def test_the_server_names_what_a_result_lacks(task, missing):
+    report = {name: value for name, value in COMPLETE[task].items() if name != missing}
+    assert report_refusal(task, report, 2) == f"its result lacks {missing!r}"
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "value", "reason"),
+    [
+        (TRAIN, "num_samples", "8", "its 'num_samples' is str, expected a count"),
+        (TRAIN, "num_samples", True, "its 'num_samples' is bool, expected a count"),
+        (TRAIN, "train_loss", None, "its 'train_loss' is NoneType, expected a number"),
+        (ESTIMATE_QUALITY, "inner_difficulty", 0.5, "its 'inner_difficulty' is float, expected a list of numbers"),
+        (ESTIMATE_QUALITY, "outer_difficulty", [0.5], "its 'outer_difficulty' has 1 entries, expected 2"),
+        (ESTIMATE_QUALITY, "num_estimated", [7, 3, 3], "its 'num_estimated' has 3 entries, expected 2"),
+        (VALIDATE, "dice", [], "its 'dice' has 0 entries, expected 2"),
+    ],
+)
+def test_the_server_names_the_field_that_it_cannot_use(task, field, value, reason):
+    assert report_refusal(task, COMPLETE[task] | {field: value}, 2) == reason

@@ -1,0 +1,137 @@
+"""Noise that hides a patient: bounds by hand, sensitivity by brute force, deviation by many draws."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedannot.custom.outbound.private_statistics import SampleValues, private_report
+
+NAN = math.nan
+
+
+def slices(is_mean=True):
+    """Three patients with three, one and two slices; the second class is in one slice of each of two patients."""
+    values = [[1.0, NAN], [2.0, 4.0], [9.0, NAN], [0.5, NAN], [3.0, 2.0], [1.5, NAN]]
+    return SampleValues.of(values, ["a", "a", "a", "b", "c", "c"], is_mean=is_mean)
+
+
+def test_bounded_means_and_sums_by_hand():
+    assert slices().bounded(0, 5.0) == pytest.approx((1 + 2 + 5 + 0.5 + 3 + 1.5) / 6)
+    assert slices().bounded(1, 3.0) == pytest.approx((3 + 2) / 2)
+    assert slices(is_mean=False).bounded(0, 2.0) == pytest.approx(1 + 2 + 2 + 0.5 + 2 + 1.5)
+
+
+def test_the_patient_with_most_samples_decides_the_sensitivity():
+    assert slices().sensitivity(0, 5.0) == pytest.approx(5.0 * 3 / 6)
+    assert slices().sensitivity(1, 5.0) == pytest.approx(5.0 * 1 / 2)
+    assert slices(is_mean=False).sensitivity(0, 5.0) == pytest.approx(15.0)
+
+
+@pytest.mark.parametrize("is_mean", [True, False])
+def test_no_patient_changes_a_value_by_more_and_one_can_by_as_much(is_mean):
+    """Every patient's values are replaced by the extremes and by random ones, by brute force."""
+    rng = np.random.default_rng(0)
+    units = rng.integers(0, 5, size=14).astype(str)
+    values = rng.uniform(-1, 8, size=(14, 1))
+    given = SampleValues.of(values, units, is_mean=is_mean)
+    largest_change = 0.0
+    for unit in set(units):
+        own = units == unit
+        ends = []
+        for replacement in [-5.0, 100.0, *rng.uniform(-1, 8, size=(20, own.sum(), 1))]:
+            other = values.copy()
+            other[own] = replacement
+            ends.append(SampleValues.of(other, units, is_mean=is_mean).bounded(0, 4.0))
+        largest_change = max(largest_change, max(ends) - min(ends))
+    assert largest_change == pytest.approx(given.sensitivity(0, 4.0))
+
+
+def draws(report, samples, largest, number=4000, noise_multiplier=0.7):
+    source = np.random.default_rng(1).bytes
+    return [
+        private_report(report, samples, largest, noise_multiplier=noise_multiplier, random_bytes=source)
+        for _ in range(number)
+    ]
+
+
+def test_the_noise_of_every_entry_has_its_deviation():
+    """Three entries: σ √3 Δ of each; the bounds are far away, so that nothing is cut."""
+    rng = np.random.default_rng(2)
+    units = [f"patient {number}" for number in range(400)]
+    first, second = rng.uniform(4, 6, size=(400, 2)), rng.uniform(40, 60, size=400)
+    samples = {
+        "d": SampleValues.of(first, units, is_mean=True),
+        "n": SampleValues.of(second, units, is_mean=False),
+    }
+    report = {"d": first.mean(axis=0).tolist(), "n": float(second.sum()), "num_samples": 400}
+    found = draws(report, samples, {"d": 10.0, "n": 100.0})
+    assert all(entry["num_samples"] == 400 for entry in found)
+    for entry in (0, 1):
+        drawn = np.array([one["d"][entry] for one in found])
+        deviation = 0.7 * math.sqrt(3) * 10.0 / 400
+        assert drawn.std() == pytest.approx(deviation, rel=5 / math.sqrt(2 * 4000))
+        assert drawn.mean() == pytest.approx(first[:, entry].mean(), abs=5 * deviation / math.sqrt(4000))
+    assert np.std([one["n"] for one in found]) == pytest.approx(0.7 * math.sqrt(3) * 100.0, rel=5 / math.sqrt(8000))
+
+
+def test_what_is_withheld_stays_so_and_costs_no_noise():
+    """With one entry left the noise is σ Δ."""
+    values = np.column_stack([np.full(50, 5.0), np.full(50, 5.0)])
+    samples = {"d": SampleValues.of(values, range(50), is_mean=True)}
+    found = draws({"d": [5.0, NAN]}, samples, {"d": 10.0})
+    assert all(math.isnan(one["d"][1]) for one in found)
+    assert np.std([one["d"][0] for one in found]) == pytest.approx(0.7 * 10.0 / 50, rel=5 / math.sqrt(8000))
+
+
+def test_counts_stay_counts_and_means_within_their_bounds():
+    samples = {
+        "n": SampleValues.of([1, 0, 1], list("abc"), is_mean=False),
+        "share": SampleValues.of([True, True, False], list("abc"), is_mean=True),
+    }
+    found = draws({"n": 2, "share": 2 / 3}, samples, {"n": 20.0, "share": 1.0}, number=200, noise_multiplier=3.0)
+    assert all(isinstance(one["n"], int) and one["n"] >= 0 for one in found)
+    assert all(isinstance(one["share"], float) and 0 <= one["share"] <= 1 for one in found)
+    assert len({one["n"] for one in found}) > 20
+
+
+def test_a_site_without_a_sample_has_no_noise():
+    samples = {"d": SampleValues.of(np.zeros((0, 2)), [], is_mean=True)}
+    (found,) = draws({"d": [NAN, NAN]}, samples, {"d": 5.0}, number=1)
+    assert all(map(math.isnan, found["d"]))
+
+
+def test_sums_of_value_and_noise_lie_on_a_grid():
+    """The deviation is 2 · 4 / 100, a bit more for rounding; the cell 2⁻¹²."""
+    samples = {"d": SampleValues.of(np.random.default_rng(0).uniform(1, 3, 100), range(100), is_mean=True)}
+    report = {"d": float(samples["d"].values.mean())}
+    found = {one["d"] for one in draws(report, samples, {"d": 4.0}, number=200, noise_multiplier=2.0)}
+    assert all((value * 2.0**12).is_integer() for value in found)
+    assert len(found) > 50
+
+
+def test_the_noise_is_the_systems_where_no_source_is_given():
+    samples = {"d": SampleValues.of(np.full(100, 2.0), range(100), is_mean=True)}
+    found = {private_report({"d": 2.0}, samples, {"d": 4.0}, noise_multiplier=20.0)["d"] for _ in range(20)}
+    assert len(found) > 10
+
+
+@pytest.mark.parametrize(
+    ("report", "values"),
+    [
+        ({"d": [math.inf, 1.0]}, [[1.0, 1.0]] * 3),
+        ({"d": [1.0, -math.inf]}, [[1.0, 1.0]] * 3),
+        ({"d": [1.0, 1.0]}, [[1.0, math.inf], [1.0, 1.0], [1.0, 1.0]]),
+        ({"d": [1.0, 1.0]}, [[1.0, NAN]] * 3),
+    ],
+)
+def test_what_is_not_finite_or_has_no_sample_is_refused(report, values):
+    samples = {"d": SampleValues.of(values, list("abc"), is_mean=True)}
+    with pytest.raises(ValueError, match="Expected finite entries of 'd', each with finite samples"):
+        private_report(report, samples, {"d": 4.0}, noise_multiplier=1.0)
+
+
+def test_samples_of_other_entries_are_refused():
+    samples = {"d": SampleValues.of([1.0, 1.0, 1.0], list("abc"), is_mean=True)}
+    with pytest.raises(ValueError, match="Expected samples of 2 entries of 'd', but got those of 1"):
+        private_report({"d": [1.0, 1.0]}, samples, {"d": 4.0}, noise_multiplier=1.0)

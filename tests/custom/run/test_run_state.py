@@ -1,0 +1,206 @@
+"""The state that a restart needs: written in one step, read back the same, and checked before a run goes on."""
+
+import json
+import os
+
+import pytest
+import torch
+
+from fedannot.custom.data import tensor_files
+from fedannot.custom.method_settings import FedA3ISettings
+from fedannot.custom.run import state as run_state
+from fedannot.custom.run.state import ResumeError, RunState, append_record, write_records
+
+SETTINGS = {"rounds": 9, "seed": 0, "training": {"batch_size": 4}, "network": {"features": (2, 4)}}
+
+
+def make_state(round_number=3):
+    generator = torch.Generator().manual_seed(round_number)
+    return RunState(
+        method="feda3i",
+        settings=dict(SETTINGS),
+        round_number=round_number,
+        params={"w": torch.randn(3, 2, generator=generator), "n": torch.tensor(round_number)},
+        method_state={"num_samples": {"site-1": 12}, "estimate": None, "groups": ["site-1"]},
+        history=[{"round": round_number, "dice": 0.5, "hd95": None}],
+    )
+
+
+def same(first, second):
+    return (
+        all(torch.equal(first.params[name], second.params[name]) for name in first.params)
+        and first.params.keys() == second.params.keys()
+        and all(
+            getattr(first, field) == getattr(second, field)
+            for field in ("method", "settings", "round_number", "method_state", "history")
+        )
+    )
+
+
+def test_state_comes_back_as_it_was_written(tmp_path):
+    state = make_state()
+    state.save(tmp_path / "state.pt")
+    assert same(RunState.load(tmp_path / "state.pt"), state)
+    assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_later_state_takes_the_place_of_the_earlier(tmp_path):
+    make_state(3).save(tmp_path / "state.pt")
+    make_state(4).save(tmp_path / "state.pt")
+    assert same(RunState.load(tmp_path / "state.pt"), make_state(4))
+
+
+@pytest.mark.parametrize("written", [b"", b"half a file"])
+def test_crash_while_writing_leaves_the_state_before(tmp_path, monkeypatch, written):
+    make_state(3).save(tmp_path / "state.pt")
+
+    def fail(_, file):
+        file.write(written)
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(run_state.torch, "save", fail)
+    with pytest.raises(OSError, match="No space left"):
+        make_state(4).save(tmp_path / "state.pt")
+    monkeypatch.undo()
+    assert same(RunState.load(tmp_path / "state.pt"), make_state(3))
+    # What is left of the failed attempt does not disturb the next one.
+    make_state(5).save(tmp_path / "state.pt")
+    assert same(RunState.load(tmp_path / "state.pt"), make_state(5))
+    assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_state_is_on_the_disk_before_it_takes_the_name(tmp_path, monkeypatch):
+    events = []
+    synchronise, replace = os.fsync, run_state.Path.replace
+    monkeypatch.setattr(tensor_files.os, "fsync", lambda file: (events.append("fsync"), synchronise(file)))
+    monkeypatch.setattr(run_state.Path, "replace", lambda s, t: (events.append("replace"), replace(s, t))[1])
+    make_state().save(tmp_path / "state.pt")
+    assert events == ["fsync", "replace"]
+
+
+def test_missing_state_is_named(tmp_path):
+    with pytest.raises(ResumeError) as caught:
+        RunState.load(tmp_path / "state.pt")
+    assert str(caught.value) == (
+        f"Expected the state of an earlier run at {tmp_path / 'state.pt'}, but there is no such file."
+    )
+
+
+def test_files_that_are_no_state_are_refused(tmp_path):
+    (tmp_path / "text.pt").write_text("no state")
+    torch.save({"w": torch.zeros(1)}, tmp_path / "weights.pt")
+    torch.save([1, 2], tmp_path / "list.pt")
+    whole = tmp_path / "whole.pt"
+    make_state().save(whole)
+    (tmp_path / "cut.pt").write_bytes(whole.read_bytes()[:100])
+    for name in ("text.pt", "weights.pt", "list.pt", "cut.pt"):
+        with pytest.raises(ResumeError, match=rf"{tmp_path / name} is not the state of a run \(\w+: "):
+            RunState.load(tmp_path / name)
+
+
+class Evil:
+    def __reduce__(self):
+        return (open, ("/nowhere/else", "w"))
+
+
+def test_state_that_would_run_code_is_refused(tmp_path):
+    torch.save({"method": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(ResumeError, match="is not the state of a run"):
+        RunState.load(tmp_path / "evil.pt")
+
+
+def test_more_rounds_or_other_places_may_continue_a_run():
+    changed = SETTINGS | {"rounds": 20, "resume_from": "state.pt", "task_timeout": 5, "data": "/data"}
+    make_state().check_continues("feda3i", changed)
+
+
+def test_another_method_may_not_continue_a_run():
+    with pytest.raises(ResumeError) as caught:
+        make_state().check_continues("fedavg", SETTINGS)
+    assert str(caught.value) == "The state is of a run of 'feda3i', but the job is 'fedavg'."
+
+
+def averaging_state(round_number):
+    state = make_state(round_number)
+    state.method, state.settings = "fedavg", SETTINGS | {"method": "fedavg", "keep_rounds": [3]}
+    return state
+
+
+def test_another_method_may_branch_from_federated_averaging_while_it_is_the_same():
+    settings = SETTINGS | {"method": "feda3i", "balance": 0.3, "keep_rounds": [], "rounds": 12}
+    for round_number in (1, 2, 3):
+        averaging_state(round_number).check_continues("feda3i", settings, rounds_of_averaging=3)
+    with pytest.raises(ResumeError, match=r"within its first 3 rounds; the state is that after round 4\."):
+        averaging_state(4).check_continues("feda3i", settings, rounds_of_averaging=3)
+    with pytest.raises(ResumeError, match=r"other settings: now seed=1 instead of 0\."):
+        averaging_state(3).check_continues("feda3i", settings | {"seed": 1}, rounds_of_averaging=3)
+    with pytest.raises(ResumeError, match=r"of a run of 'feda3i', but the job is 'fedavg'\."):
+        make_state(1).check_continues("fedavg", SETTINGS, rounds_of_averaging=3)
+
+
+def test_other_settings_may_not_continue_a_run_and_are_named():
+    with pytest.raises(ResumeError) as caught:
+        make_state().check_continues("feda3i", SETTINGS | {"seed": 1, "balance": 0.5})
+    assert str(caught.value) == (
+        "The state was made with other settings: now balance=0.5 instead of None, seed=1 instead of 0."
+    )
+    with pytest.raises(ResumeError, match=r"training=\{'batch_size': 8\} instead of \{'batch_size': 4\}"):
+        make_state().check_continues("feda3i", SETTINGS | {"training": {"batch_size": 8}})
+
+
+def test_a_run_is_continued_with_the_start_model_that_it_had():
+    state = make_state()
+    state.check_continues("feda3i", SETTINGS | {"start_model": ""})
+    with pytest.raises(ResumeError, match=r"now start_model='bundle' instead of ''\."):
+        state.check_continues("feda3i", SETTINGS | {"start_model": "bundle"})
+    state.settings = SETTINGS | {"start_model": "bundle"}
+    state.check_continues("feda3i", SETTINGS | {"start_model": "bundle"})
+    averaging = averaging_state(2)
+    with pytest.raises(ResumeError, match=r"now start_model='bundle' instead of ''\."):
+        averaging.check_continues("feda3i", SETTINGS | {"method": "feda3i", "start_model": "bundle"}, 3)
+
+
+@pytest.mark.parametrize(("embedded", "matters"), [({"a": False, "b": False}, False), ({"a": False, "b": True}, True)])
+def test_settings_of_the_phantom_matter_where_a_site_has_trained_on_it(embedded, matters):
+    state = make_state()
+    state.settings = SETTINGS | {"embedded": {"sites": 4}}
+    state.history = [{"round": 1, "sites": {site: {"embedded_data": value} for site, value in embedded.items()}}]
+    changed = SETTINGS | {"embedded": {"sites": 8}}
+    if matters:
+        with pytest.raises(ResumeError, match="embedded="):
+            state.check_continues("feda3i", changed)
+    else:
+        state.check_continues("feda3i", changed)
+
+
+def test_records_are_lines_of_json(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    records = [{"round": 1, "dice": 0.5}, {"round": 2, "dice": None}]
+    for record in records:
+        append_record(file, record)
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
+    write_records(file, records[:1])
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records[:1]
+    append_record(file, records[1])
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
+    write_records(file, [])
+    assert file.read_text(encoding="utf-8") == ""
+
+
+def test_a_state_from_before_a_setting_existed_is_of_its_default():
+    earlier, now = SETTINGS.copy(), FedA3ISettings().model_dump(mode="json")
+    added = {"start_model": now["start_model"], "influence": now["influence"]}
+    RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | added)
+    bounded = added | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
+    with pytest.raises(ResumeError, match="now influence="):
+        RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | bounded)
+
+
+def test_a_bound_that_a_state_has_no_name_for_had_its_default():
+    now = FedA3ISettings().model_dump(mode="json")
+    bounded = now | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
+    earlier = bounded | {"influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": 3.0}}
+    RunState("feda3i", earlier, 1, {}).check_continues("feda3i", bounded)
+    tighter = bounded | {"influence": bounded["influence"] | {"max_quality_ratio": 3.0}}
+    with pytest.raises(ResumeError, match="now influence="):
+        RunState("feda3i", earlier, 1, {}).check_continues("feda3i", tighter)

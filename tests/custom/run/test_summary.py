@@ -1,0 +1,142 @@
+"""The summary of a run, worked out by hand from a short history."""
+
+import json
+
+import pytest
+
+from fedannot.custom.run.state import RunState
+from fedannot.custom.run.summary import LAST_ROUNDS, mean_of_last, summarize, write_summary
+
+
+def record(round_number, dice, hd95=None, sites=None, refused=None, **scores):
+    return {
+        "round": round_number,
+        "stage": "warm-up" if round_number < 3 else "quality-aware",
+        "evaluated_on": "test",
+        "dice": dice,
+        "hd95": hd95,
+        "sites": sites or {},
+        "refused": refused or {},
+        "seconds": 1.5,
+    } | scores
+
+
+def make_state(history):
+    return RunState(
+        method="feda3i",
+        settings={"task": "segmentation", "seed": 4, "rounds": 9},
+        round_number=len(history),
+        params={},
+        history=history,
+    )
+
+
+HISTORY = [
+    record(1, 0.1, 9.0, {"site-2": {"num_samples": 8, "train_loss": 0.9}}, {"site-1": "it has no model"}),
+    record(2, 0.2, None, {"site-2": {"num_samples": 8, "train_loss": 0.7}, "site-1": {"num_samples": 5}}),
+    record(
+        3,
+        0.3,
+        5.0,
+        {"site-1": {"num_samples": 6}},
+        {"site-3": "late", "site-2": "late"},
+        hd95_undefined=7,
+        hd95_unit="mm",
+        dice_per_class=[0.2, 0.4],
+        effective_sites=1.04,
+        dominant={"site": "site-1", "weight": 0.98},
+        left_empty=0.5,
+        left_empty_per_class=[None, 0.5],
+        num_annotated_per_class=[8, 6],
+    ),
+    record(4, 0.4, None),
+    record(5, None, 3.0),
+    record(6, 0.6, 1.0),
+]
+
+
+def test_summary_of_a_short_run_by_hand():
+    summary = summarize(make_state(HISTORY), {"estimate": None})
+    assert summary["method"] == "feda3i"
+    assert summary["seed"] == 4
+    assert summary["rounds_finished"] == 6
+    assert summary["seconds"] == pytest.approx(9.0)
+    assert summary["settings"] == {"task": "segmentation", "seed": 4, "rounds": 9}
+    assert summary["estimate"] is None
+    assert summary["rounds"][2] == {
+        "round": 3,
+        "stage": "quality-aware",
+        "dice": 0.3,
+        "dice_per_class": [0.2, 0.4],
+        "left_empty": 0.5,
+        "left_empty_per_class": [None, 0.5],
+        "num_annotated_per_class": [8, 6],
+        "hd95": 5.0,
+        "hd95_undefined": 7,
+        "hd95_unit": "mm",
+        "seconds": 1.5,
+        "effective_sites": 1.04,
+    }
+    assert summary["dominant"] == [{"round": 3, "site": "site-1", "weight": 0.98}]
+    assert summary["rounds"][3]["hd95_undefined"] is None  # scored at the sites, or not at all
+    assert summary["last_round"] == {"dice": 0.6, "left_empty": None, "hd95": 1.0}
+    # Rounds of an earlier version do not say it.
+    assert summary["last_rounds"] == {"dice": pytest.approx(0.375), "left_empty": 0.5, "hd95": pytest.approx(3.0)}
+
+
+def test_every_site_is_listed_with_its_latest_report():
+    sites = summarize(make_state(HISTORY), {})["sites"]
+    assert sites == {"site-1": {"num_samples": 6}, "site-2": {"num_samples": 8, "train_loss": 0.7}}
+    assert list(sites) == ["site-1", "site-2"]
+
+
+def test_every_refusal_is_listed_with_round_and_reason():
+    refusals = summarize(make_state(HISTORY), {})["refusals"]
+    assert sorted((entry["round"], entry["site"], entry["reason"]) for entry in refusals) == [
+        (1, "site-1", "it has no model"),
+        (3, "site-2", "late"),
+        (3, "site-3", "late"),
+    ]
+
+
+def test_last_rounds_are_the_mean_of_the_last_five_that_have_a_score():
+    assert LAST_ROUNDS == 5
+    assert mean_of_last([record(number, number / 10) for number in range(1, 9)], "dice") == pytest.approx(0.6)  # 4..8
+    assert mean_of_last([record(1, 0.25)], "dice") == 0.25
+    assert mean_of_last(HISTORY, "dice") == pytest.approx((0.2 + 0.3 + 0.4 + 0.6) / 4)
+    assert mean_of_last(HISTORY, "hd95") == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("history", [[], [record(1, None), record(2, None)]])
+def test_there_is_no_mean_without_a_score(history):
+    assert mean_of_last(history, "dice") is None
+    assert summarize(make_state(history), {})["last_round"] == {"dice": None, "left_empty": None, "hd95": None}
+
+
+def test_summary_does_not_share_the_reports_with_the_history():
+    history = [record(1, 0.5, sites={"site-1": {"num_samples": 5}})]
+    summarize(make_state(history), {})["sites"]["site-1"]["num_samples"] = 0
+    assert history[0]["sites"]["site-1"]["num_samples"] == 5
+
+
+def test_file_holds_the_summary_as_json(tmp_path):
+    file = tmp_path / "summary.json"
+    write_summary(file, make_state(HISTORY[:1]), {})
+    write_summary(file, make_state(HISTORY), {"weights": {"sites": ("site-1",)}})
+    found = json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
+    assert found == summarize(make_state(HISTORY), {"weights": {"sites": ["site-1"]}})
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_classifier_is_summed_up_by_its_own_scores():
+    scores = {"f1": 0.5, "recall": 0.6, "precision": 0.4, "f1_per_class": [0.4, 0.6], "confusion": [[1, 2], [0, 3]]}
+    history = [record(1, None, **scores), record(2, None, **(scores | {"f1": 0.7, "stability": 2.5}))]
+    state = make_state(history)
+    state.settings["task"] = "classification"
+    summary = summarize(state, {})
+    assert summary["task"] == "classification"
+    assert summary["last_rounds"] == {"f1": pytest.approx(0.6), "recall": 0.6, "precision": 0.4}
+    assert summary["last_round"] == {"f1": 0.7, "recall": 0.6, "precision": 0.4, "confusion": [[1, 2], [0, 3]]}
+    assert summary["rounds"][1]["f1_per_class"] == [0.4, 0.6]
+    assert [found["stability"] for found in summary["rounds"]] == [None, 2.5]
+    assert "dice" not in summary["rounds"][0]

@@ -1,0 +1,133 @@
+"""What augmentation does to images and annotations."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from scipy import ndimage
+
+from fedannot.custom.data.description import ImageDescription
+from fedannot.custom.data.site_data import LoadedCase, SiteData
+from fedannot.custom.settings import AugmentationKind, TrainingSettings
+from fedannot.custom.training.augmentation import AugmentedBatches
+from fedannot.custom.training.batches import SampleBatches, training_batches
+
+ALL: tuple[AugmentationKind, ...] = ("rotation", "flip", "elastic", "noise")
+
+
+def blobs(count: int, extents: Sequence[int] = (64, 64)) -> tuple[torch.Tensor, torch.Tensor]:
+    """Smooth objects off the middle, and the annotation that a threshold of one half gives."""
+    axes = torch.meshgrid(*(torch.linspace(-1, 1, extent) for extent in extents), indexing="ij")
+    distance = torch.stack([(axis - 0.2 * (place + 1)).square() for place, axis in enumerate(axes)]).sum(dim=0)
+    image = torch.exp(-distance / 0.3)
+    images = image.expand(count, 1, *extents).clone()
+    return images, (images[:, 0] > 0.5).to(torch.uint8)
+
+
+def dice(one: torch.Tensor, other: torch.Tensor) -> float:
+    return (2 * (one.bool() & other.bool()).sum() / (one.bool().sum() + other.bool().sum())).item()
+
+
+def epoch(
+    kinds: Sequence[AugmentationKind], images: torch.Tensor, labels: torch.Tensor, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    batches = AugmentedBatches(SampleBatches(images, labels, 5, torch.device("cpu")), kinds)
+    parts = list(batches.epoch(torch.Generator().manual_seed(seed)))
+    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+@pytest.mark.parametrize("extents", [(128, 96), (48, 48, 24)])
+def test_annotations_go_with_their_images(extents: Sequence[int]) -> None:
+    images, labels = blobs(8, extents)
+    changed, annotated = epoch(("rotation", "flip", "elastic"), images, labels)
+    assert changed.shape == images.shape
+    assert annotated.shape == (8, 1, *extents)
+    assert annotated.dtype == labels.dtype
+    assert type(changed) is torch.Tensor
+    # Nearest neighbours are off by up to half a pixel.
+    for image, label in zip(changed, annotated, strict=True):
+        assert dice(image > 0.5, label) > (0.975 if len(extents) == 2 else 0.95)
+    assert min(dice(image > 0.5, labels[:1]) for image in changed) < 0.8
+
+
+def test_flips_are_flips_and_about_half_of_each_axis() -> None:
+    images, labels = blobs(200, (16, 16))
+    changed, annotated = epoch(("flip",), images, labels)
+    turned = {
+        (rows, columns): images[0].flip([axis for axis, flip in ((1, rows), (2, columns)) if flip])
+        for rows in (False, True)
+        for columns in (False, True)
+    }
+    counts = {flips: sum(bool(torch.equal(image, like)) for image in changed) for flips, like in turned.items()}
+    assert sum(counts.values()) == 200
+    # Four equally likely outcomes: 50 expected, standard deviation 6.
+    assert all(25 <= count <= 75 for count in counts.values())
+    assert torch.equal(annotated[:, 0] > 0, changed[:, 0] > 0.5)
+
+
+def test_rotation_stays_within_its_angle_and_in_the_plane() -> None:
+    images, labels = blobs(60, (64, 64))
+    _, annotated = epoch(("rotation",), images, labels)
+    angles = []
+    for label in annotated[:, 0]:
+        row, column = ndimage.center_of_mass(label.numpy())
+        offset = torch.tensor([row - 31.5, column - 31.5])
+        before = torch.tensor(ndimage.center_of_mass(labels[0].numpy())) - 31.5
+        angles.append(torch.rad2deg(torch.atan2(offset[0], offset[1]) - torch.atan2(before[0], before[1])).item())
+    assert max(map(abs, angles)) < 15.5
+    assert max(angles) > 8
+    assert min(angles) < -8
+    assert 15 <= sum(abs(angle) < 1e-6 for angle in angles) <= 45
+    volumes, masks = blobs(6, (32, 32, 16))
+    changed, _ = epoch(("rotation",), volumes, masks)
+    per_slice = volumes[0, 0].sum(dim=(0, 1))
+    for volume in changed[:, 0]:
+        assert torch.allclose(volume.sum(dim=(0, 1)), per_slice, rtol=0.05)
+
+
+@pytest.mark.parametrize("extents", [(128, 128), (64, 64, 32)])
+def test_elastic_deformation_moves_by_the_documented_share_of_a_slice(extents: Sequence[int]) -> None:
+    # The row of every pixel as its intensity: what is there after the deformation came from that row.
+    rows = torch.arange(extents[0], dtype=torch.float32).reshape(-1, *[1] * (len(extents) - 1)).expand(extents)
+    images = rows.expand(24, 1, *extents)
+    changed, _ = epoch(("elastic",), images, torch.zeros(24, *extents, dtype=torch.uint8))
+    inner = tuple(slice(extent // 4, -extent // 4) for extent in extents)
+    moves = [(image[0][inner] - rows[inner]).std().item() / extents[0] for image in changed]
+    moved = [move for move in moves if move > 1e-6]
+    assert 6 <= len(moved) <= 18
+    mean = sum(moved) / len(moved)
+    # 0.4 to 1.6 % at the nodes; between them a spline of them moves less.
+    assert 0.004 < mean < 0.013
+
+
+def test_noise_is_on_half_of_the_images_alone_and_bounded() -> None:
+    images, labels = torch.zeros(100, 1, 32, 32), torch.ones(100, 32, 32, dtype=torch.uint8)
+    changed, annotated = epoch(("noise",), images, labels)
+    strengths = changed.flatten(1).std(dim=1)
+    assert (annotated == 1).all()
+    assert 30 <= (strengths > 0).sum() <= 70
+    assert strengths.max() < 0.11
+    assert strengths.max() > 0.08
+
+
+def test_same_seed_same_bits_and_every_epoch_is_another() -> None:
+    images, labels = blobs(6)
+    first, second, other = (epoch(ALL, images, labels, seed=seed)[0] for seed in (3, 3, 4))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+    batches = AugmentedBatches(SampleBatches(images, labels, 6, torch.device("cpu")), ALL)
+    generator = torch.Generator().manual_seed(0)
+    one, two = (next(iter(batches.epoch(generator)))[0] for _ in range(2))
+    assert not torch.equal(one, two)
+
+
+def test_training_is_augmented_where_the_settings_say_so() -> None:
+    images, labels = blobs(4)
+    case = LoadedCase("volume.nii.gz", "volume", images, labels, None, None)
+    description = ImageDescription(channels=1, size=(64, 64), classes=("object",), labels={0: 0, 1: 1})
+    data = SiteData("site-1", (case,), description, ())
+    plain = training_batches(data, TrainingSettings(), torch.device("cpu"))
+    assert isinstance(plain, SampleBatches)
+    augmented = training_batches(data, TrainingSettings(augmentation=("noise",)), torch.device("cpu"))
+    assert isinstance(augmented, AugmentedBatches)
+    assert augmented.samples_per_epoch == 4

@@ -1,0 +1,119 @@
+"""Losses against their closed forms, and the Dice loss that a site reports."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedannot.custom.training.losses import DiceRecord, build_loss, sample_dice_losses
+
+
+def batch(num=3, side=6, classes=2, seed=0):
+    generator = np.random.default_rng(seed)
+    logits = torch.from_numpy(generator.normal(size=(num, classes + 1, side, side)).astype(np.float32))
+    labels = torch.from_numpy(generator.integers(0, classes + 1, (num, 1, side, side)).astype(np.uint8))
+    return logits, labels
+
+
+def parts(logits, labels):
+    """Probabilities and truth as float64 arrays, of the foreground classes."""
+    probabilities = logits.double().softmax(1).numpy()[:, 1:]
+    truth = np.stack([labels[:, 0].numpy() == label for label in range(1, logits.shape[1])], axis=1)
+    return probabilities, truth.astype(float)
+
+
+def dice(p, g):
+    return 1 - 2 * (p * g).sum() / (p.sum() + g.sum())
+
+
+def test_dice_losses_of_samples_are_those_of_the_closed_form():
+    logits, labels = batch()
+    p, g = parts(logits, labels)
+    expected = [[dice(p[i, c], g[i, c]) for c in range(2)] for i in range(3)]
+    np.testing.assert_allclose(sample_dice_losses(logits, labels).numpy(), expected, rtol=1e-5)
+    assert build_loss("dice")(logits, labels).item() == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_the_dice_loss_of_a_batch_takes_its_pixels_together():
+    logits, labels = batch()
+    p, g = parts(logits, labels)
+    expected = np.mean([dice(p[:, c], g[:, c]) for c in range(2)])
+    assert build_loss("batch_dice")(logits, labels).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_noise_robust_dice_is_that_of_the_closed_form():
+    logits, labels = batch()
+    p, g = parts(logits, labels)
+    expected = np.mean(
+        [(abs(p[:, c] - g[:, c]) ** 1.5).sum() / ((p[:, c] ** 2).sum() + g[:, c].sum()) for c in range(2)]
+    )
+    assert build_loss("nr_dice")(logits, labels).item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dice", "batch_dice", "nr_dice"])
+def test_losses_of_certain_answers(name):
+    """0 for what is right everywhere; about 1 for what is wrong everywhere."""
+    labels = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    labels[:, :, :3] = 1
+    right = torch.where(labels == 1, 40.0, -40.0)
+    loss = build_loss(name)
+    assert loss(torch.cat([-right, right], dim=1), labels).item() == pytest.approx(0, abs=1e-6)
+    assert loss(torch.cat([right, -right], dim=1), labels).item() == pytest.approx(1, abs=1e-6)
+
+
+def gradient_on_empty_sample(name, probability=0.3):
+    """Gradient of the foreground logit in a sample without annotation, beside one with."""
+    labels = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    labels[0, 0, :4] = 1
+    foreground = torch.full((2, 1, 8, 8), float(np.log(probability / (1 - probability))), requires_grad=True)
+    build_loss(name)(torch.cat([torch.zeros_like(foreground), foreground], dim=1), labels).backward()
+    return foreground.grad[1].mean().item()
+
+
+def test_only_losses_of_the_batch_hold_foreground_down_where_nothing_is_annotated():
+    assert abs(gradient_on_empty_sample("dice")) < 1e-7
+    assert gradient_on_empty_sample("batch_dice") > 1e-4
+    assert gradient_on_empty_sample("nr_dice") > 1e-4
+
+
+@pytest.mark.parametrize("name", ["dice", "batch_dice", "nr_dice", "ce_dice"])
+@pytest.mark.parametrize("certain", [0.0, 50.0, -50.0])
+def test_losses_and_gradients_are_finite_on_empty_masks(name, certain):
+    logits = torch.stack([torch.full((2, 4, 4), certain), torch.full((2, 4, 4), -certain)], dim=1).requires_grad_()
+    loss = build_loss(name)(logits, torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_record_over_annotated_samples_is_a_mean_over_samples_and_classes_that_are_annotated():
+    logits, labels = batch(num=5)
+    labels[1] = 0
+    labels[2][labels[2] == 2] = 0
+    p, g = parts(logits, labels)
+    present = [(i, c) for i in range(5) for c in range(2) if g[i, c].any()]
+    assert len(present) == 7
+    record = DiceRecord(annotated_only=True, device=torch.device("cpu"))
+    numbers = torch.tensor([40, 41, 42, 43, 40])
+    for part in (slice(0, 2), slice(2, 5)):
+        record.add(logits[part], labels[part], numbers[part])
+    assert record.mean == pytest.approx(np.mean([dice(p[i, c], g[i, c]) for i, c in present]), rel=1e-5)
+    assert record.samples == {40, 42, 43}
+
+
+def test_record_over_all_samples_counts_those_without_annotation_as_one():
+    logits, labels = batch(num=4, classes=1)
+    labels[:2] = 0
+    p, g = parts(logits, labels)
+    record = DiceRecord(annotated_only=False, device=torch.device("cpu"))
+    record.add(logits, labels, torch.arange(4))
+    assert record.samples == {0, 1, 2, 3}
+    expected = (2 + sum(dice(p[i, 0], g[i, 0]) for i in (2, 3))) / 4
+    assert record.mean == pytest.approx(expected, abs=1e-5)
+
+
+def test_record_without_a_sample_that_counts_is_undefined():
+    record = DiceRecord(annotated_only=True, device=torch.device("cpu"))
+    assert np.isnan(record.mean)
+    record.add(torch.zeros(2, 2, 4, 4), torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.arange(2))
+    assert np.isnan(record.mean)
+    assert record.samples == frozenset()

@@ -1,0 +1,1 @@
+"""Images and volumes from files to tensors."""

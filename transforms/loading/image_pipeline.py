@@ -1,0 +1,192 @@
+"""The pipeline of 2D images: from an image file and its mask files to tensors of one size."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from monai.config import KeysCollection
+from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
+from torch.nn.functional import interpolate
+
+from ..errors import DataError
+from .image_files import check_same_size, map_mask, read_image, read_mask
+
+IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
+
+
+def build_image_pipeline(*, channels: int, size: Sequence[int], labels: Mapping[int, int]) -> Compose:
+    """Build the transforms that turn the files of one case into tensors.
+
+    A case is a dictionary with the paths ``image``, ``label`` and, where it is known, ``clean_label``. Images become
+    grey or RGB, are resized (bilinear, with anti-aliasing where they shrink) and z-scored, jointly over the channels; a
+    constant image becomes zeros. Label values become classes and a pixel gets the class with the largest share of the
+    area that it covers, foreground where shares are equal.
+
+    Args:
+        channels: 1 for grey, 3 for RGB.
+        size: rows and columns of the result.
+        labels: value in a mask file → class, 0 for background.
+
+    Returns:
+        Transforms that give ``image`` float32 ``(C, H, W)`` and ``label`` and ``clean_label`` uint8 ``(H, W)``, plain
+        tensors. Call them through :func:`decode_case`, which gives errors that a data manager can read.
+    """
+    masks = [LABEL, CLEAN_LABEL]
+    return Compose(
+        [
+            ReadImaged(IMAGE, channels),
+            ReadMaskd(masks, labels, image_key=IMAGE, allow_missing_keys=True),
+            ResizeImaged(IMAGE, size),
+            ResizeMaskd(masks, size, num_classes=max(labels.values()) + 1, allow_missing_keys=True),
+            NormalizeIntensityd(IMAGE),
+            SqueezeDimd(masks, dim=0, allow_missing_keys=True),
+            EnsureTyped([IMAGE, *masks], track_meta=False, allow_missing_keys=True),
+        ]
+    )
+
+
+def build_picture_pipeline(*, channels: int, size: Sequence[int]) -> Compose:
+    """Build the transforms of an image without masks; see :func:`build_image_pipeline` for what becomes of it."""
+    return Compose(
+        [
+            ReadImaged(IMAGE, channels),
+            ResizeImaged(IMAGE, size),
+            NormalizeIntensityd(IMAGE),
+            EnsureTyped(IMAGE, track_meta=False),
+        ]
+    )
+
+
+def decode_case(pipeline: Compose, case: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply a pipeline to one case.
+
+    Raises:
+        DataError: if a file is missing or unreadable, a mask has another size than its image or an unknown label value.
+    """
+    try:
+        decoded: dict[str, Any] = pipeline(dict(case))
+    except RuntimeError as error:
+        # Compose wraps what a transform raises.
+        if isinstance(error.__cause__, DataError):
+            raise error.__cause__ from None
+        raise
+    return decoded
+
+
+class ReadImaged(MapTransform):  # type: ignore[misc]
+    """Read image files to float32 ``(C, H, W)``; constant images become zeros.
+
+    Args:
+        keys: keys of the paths.
+        channels: 1 for grey, 3 for RGB.
+    """
+
+    def __init__(self, keys: KeysCollection, channels: int) -> None:
+        super().__init__(keys)
+        self.channels = channels
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Replace paths by intensities.
+
+        Raises:
+            DataError: if a file is missing or unreadable.
+        """
+        result = dict(data)
+        for key in self.key_iterator(result):
+            image = read_image(Path(result[key]), self.channels)
+            # Resizing would leave rounding errors in a constant image, which the z-score would blow up to noise.
+            constant = image.min() == image.max()
+            result[key] = torch.zeros(image.shape) if constant else torch.from_numpy(image)
+        return result
+
+
+class ReadMaskd(MapTransform):  # type: ignore[misc]
+    """Read mask files to classes, uint8 ``(1, H, W)``, and check them against the image.
+
+    Args:
+        keys: keys of the paths.
+        labels: value in the file → class.
+        image_key: key of the image ``(C, H, W)`` as read, whose size the masks must have.
+        allow_missing_keys: pass over a key that the case does not have.
+    """
+
+    def __init__(
+        self, keys: KeysCollection, labels: Mapping[int, int], *, image_key: str, allow_missing_keys: bool = False
+    ) -> None:
+        super().__init__(keys, allow_missing_keys)
+        self.labels = dict(labels)
+        self.image_key = image_key
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Replace paths by classes.
+
+        Raises:
+            DataError: if a mask is missing, unreadable, of another size than the image or has an unknown value.
+        """
+        result = dict(data)
+        expected = tuple(result[self.image_key].shape[1:])
+        for key in self.key_iterator(result):
+            file = Path(result[key])
+            values = read_mask(file)
+            check_same_size(file, values.shape, expected)
+            result[key] = torch.from_numpy(map_mask(values, self.labels, file))[None]
+        return result
+
+
+class ResizeImaged(MapTransform):  # type: ignore[misc]
+    """Resize images ``(C, H, W)``, bilinear with anti-aliasing where they shrink.
+
+    MONAI's ``Resize`` smooths against zeros outside the image and darkens its frame, hence PyTorch's.
+
+    Args:
+        keys: keys of the images.
+        size: rows and columns of the result.
+    """
+
+    def __init__(self, keys: KeysCollection, size: Sequence[int]) -> None:
+        super().__init__(keys)
+        self.size = tuple(size)
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Resize every image; one that has the size already stays as it is."""
+        result = dict(data)
+        for key in self.key_iterator(result):
+            if tuple(result[key].shape[1:]) != self.size:
+                result[key] = interpolate(result[key][None], self.size, mode="bilinear", antialias=True)[0]
+        return result
+
+
+class ResizeMaskd(MapTransform):  # type: ignore[misc]
+    """Resize masks ``(1, H, W)``: a pixel gets the class with the largest share of the area that it covers.
+
+    Of classes with equal shares the last one wins, so that half a pixel of lesion is lesion.
+
+    Args:
+        keys: keys of the masks.
+        size: rows and columns of the result.
+        num_classes: number of classes with background.
+        allow_missing_keys: pass over a key that the case does not have.
+    """
+
+    def __init__(
+        self, keys: KeysCollection, size: Sequence[int], *, num_classes: int, allow_missing_keys: bool = False
+    ) -> None:
+        super().__init__(keys, allow_missing_keys)
+        self.size = tuple(size)
+        self.num_classes = num_classes
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Resize every mask; one that has the size already stays as it is."""
+        result = dict(data)
+        for key in self.key_iterator(result):
+            if tuple(result[key].shape[1:]) != self.size:
+                # One class at a time: all of them at once would take many times the memory of the image.
+                shares = torch.cat([self._share(result[key], label) for label in range(self.num_classes)])
+                last_winner = self.num_classes - 1 - shares.flip(0).argmax(0, keepdim=True)
+                result[key] = last_winner.to(torch.uint8)
+        return result
+
+    def _share(self, mask: torch.Tensor, label: int) -> torch.Tensor:
+        """How much of every pixel of the result ``(1, H, W)`` a class covers."""
+        return interpolate((mask == label).float()[None], self.size, mode="area")[0]

@@ -1,0 +1,1 @@
+"""Annotations made worse: contours, missing lesions, protocols, wrong classes."""

@@ -1,0 +1,147 @@
+"""Contour evolution: a clean mask becomes one that an annotator with a habit and an unsteady hand would draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from monai.config import KeysCollection
+from monai.transforms import Randomizable, Transform
+
+from ..mask_arrays import Mask, RandomMaskTransformd, as_array, like
+from .displacement import DEGREE, DisplacementCurve, draw_curve
+from .evolved_mask import ContourEvolutionParams, LabelledObject, evolve, labelled_objects
+
+# Pixels at the reference size, as in the method's published program.
+CLOSING_TOLERANCE = 3.0
+
+
+class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
+    """Contour evolution model C(μ, σ): move every contour of a mask by a smooth random displacement.
+
+    For each object of a label value the outline and the outlines of its holes are moved along the object's outward
+    normal by a polynomial of degree 10 fitted to 30 values from N(μ, σ²); positive is a larger annotation and a smaller
+    hole. Displacements are clipped. Objects smaller than ``smallest_object``, and holes smaller than that, stay as they
+    are. See `FedA3I: Annotation Quality-Aware Aggregation for Federated Medical Image Segmentation against
+    Heterogeneous Annotation Noise <https://arxiv.org/abs/2312.12838>`_, Sec. 3.2.
+
+    Masks are ``(H, W)`` or ``(H, W, D)``, numpy or torch, of whole numbers with 0 as background; volumes are evolved
+    slice by slice along the last axis, objects being eight-connected in a slice. Type and dtype are kept. Every label
+    value is evolved by itself from the clean mask; where two moved labels overlap the larger value is kept, and a pixel
+    that its label leaves and no other takes becomes background. Objects cut by the image border are taken to go on
+    outside: the cut does not move, and what grows over the border is clipped. Nothing leaves the site.
+
+    Args:
+        mean: μ, the annotator's preference, in pixels at the reference size.
+        spread: σ, the annotator's randomness, likewise.
+        max_displacement: clip of the displacement, likewise.
+        smallest_object: objects and holes of fewer pixels are left alone; its square root is a length.
+        reference_size: side of the image for which the lengths hold. They are scaled with the geometric mean of H and W
+            over it. None: lengths are pixels of the mask as it is.
+
+    Raises:
+        ValueError: when a length is not finite or negative where it must not be.
+
+    Example:
+        >>> mask = np.zeros((256, 256), dtype=np.uint8)
+        >>> mask[100:160, 90:170] = 1
+        >>> too_large = ContourEvolution(mean=12, spread=5).set_random_state(seed=0)
+        >>> params = too_large.make_params(mask)
+        >>> noisy = too_large.apply_transform(mask, params)
+        >>> bool(noisy.sum() > mask.sum())
+        True
+    """
+
+    def __init__(
+        self,
+        mean: float,
+        spread: float,
+        *,
+        max_displacement: float = 30.0,
+        smallest_object: float = 15.0,
+        reference_size: float | None = 256.0,
+    ) -> None:
+        if not math.isfinite(mean):
+            raise ValueError(f"Expected a finite mean displacement in pixels, but got {mean=}.")
+        lengths = {"spread": spread, "max_displacement": max_displacement, "smallest_object": smallest_object}
+        for name, value in lengths.items():
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"Expected a finite number of at least 0 pixels, but got {name}={value}.")
+        if reference_size is not None and not (math.isfinite(reference_size) and reference_size > 0):
+            raise ValueError(f"Expected a reference size above 0 pixels or None, but got {reference_size=}.")
+        self.mean = mean
+        self.spread = spread
+        self.max_displacement = max_displacement
+        self.smallest_object = smallest_object
+        self.reference_size = reference_size
+
+    def make_params(self, mask: Mask) -> ContourEvolutionParams:
+        """Draw everything random for one clean mask ``(H, W[, D])``.
+
+        Raises:
+            ValueError: when the mask has another number of axes or values that are no labels.
+        """
+        array = as_array(mask)
+        return self._draw(array.shape, list(labelled_objects(array)))
+
+    def apply_transform(self, mask: Mask, params: ContourEvolutionParams) -> Mask:
+        """Move the contours of a clean mask ``(H, W[, D])`` as ``params`` say; nothing random, the input is kept.
+
+        Raises:
+            ValueError: when the parameters were drawn for another mask.
+        """
+        array = as_array(mask)
+        return like(mask, evolve(array, list(labelled_objects(array)), params))
+
+    def __call__(self, mask: Mask) -> Mask:
+        """Draw and apply: the noisy mask for a clean one ``(H, W[, D])``."""
+        array = as_array(mask)
+        objects = list(labelled_objects(array))
+        return like(mask, evolve(array, objects, self._draw(array.shape, objects)))
+
+    def _draw(self, shape: tuple[int, ...], objects: Sequence[LabelledObject]) -> ContourEvolutionParams:
+        """One displacement curve per contour; contours too small to move get a curve of zeros and use no randomness."""
+        scale = 1.0 if self.reference_size is None else math.sqrt(shape[0] * shape[1]) / self.reference_size
+        smallest = self.smallest_object * scale**2
+        still = DisplacementCurve(0.0, False, np.zeros(DEGREE + 1))
+        owners = [(item, region) for item in objects for region in item.object.regions]
+        curves = [
+            still
+            if min(region.area, item.object.outer.area) < smallest
+            else draw_curve(self.R, self.mean * scale, self.spread * scale, CLOSING_TOLERANCE * scale)
+            for item, region in owners
+        ]
+        return ContourEvolutionParams(
+            mask_shape=tuple(shape),
+            max_displacement=self.max_displacement * scale,
+            label=np.array([item.label for item, _ in owners], dtype=np.int64),
+            slice_index=np.array([item.slice_index for item, _ in owners], dtype=np.int64),
+            start=np.array([curve.start for curve in curves], dtype=np.float64),
+            periodic=np.array([curve.periodic for curve in curves], dtype=bool),
+            coefficients=np.array([curve.coefficients for curve in curves]).reshape(-1, DEGREE + 1),
+        )
+
+
+class ContourEvolutiond(RandomMaskTransformd):
+    """Dictionary version of :class:`ContourEvolution`; what :class:`RandomMaskTransformd` says holds.
+
+    Args:
+        keys: keys of the masks.
+        mean: see :class:`ContourEvolution`.
+        spread: see :class:`ContourEvolution`.
+        reference_size: see :class:`ContourEvolution`.
+        allow_missing_keys: pass over a key that the data do not have.
+    """
+
+    def __init__(
+        self,
+        keys: KeysCollection,
+        mean: float,
+        spread: float,
+        *,
+        reference_size: float | None = 256.0,
+        allow_missing_keys: bool = False,
+    ) -> None:
+        evolution = ContourEvolution(mean, spread, reference_size=reference_size)
+        super().__init__(keys, evolution, "Contour evolution", allow_missing_keys)

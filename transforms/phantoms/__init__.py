@@ -1,0 +1,1 @@
+"""Generated images with the masks that they were made from."""
