@@ -4,6 +4,7 @@ import ast
 import functools
 import importlib
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -160,3 +161,11 @@ def test_site_process_starts_without_what_it_does_not_need():
     unwanted = {"monai", "monai.apps", "matplotlib", "typer", "rich", "pandas", "sklearn", "skimage"}
     assert loaded & unwanted == set()
     assert not any(name.startswith("fedannot.apps") for name in loaded)
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=identify)
+def test_modules_and_tests_that_a_page_names_are_there(page):
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"\b(?:tests|transforms|custom|apps)/[\w/]+\.py\b", text))
+    named |= {f"custom/{name}.py" for name in re.findall(r"`((?:approval|data|flare|methods|run)/[\w/]+)`", text)}
+    assert sorted(name for name in named if not (ROOT / name).is_file()) == []
