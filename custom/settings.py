@@ -1,7 +1,10 @@
-"""What the settings of all methods are made of: typed, with ranges, and checked at both ends."""
+"""What the settings of all methods are made of: typed, with ranges, and checked at both ends.
+
+Types only: settings are also checked by processes that train nothing and load no PyTorch.
+"""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,10 +13,6 @@ from ..transforms.errors import describe_validation_error
 from ..transforms.noise.class_noise import ClassNoise
 from ..transforms.noise.federation_noise import FederationNoise
 from ..transforms.noise.site_protocol import SiteProtocol
-
-# Settings are also checked by processes that train nothing and shall not load PyTorch.
-if TYPE_CHECKING:
-    from torch import nn
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -47,24 +46,12 @@ class NetworkSettings(_Settings):
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
 
-    def build(self, seed: int = 0) -> "nn.Module":
-        """Build the network with start weights from a seed."""
-        from .networks.building import build_network
-
-        return build_network(**self.model_dump(), seed=seed)
-
 
 class CurvatureNetworkSettings(NetworkSettings):
     """A network that carries the curvature of the sites' losses.
 
     See :mod:`fedannot.custom.methods.fedcurv.curvature`.
     """
-
-    def build(self, seed: int = 0) -> "nn.Module":
-        """Build the network with start weights from a seed."""
-        from .methods.fedcurv.curvature import build_network_with_curvature
-
-        return build_network_with_curvature(**self.model_dump(), seed=seed)
 
 
 class DecoupledNetworkSettings(NetworkSettings):
@@ -74,12 +61,6 @@ class DecoupledNetworkSettings(NetworkSettings):
 
     latent: Positive = LATENT
     encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
-
-    def build(self, seed: int = 0) -> "nn.Module":
-        """Build the networks with start weights from a seed."""
-        from .methods.decoupled.network import build_decoupled_network
-
-        return build_decoupled_network(**self.model_dump(), seed=seed)
 
 
 class ClassifierSettings(_Settings):
@@ -96,12 +77,6 @@ class ClassifierSettings(_Settings):
     widths: Annotated[tuple[Positive, ...], Field(min_length=4, max_length=4)] = WIDTHS
     stem: Literal["large", "small"] = "large"
     checkpoint: str = ""
-
-    def build(self, seed: int = 0) -> "nn.Module":
-        """Build the network with start weights from a seed; a checkpoint is read by the server alone."""
-        from .networks.building import build_classifier
-
-        return build_classifier(**self.model_dump(exclude={"checkpoint"}), seed=seed)
 
 
 class _ScheduledTraining(_Settings):

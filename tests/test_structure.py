@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import importlib
 import json
 import re
@@ -35,11 +36,24 @@ def syntax_tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported_modules(path):
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["fedannot", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def imported_modules(path, for_types=True):
     """Absolute names of all modules that a file imports, wherever in the file; relative imports are resolved."""
     package = ["fedannot", *path.relative_to(ROOT).parent.parts]
     names = []
+    checked_only = {
+        inner
+        for node in ast.walk(syntax_tree(path))
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
     for node in ast.walk(syntax_tree(path)):
+        if not for_types and node in checked_only:
+            continue
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -86,6 +100,18 @@ def test_nvflare_is_imported_at_the_edge_only(path):
     parts = path.relative_to(ROOT).parts
     uses = [name for name in imported_modules(path) if name.split(".")[0] == "nvflare"]
     assert not uses or parts[0] == "apps" or parts[:2] == ("custom", "flare")
+
+
+def test_no_imports_go_in_a_circle():
+    """Those inside functions among them, but for what only a type checker reads; of the parts below `apps`."""
+    edges = {module_name(path): set() for path in MODULES if path.relative_to(ROOT).parts[0] != "apps"}
+    for path in MODULES:
+        if (name := module_name(path)) in edges:
+            found = imported_modules(path, for_types=False)
+            edges[name] = {module for one in found for module in (one, one.rpartition(".")[0]) if module in edges}
+            # A name of a package's own is none of the modules beside it.
+            edges[name].discard(name)
+    graphlib.TopologicalSorter(edges).prepare()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=identify)

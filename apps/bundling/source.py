@@ -13,6 +13,7 @@ from ...custom.data.json_record import read_record
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.method_settings import PersonalSettings, read_job_settings
+from ...custom.methods.described_network import described_network
 from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
@@ -121,7 +122,7 @@ def _stored_network(files: SiteFiles, settings: RunSettings, *, own: bool) -> nn
     if own:
         return read_local_model(files.model, settings)
     _check_is_model(files.folder, settings)
-    network = settings.network.build()
+    network = described_network(settings.network)
     network.load_state_dict(torch.load(files.model, map_location="cpu", weights_only=True)["shared"])
     return network
 
@@ -131,7 +132,7 @@ def _global_network(folder: Path, settings: RunSettings) -> nn.Module:
     file = folder / MODEL_FILE if (folder / MODEL_FILE).is_file() else folder / PERSISTED_MODEL
     if not file.is_file():
         raise DataError(f"{file}: found no such file; expected the global model of the run.")
-    network = settings.network.build()
+    network = described_network(settings.network)
     network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True)["model"])
     return network
 

@@ -18,6 +18,7 @@ from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.evaluation.segmentation_scores import evaluate
 from ...custom.method_settings import FedAvgSettings, PersonalSettings, read_job_settings
+from ...custom.methods.described_network import described_network
 from .local_models import local_model, personal_file
 from .output import MODEL_FILE
 
@@ -56,7 +57,7 @@ def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> di
 def _global_on_own_cases(
     run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings
 ) -> dict[str, float | None]:
-    model = settings.network.build()
+    model = described_network(settings.network)
     model.load_state_dict(torch.load(run / MODEL_FILE, map_location="cpu", weights_only=True)["model"])
     with TemporaryDirectory() as cache:
         return {

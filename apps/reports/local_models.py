@@ -7,6 +7,7 @@ from torch import nn
 
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
 from ...custom.method_settings import FedAvgSettings
+from ...custom.methods.described_network import described_network
 from ...custom.methods.personal.personal_methods import personal_method
 
 
@@ -42,7 +43,7 @@ def read_local_model(file: Path, settings: FedAvgSettings) -> nn.Module:
         settings: the run's settings, of a method with personal parts.
     """
     content = torch.load(file, map_location="cpu", weights_only=True)
-    method, shared = personal_method(settings), settings.network.build()
+    method, shared = personal_method(settings), described_network(settings.network)
     shared.load_state_dict(content["shared"])
     personal = method.start(shared, seed=0)
     personal.load_state_dict(content["personal"])

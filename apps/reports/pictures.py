@@ -18,6 +18,7 @@ from ...custom.data.site_data import load_site_data
 from ...custom.data.whole_files import replaced
 from ...custom.evaluation.inference import Inference
 from ...custom.method_settings import PersonalSettings, read_job_settings
+from ...custom.methods.described_network import described_network
 from ...transforms.natural_order import natural_order
 from .case_drawing import (
     FILL_OPACITY,
@@ -150,7 +151,7 @@ def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, 
     volume with the largest annotation is shown, of a whole one across its last axis.
     """
     settings = read_job_settings(summary["settings"])
-    network = settings.network.build()
+    network = described_network(settings.network)
     network.load_state_dict(torch.load(model, map_location="cpu", weights_only=True)["model"])
     sites = read_federation(data).sites
     step = max(1, len(sites) // _SITES_SHOWN)

@@ -12,18 +12,18 @@ from typing import Any
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.method_settings import PersonalSettings
 from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
-from ...custom.settings import RunSettings, SettingsError
 from ...custom.run.threads import number_of_threads
+from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
-from .arms import Arm, PlannedArm, plan
 from ..reports.comparison import describe_run, paired_statistics
+from ..reports.output import main_score, read_summary, scoring_of
+from ..reports.pictures import draw_comparison
+from .arms import Arm, PlannedArm, plan
 from .fitting import read_descriptions, settings_for_data
 from .in_process import JOB_ID, RunError
 from .interruption import check_interruption
 from .job import JobError
-from ..reports.output import main_score, read_summary, scoring_of
-from ..reports.pictures import draw_comparison
 from .progress import Progress
 from .resuming import RUN_FOLDER, can_be_resumed
 from .run_process import Commands, RunStoppedError, RunTimeoutError

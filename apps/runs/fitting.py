@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
-from ...custom.data.phantoms.choice import embedded_description
 from ...custom.data.federation import TEST_FOLDER, read_federation
+from ...custom.data.phantoms.choice import embedded_description
 from ...custom.data_fit import (
     EXAMPLE_PATCH,
     DataFitError,

@@ -10,7 +10,8 @@ import monai.metrics.utils
 import monai.networks.nets.basic_unet
 import monai.networks.nets.resnet
 
-from ...custom.evaluation import segmentation_scores as evaluation, local_scores
+from ...custom.evaluation import local_scores
+from ...custom.evaluation import segmentation_scores as evaluation
 from ...custom.flare import (
     class_executor,
     executor,
@@ -23,5 +24,5 @@ from ...custom.flare import (
 )
 from ...transforms.loading import image_pipeline, volume_pipeline
 from ..commands import cli
-from . import in_process, simulate
 from ..reports import output, pictures
+from . import in_process, simulate

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, kept_state_file
 from ...custom.settings import RunSettings
+from ..reports.output import MODEL_FILE, read_summary
 from .in_process import JOB_ID
 from .job import Job, JobError, components_in, parse_hocon
-from ..reports.output import MODEL_FILE, read_summary
 from .run_log import LOG_FILE
 
 RUN_FOLDER = "run"

@@ -11,8 +11,8 @@ from ...custom.data.description import DESCRIPTION_FILE, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.data.noise.choice import COMPLETENESS, LABELS, PROTOCOLS
 from ...custom.settings import SettingsError
-from ...transforms.noise.class_noise import ClassNoise
 from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.noise.class_noise import ClassNoise
 from ...transforms.noise.federation_noise import FederationNoise
 from ...transforms.noise.site_protocol import SiteProtocol
 from .job import SETTINGS_FOLDER, Job, JobError, flat_settings, nearest_hint, parse_hocon

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
+from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.settings import RunSettings
+from ..reports.output import collect_output
 from .fitting import read_descriptions, settings_for_data
 from .in_process import run_in_process
 from .job import Job, check_runs_in_process
-from ..reports.output import collect_output
 from .progress import Progress
 from .resuming import (
     DATA_FOLDER,

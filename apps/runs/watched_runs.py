@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
 from ...custom.run.time_left import duration
-from .in_process import JOB_ID
 from ..reports.output import main_score, percent, read_summary, scoring_of
+from .in_process import JOB_ID
 from .progress import Progress
 from .resuming import RUN_FOLDER
 

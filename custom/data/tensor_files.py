@@ -1,11 +1,12 @@
 """Files of tensors that are written in one step."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from .whole_files import replaced
 
 
 def write_tensors(file: Path, content: Mapping[str, Any]) -> None:
@@ -15,9 +16,5 @@ def write_tensors(file: Path, content: Mapping[str, Any]) -> None:
         file: the file; its folder exists.
         content: what ``torch.load`` is to give back, with ``weights_only``.
     """
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as stream:
+    with replaced(file) as temporary, temporary.open("wb") as stream:
         torch.save(dict(content), stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(file)

@@ -1,5 +1,6 @@
 """Writing a folder or a file as a whole or not at all."""
 
+import errno
 import fcntl
 import os
 import re
@@ -54,13 +55,31 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replaced(file: Path) -> Iterator[Path]:
-    """Give a temporary file of the same suffix that takes a file's place in one step when everything went well."""
+    """Give a temporary file of the same suffix that takes a file's place in one step when everything went well.
+
+    What is there afterwards is on the disk, so that it outlives a loss of power, too.
+    """
     temporary = file.with_name(f".{os.getpid()}.{file.name}")
     try:
         yield temporary
+        _sync(temporary)
         temporary.replace(file)
+        _sync(file.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Have a file's content, or a folder's names, written to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network disks do not synchronise folders.
+        if error.errno != errno.EINVAL or not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _prefix(folder: Path) -> str:

@@ -9,6 +9,7 @@ from nvflare.app_opt.pt.file_model_persistor import PTFileModelPersistor
 
 from ...transforms.errors import DataError
 from ..method_settings import read_job_settings
+from ..methods.described_network import described_network
 from ..settings import ClassifierSettings
 from .kept_files import model_file
 
@@ -42,7 +43,7 @@ class NetworkPersistor(PTFileModelPersistor):  # type: ignore[misc]
 
     def _network(self, fl_ctx: FLContext) -> Any:
         described, seed = self._settings.network, self._settings.seed
-        network = described.build(seed)
+        network = described_network(described, seed)
         if isinstance(described, ClassifierSettings) and described.checkpoint:
             from ..networks.building import load_checkpoint
 

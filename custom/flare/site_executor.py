@@ -26,6 +26,7 @@ from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, load_site_data
 from ..data_fit import DataFitError, check_data_fit
 from ..method_settings import read_job_settings
+from ..methods.described_network import described_network
 from ..networks.devices import ready_to_compute
 from ..outbound.private_statistics import SampleValues
 from ..run.threads import set_threads
@@ -188,7 +189,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         Raises:
             ModelDoesNotFitError: if it is of another network.
         """
-        network = self.settings.network.build()
+        network = described_network(self.settings.network)
         try:
             network.load_state_dict({name: torch.as_tensor(value) for name, value in params.items()})
         except RuntimeError as error:

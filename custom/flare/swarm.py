@@ -27,6 +27,7 @@ from torch import nn
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..approval.names import is_job_id
 from ..method_settings import read_job_settings
+from ..methods.described_network import described_network
 from ..networks.building import assign_blocks, layer_blocks
 from ..outbound.registry import TRAIN, OutboundError, report_refusal
 from ..run.state import STATE_FILE, ResumeError, RunState
@@ -209,7 +210,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self.settings = read_job_settings(settings)
         if self.settings.influence.has_bounds:
             raise SettingsError("settings.conf: key 'influence' needs a server; in a swarm it cannot be set.")
-        self._blocks = layer_blocks(self.settings.network.build(), self.settings.blocks)
+        self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
         self._aggregator = LayerwiseAggregator()
         self._round: int | None = None
         self._accepted: list[str] = []

@@ -14,6 +14,7 @@ import torch
 from fedannot.custom.aggregation.streaming_average import StreamingAverage
 from fedannot.custom.aggregation.weighting import layer_coefficients, layer_weights
 from fedannot.custom.method_settings import FedA3ISettings
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.networks.building import assign_blocks, layer_blocks
 
 SLOTS = 4096
@@ -30,7 +31,7 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=4)
     parser.add_argument("--features", type=int, nargs=6, default=[16, 32, 64, 128, 128, 16])
     arguments = parser.parse_args()
-    network = FedA3ISettings(network={"features": tuple(arguments.features)}).network.build()
+    network = described_network(FedA3ISettings(network={"features": tuple(arguments.features)}).network)
     reference = {name: tensor for name, tensor in network.state_dict().items() if tensor.is_floating_point()}
     blocks = layer_blocks(network, ())
     block_of = assign_blocks(reference, blocks)

@@ -22,6 +22,7 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.flare.privacy_filter import StatisticsPrivacyFilter
 from fedannot.custom.method_settings import FedA3ISettings
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
 from fedannot.custom.outbound.private_statistics import private_report
 from fedannot.custom.outbound.private_updates import spent_epsilon
@@ -40,7 +41,7 @@ def reports_after_warmup(folder: Path, seed: int, images: int) -> tuple[dict[str
     last = settings.warmup_rounds
     overrides = {"seed": seed, "embedded.images_per_site": images, "rounds": last + 1, "keep_rounds": [last]}
     simulate(JOB, folder, overrides=overrides)
-    network = settings.network.build()
+    network = described_network(settings.network)
     network.load_state_dict(RunState.load(folder / RUN_FOLDER / "server" / JOB_ID / kept_state_file(last)).params)
     data = folder / "data"
     return {

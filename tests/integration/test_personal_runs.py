@@ -29,6 +29,7 @@ from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.local_scores import LocalScores
 from fedannot.custom.evaluation.segmentation_scores import evaluate
 from fedannot.custom.method_settings import FedAvgSettings, read_job_settings
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.outbound.registry import OUTBOUND_FIELDS
 from fedannot.custom.run.state import STATE_FILE
 
@@ -296,7 +297,7 @@ def test_federated_averaging_has_its_global_model_scored_everywhere(
     found = centre_scores(tmp_path / "out", summary, data)
     settings = read_job_settings(summary["settings"])
     assert isinstance(settings, FedAvgSettings)
-    network = settings.network.build()
+    network = described_network(settings.network)
     network.load_state_dict(model(tmp_path / "out"))
     cases = load_site_data(data / "site-2", tmp_path / "cache", section="validation", site="site-2").cases
     expected = evaluate(network, cases, 1, Inference.of(settings)).mean_dice

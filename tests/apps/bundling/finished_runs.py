@@ -9,6 +9,7 @@ import torch
 from fedannot.custom.data.description import AnyDescription, ImageDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.custom.method_settings import PersonalSettings, read_job_settings
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import personal_method
 from fedannot.custom.settings import RunSettings
 
@@ -33,7 +34,7 @@ def write_run(folder: Path, settings: RunSettings, description: AnyDescription =
         write_site_description(folder / "data" / site, description)
     write_federation(folder / "data", FederationDescription(name="hospitals", task=settings.task, sites=SITES))
     torch.manual_seed(0)
-    network = settings.network.build()
+    network = described_network(settings.network)
     torch.save({"model": network.state_dict()}, folder / "model.pt")
     counts = zip(SITES, (30, 10), strict=True)
     summary = {

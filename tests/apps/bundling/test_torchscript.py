@@ -9,6 +9,7 @@ from torch import nn
 
 from fedannot.apps.bundling.torchscript import to_torchscript
 from fedannot.custom.method_settings import DecoupledSettings
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import personal_method
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.settings import ClassifierSettings, DecoupledNetworkSettings, NetworkSettings
@@ -52,20 +53,20 @@ def test_networks(name: str) -> None:
     settings = NETWORKS[name]
     # Not multiples of 16.
     size = (38, 52) if settings.spatial_dims == 2 else (34, 32, 18)
-    assert_same_bits(trained(settings.build()), size, settings.in_channels)
+    assert_same_bits(trained(described_network(settings)), size, settings.in_channels)
 
 
 @pytest.mark.parametrize("form", ["latent", "published", "feature", "image", "fixed"])
 def test_personal_models_in_every_form(form: Any) -> None:
     network = DecoupledNetworkSettings(features=FEATURES, encoder_features=(4, 8))
     settings = DecoupledSettings(adaptation=form, network=network)
-    method, shared = personal_method(settings), network.build()
+    method, shared = personal_method(settings), described_network(network)
     personal = method.start(shared, seed=1)
     assert_same_bits(trained(method.local_model(shared, personal)), (32, 36), 1)
 
 
 def test_the_network_is_left_as_it_is_and_the_encoder_of_annotations_left_out() -> None:
-    network = NETWORKS["decoupled"].build()
+    network = described_network(NETWORKS["decoupled"])
     network.train()
     traced = to_torchscript(network, 1, (32, 32))
     assert network.training
@@ -75,7 +76,7 @@ def test_the_network_is_left_as_it_is_and_the_encoder_of_annotations_left_out() 
 
 
 def test_weights_that_are_not_finite_are_refused() -> None:
-    network = NETWORKS["2D"].build()
+    network = described_network(NETWORKS["2D"])
     with torch.no_grad():
         next(network.parameters()).fill_(torch.nan)
     with pytest.raises(DataError, match=r"as TorchScript differs from BasicUNet .* Are its weights finite\?"):

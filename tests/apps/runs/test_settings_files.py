@@ -8,9 +8,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from fedannot.apps.runs.arms import Arm
 from fedannot.apps.benchmarks import fedgsca as benchmark
 from fedannot.apps.commands.cli import app
+from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare
 from fedannot.apps.runs.job import SETTINGS_FOLDER, Job, JobError
 from fedannot.apps.runs.settings_files import Requirements, SettingsFile

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedannot.apps.runs.progress import Progress
-from fedannot.apps.terminal import Terminal
 from fedannot.apps.runs.watched_runs import RunsProgress, WatchedRun
+from fedannot.apps.terminal import Terminal
 
 
 class Clock:

@@ -38,6 +38,27 @@ def test_text_is_written_in_one_step(tmp_path, monkeypatch):
     assert names(tmp_path) == ["summary.json"]
 
 
+def test_content_is_on_the_disk_before_it_takes_the_place_and_the_name_after(tmp_path, monkeypatch):
+    """The privacy account and corrections must outlive a loss of power."""
+    steps = []
+    synchronise, replace = os.fsync, Path.replace
+
+    def note_sync(descriptor):
+        steps.append(("synchronised", Path(f"/proc/self/fd/{descriptor}").resolve()))
+        synchronise(descriptor)
+
+    def note_replacement(self, target):
+        steps.append(("replaced", target))
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_replacement)
+    write_text(tmp_path / "corrections.json", "{}")
+    (first, temporary), *others = steps
+    assert (first, temporary.parent) == ("synchronised", tmp_path)
+    assert others == [("replaced", tmp_path / "corrections.json"), ("synchronised", tmp_path)]
+
+
 def test_a_further_name_of_a_file_keeps_what_it_has(tmp_path):
     write_text(tmp_path / "a.json", "first")
     os.link(tmp_path / "a.json", tmp_path / "backup.json")

@@ -15,6 +15,7 @@ from fedannot.custom.data.phantoms.lesions import write_phantom_federation
 from fedannot.custom.flare.executor import SegmentationExecutor
 from fedannot.custom.flare.messages import MODEL_DOES_NOT_FIT, REFUSAL_HEADER, TASK_NOT_KNOWN
 from fedannot.custom.flare.task_process import Place
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.run.threads import THREADS_VARIABLE
 
 SETTINGS = {
@@ -50,7 +51,7 @@ def test_a_site_trains_with_as_many_threads_as_its_environment_says(
     """The job asks for one, as a researcher's does."""
     monkeypatch.setenv(THREADS_VARIABLE, "2")
     executor = SegmentationExecutor(SETTINGS | {"threads": 1})
-    reply = answer_of(executor, "train", dict(executor.settings.network.build().state_dict()), tmp_path)
+    reply = answer_of(executor, "train", dict(described_network(executor.settings.network).state_dict()), tmp_path)
     assert from_shareable(reply).meta["num_threads"] == 2
 
 
@@ -59,7 +60,7 @@ def test_a_site_trains_with_as_many_threads_as_its_environment_says(
 )
 def test_what_it_cannot_do_is_a_refusal_with_a_reason(tmp_path: Path, task: str, fits: bool, expected: str) -> None:
     executor = SegmentationExecutor(SETTINGS)
-    params = dict(executor.settings.network.build().state_dict())
+    params = dict(described_network(executor.settings.network).state_dict())
     if not fits:
         params.popitem()
     reply = answer_of(executor, task, params, tmp_path)

@@ -27,6 +27,7 @@ from fedannot.custom.flare.swarm import (
     SwarmNotPossibleError,
     SwarmSiteController,
 )
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
 
@@ -41,7 +42,7 @@ SETTINGS = {
 
 def network_params(seed):
     generator = torch.Generator().manual_seed(seed)
-    params = SwarmExecutor(SETTINGS).settings.network.build().state_dict()
+    params = described_network(SwarmExecutor(SETTINGS).settings.network).state_dict()
     return {
         name: torch.randn(value.shape, generator=generator) if value.is_floating_point() else value
         for name, value in params.items()

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.networks.building import assign_blocks, build_classifier, layer_blocks
 from fedannot.custom.settings import ClassifierSettings
 from fedannot.transforms.errors import DataError
@@ -89,5 +90,5 @@ def test_a_checkpoint_that_does_not_fit_says_why(tmp_path):
 
 
 def test_sites_need_no_checkpoint():
-    network = ClassifierSettings(**SMALL, checkpoint="/only/at/the/server.pt").build()
+    network = described_network(ClassifierSettings(**SMALL, checkpoint="/only/at/the/server.pt"))
     assert network.state_dict()["fc.weight"].shape == (3, 8)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.networks.start_weights import read_start_weights
 from fedannot.custom.settings import CurvatureNetworkSettings, NetworkSettings
 from fedannot.transforms.errors import DataError
@@ -15,7 +16,7 @@ SMALL = {"features": (4, 4, 8, 8, 8, 4)}
 
 
 def weights(value: float = 0.5, **changes: Any) -> dict[str, torch.Tensor]:
-    state = NetworkSettings(**(SMALL | changes)).build().state_dict()
+    state = described_network(NetworkSettings(**(SMALL | changes))).state_dict()
     # The counters of batches are whole numbers.
     return {name: torch.full_like(tensor, value if tensor.is_floating_point() else 3) for name, tensor in state.items()}
 
@@ -75,7 +76,7 @@ def test_nothing_is_run_by_reading(start: dict[str, torch.Tensor], tmp_path: Pat
 
 
 def test_what_fedcurv_remembers_begins_anew(tmp_path: Path) -> None:
-    start = CurvatureNetworkSettings(**SMALL).build().state_dict()
+    start = described_network(CurvatureNetworkSettings(**SMALL)).state_dict()
     torch.save(weights(), tmp_path / "model.pt")
     found = read_start_weights(tmp_path / "model.pt", start)
     assert list(found) == list(start)

@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from fedannot.custom.data import tensor_files
+from fedannot.custom.data import whole_files
 from fedannot.custom.method_settings import FedA3ISettings
 from fedannot.custom.run import state as run_state
 from fedannot.custom.run.state import ResumeError, RunState, append_record, write_records
@@ -72,10 +72,10 @@ def test_crash_while_writing_leaves_the_state_before(tmp_path, monkeypatch, writ
 def test_state_is_on_the_disk_before_it_takes_the_name(tmp_path, monkeypatch):
     events = []
     synchronise, replace = os.fsync, run_state.Path.replace
-    monkeypatch.setattr(tensor_files.os, "fsync", lambda file: (events.append("fsync"), synchronise(file)))
+    monkeypatch.setattr(whole_files.os, "fsync", lambda file: (events.append("fsync"), synchronise(file)))
     monkeypatch.setattr(run_state.Path, "replace", lambda s, t: (events.append("replace"), replace(s, t))[1])
     make_state().save(tmp_path / "state.pt")
-    assert events == ["fsync", "replace"]
+    assert events == ["fsync", "replace", "fsync"], "the file, its name, the folder"
 
 
 def test_missing_state_is_named(tmp_path):

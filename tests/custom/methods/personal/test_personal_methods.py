@@ -13,6 +13,7 @@ from fedannot.custom.method_settings import (
     SingleSiteSettings,
 )
 from fedannot.custom.methods.decoupled.network import LocalModel
+from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import RoundOfTraining, personal_method
 from fedannot.custom.training.batches import SampleBatches
 from fedannot.custom.training.local_training import train_locally
@@ -55,7 +56,7 @@ def test_a_round_trains_and_the_same_seed_gives_the_same_bits(settings, batches)
     method = personal_method(settings)
     results = []
     for _ in range(2):
-        shared = settings.network.build()
+        shared = described_network(settings.network)
         personal = method.start(shared, seed=1)
         before = values(personal)
         outcome = method.train(shared, personal, this_round(batches))
@@ -68,7 +69,7 @@ def test_a_round_trains_and_the_same_seed_gives_the_same_bits(settings, batches)
 
 @ALL
 def test_the_shared_part_has_no_tensor_of_the_personal_one(settings, batches):
-    method, shared = personal_method(settings), settings.network.build()
+    method, shared = personal_method(settings), described_network(settings.network)
     personal = method.start(shared, seed=1)
     method.train(shared, personal, this_round(batches))
     own = [tensor for tensor in personal.state_dict().values() if tensor.numel() > 1]
@@ -83,13 +84,13 @@ def test_the_shared_part_has_no_tensor_of_the_personal_one(settings, batches):
 
 @ALL
 def test_the_local_model_gives_logits(settings):
-    method, shared = personal_method(settings), settings.network.build()
+    method, shared = personal_method(settings), described_network(settings.network)
     model = method.local_model(shared, method.start(shared, seed=1)).eval()
     assert model(torch.zeros(2, 1, 16, 16)).shape == (2, 2, 16, 16)
 
 
 def test_decoupled_predictions_train_all_but_w_in_the_shared_network(batches):
-    method, shared = personal_method(DECOUPLED), DECOUPLED.network.build()
+    method, shared = personal_method(DECOUPLED), described_network(DECOUPLED.network)
     personal, before = method.start(shared, seed=1), values(shared)
     method.train(shared, personal, this_round(batches))
     assert {name.split(".")[0] for name in changed(before, shared)} == {"unet", "prior", "posterior", "head"}
@@ -98,7 +99,7 @@ def test_decoupled_predictions_train_all_but_w_in_the_shared_network(batches):
 
 def test_the_warm_up_is_the_first_rounds(batches):
     """W goes to the identity in the warm-up, from a mean trace of about 1."""
-    method, shared = personal_method(DECOUPLED), DECOUPLED.network.build()
+    method, shared = personal_method(DECOUPLED), described_network(DECOUPLED.network)
     traces = {}
     for number in (1, 2):
         network = copy.deepcopy(shared)
@@ -113,7 +114,7 @@ def test_the_warm_up_is_the_first_rounds(batches):
 
 
 def test_fedrep_shares_the_representation_and_its_own_head_goes_back_as_it_came(batches):
-    method, shared = personal_method(FEDREP), FEDREP.network.build()
+    method, shared = personal_method(FEDREP), described_network(FEDREP.network)
     personal, before = method.start(shared, seed=1), values(shared)
     method.train(shared, personal, this_round(batches))
     blocks = {name.split(".")[0] for name in changed(before, shared)}
@@ -124,7 +125,7 @@ def test_fedrep_shares_the_representation_and_its_own_head_goes_back_as_it_came(
 
 
 def test_fedrep_trains_the_head_with_the_representation_fixed_and_then_the_other_way_round(batches):
-    method, shared = personal_method(FEDREP), FEDREP.network.build()
+    method, shared = personal_method(FEDREP), described_network(FEDREP.network)
     personal = method.start(shared, seed=1)
     model = method.local_model(shared, personal)
     seen = []
@@ -144,7 +145,7 @@ def test_fedrep_trains_the_head_with_the_representation_fixed_and_then_the_other
 
 
 def test_dittos_shared_network_is_that_of_federated_averaging(batches):
-    method, shared = personal_method(DITTO), DITTO.network.build()
+    method, shared = personal_method(DITTO), described_network(DITTO.network)
     plain = copy.deepcopy(shared)
     method.train(shared, method.start(shared, seed=1), this_round(batches))
     train_locally(plain, batches, FedAvgSettings.model_validate(COMMON).training, seed=5)
@@ -155,7 +156,7 @@ def test_dittos_personal_network_stays_near_where_the_weight_is_large(batches):
     distances = []
     for weight in (0.0, 100.0):
         method = personal_method(DITTO.model_copy(update={"personal_proximal_weight": weight}))
-        shared = DITTO.network.build()
+        shared = described_network(DITTO.network)
         start, personal = copy.deepcopy(shared), method.start(shared, seed=1)
         for number in range(4):
             method.train(copy.deepcopy(shared), personal, this_round(batches, number))
@@ -165,11 +166,11 @@ def test_dittos_personal_network_stays_near_where_the_weight_is_large(batches):
 
 
 def test_a_site_by_itself_sends_back_what_it_got(batches):
-    method, shared = personal_method(SINGLE), SINGLE.network.build()
+    method, shared = personal_method(SINGLE), described_network(SINGLE.network)
     personal, before = method.start(shared, seed=1), values(shared)
     method.train(shared, personal, this_round(batches))
     assert not changed(before, shared)
-    plain = SINGLE.network.build()
+    plain = described_network(SINGLE.network)
     train_locally(plain, batches, SINGLE.training, seed=5)
     assert all(torch.equal(value, personal.state_dict()[name]) for name, value in plain.state_dict().items())
 

@@ -1,0 +1,1 @@
+"""Runs of jobs: one, or many side by side."""
