@@ -198,10 +198,7 @@ def noise(
             mislabel_cases(federation, out, labels, table=table, seed=seed)
         elif model is not None:
             refuse_options("--model", of_labels)
-            choice = NoiseChoice(model, exact, stratified)
-            if not any(choice.limit):
-                raise DataError(f"--model {model} moves no contour at any site; expected lengths above 0.")
-            add_contour_noise(federation, out, choice, seed=seed)
+            add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed)
         print_federation(out)
 
 

@@ -72,12 +72,13 @@ def compare(
     names = [arm.name for arm in planned]
     _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
     _check_same_request(out, {"data": data, "settings": settings, "overrides": dict(overrides)}, arms)
+    of_arms = {arm.name: _settings(arm, settings) for arm in planned}
     if processes is None:
-        threads = max(number_of_threads(_settings(arm, settings).threads) for arm in planned)
+        threads = max(number_of_threads(found.threads) for found in of_arms.values())
         processes = max(1, (os.cpu_count() or 1) // threads)
     runs = {
         (arm.name, seed): WatchedRun(
-            f"{arm.name}, seed {seed}", _run_folder(out, arm.name, seed), _settings(arm, settings).rounds
+            f"{arm.name}, seed {seed}", _run_folder(out, arm.name, seed), of_arms[arm.name].rounds
         )
         for seed in seeds
         for arm in planned

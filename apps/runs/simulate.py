@@ -1,6 +1,5 @@
 """One run of a job in one process, from the job folder to the output folder with model, summary and pictures."""
 
-import logging
 import os
 import resource
 import shutil
@@ -38,8 +37,6 @@ from .resuming import (
 )
 from .run_log import run_log
 from .settings_files import SettingsFile
-
-logger = logging.getLogger(__name__)
 
 
 def simulate(
@@ -140,8 +137,7 @@ def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> dict[str, A
     summary = finished_summary(out, earlier)
     if summary is not None:
         shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
-        with run_log(out, progress):
-            logger.info("Finished already: the run in %s, after round %d.", out, summary["rounds_finished"])
+        progress.tell(f"Finished already: the run in {out}, after round {summary['rounds_finished']}.")
     return summary
 
 

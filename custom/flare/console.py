@@ -9,7 +9,7 @@ import re
 from nvflare.fuel.utils.log_utils import ConciseLogFilter
 
 # What a person waits for, beside warnings: rounds, and what was concluded of the sites.
-_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after|Finished already")
+_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after")
 
 
 class ProgressFilter(logging.Filter):

@@ -66,6 +66,8 @@ def add_contour_noise(source: Path, out: Path, choice: NoiseChoice, *, seed: int
         DataError: if the federation cannot be read, the output folder holds files, or the noise is too weak for the
             images to change anything.
     """
+    if not any(choice.limit):
+        raise DataError(f"The noise {choice.model} moves no contour at any site; expected lengths above 0.")
     drawn = choice.draw(len(read_federation(source).sites), seed)
     how = f"{', exact count' if choice.exact else ''}"
     how += "" if choice.stratified is None else f", stratified from {choice.stratified}"
