@@ -11,7 +11,7 @@ from .data.description import (
     SiteDescription,
     read_site_description,
 )
-from .method_settings import METHOD_SETTINGS
+from .methods.lookup import method_names
 from .settings import RunSettings
 
 # What describes data for a task, and what its cases are.
@@ -128,7 +128,7 @@ def held(description: SiteDescription) -> str:
 
 
 def _fitting_methods(task: str) -> str:
-    return f"methods for {task} are {', '.join(METHOD_SETTINGS[task])}"
+    return f"methods for {task} are {', '.join(method_names(task))}"
 
 
 def _options(changes: dict[str, int]) -> str:

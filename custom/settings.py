@@ -289,6 +289,11 @@ class RunSettings(_Settings):
     resume_from: str = ""
     start_model: str = ""
 
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Whether sites report the Dice loss of their training."""
+        return False
+
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
 

@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
-from ...custom.method_settings import FedAvgSettings
 from ...custom.methods.described_network import described_network
-from ...custom.methods.personal.personal_methods import personal_method
+from ...custom.methods.fedavg.settings import FedAvgSettings
+from ...custom.methods.lookup import method_of
+from ...custom.methods.personal.site import PersonalSite
 
 
 def personal_file(run: Path, site: str, name: str) -> Path | None:
@@ -41,9 +42,15 @@ def read_local_model(file: Path, settings: FedAvgSettings) -> nn.Module:
     Args:
         file: what the site stored.
         settings: the run's settings, of a method with personal parts.
+
+    Raises:
+        TypeError: if the method has none.
     """
+    method = method_of(settings).site_half(settings)
+    if not isinstance(method, PersonalSite):
+        raise TypeError(f"Expected the settings of a method with personal parts, but got those of {settings.method!r}.")
     content = torch.load(file, map_location="cpu", weights_only=True)
-    method, shared = personal_method(settings), described_network(settings.network)
+    shared = described_network(settings.network)
     shared.load_state_dict(content["shared"])
     personal = method.start(shared, seed=0)
     personal.load_state_dict(content["personal"])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
-from ...custom.method_settings import read_job_settings
+from ...custom.methods.lookup import read_job_settings
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ..runs.job import parse_hocon

@@ -21,7 +21,7 @@ from ...custom.data.tensor_files import write_tensors
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.evaluation.scoring import Scoring
-from ...custom.method_settings import PersonalSettings
+from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal

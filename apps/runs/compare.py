@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.data.whole_files import replaced, write_text
-from ...custom.method_settings import PersonalSettings
+from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import RunSettings, SettingsError

@@ -12,16 +12,10 @@ import monai.networks.nets.resnet
 
 from ...custom.evaluation import local_scores
 from ...custom.evaluation import segmentation_scores as evaluation
-from ...custom.flare import (
-    class_executor,
-    executor,
-    feda3i,
-    fedgsca,
-    fedia,
-    outbound_filter,
-    personal,
-    personal_executor,
-)
+from ...custom.flare import controller, executor, outbound_filter
+from ...custom.methods.decoupled import server, site
+from ...custom.methods.feda3i import server as feda3i_server
+from ...custom.methods.feda3i import site as feda3i_site
 from ...transforms.loading import image_pipeline, volume_pipeline
 from ..commands import cli
 from ..reports import output, pictures

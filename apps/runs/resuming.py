@@ -1,16 +1,16 @@
 """What a run that was stopped or killed has left in its output folder, and whether a job may go on with it."""
 
-import importlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...custom.methods.lookup import method_of
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, kept_state_file
 from ...custom.settings import RunSettings
 from ..reports.output import MODEL_FILE, read_summary
 from .in_process import JOB_ID
-from .job import Job, JobError, components_in, parse_hocon
+from .job import Job, JobError
 from .run_log import LOG_FILE
 
 RUN_FOLDER = "run"
@@ -84,12 +84,11 @@ def check_is_run(out: Path, earlier: EarlierRun | None) -> None:
         raise JobError(f"Expected a run to continue in {out}, but {found}. Without --resume a new run begins.")
 
 
-def check_continues(job: Job, settings: RunSettings, out: Path, earlier: EarlierRun | None) -> None:
+def check_continues(settings: RunSettings, out: Path, earlier: EarlierRun | None) -> None:
     """Check that a job with these settings may go on with the run in an output folder.
 
     Args:
-        job: the job.
-        settings: its settings, with all changes.
+        settings: the job's settings, with all changes.
         out: the output folder.
         earlier: the run in it, None if no round was finished.
 
@@ -98,7 +97,7 @@ def check_continues(job: Job, settings: RunSettings, out: Path, earlier: Earlier
     """
     values = settings.model_dump(mode="json")
     if earlier is not None:
-        earlier.state.check_continues(settings.method, values, _rounds_of_averaging(job, values))
+        earlier.state.check_continues(settings.method, values, _rounds_of_averaging(settings))
     elif (out / JOB_FOLDER).is_dir():
         begun = Job(out / JOB_FOLDER).settings()
         RunState(begun.method, begun.model_dump(mode="json"), 0, {}).check_continues(settings.method, values)
@@ -170,13 +169,6 @@ def _is_ours(entry: Path) -> bool:
     return entry.name in _ENTRIES or entry.name.startswith(".") or entry.suffix == ".png"
 
 
-def _rounds_of_averaging(job: Job, settings: dict[str, Any]) -> int:
-    """How many rounds at its start a job's method has in common with federated averaging, as its controller says."""
-    from ...custom.flare.federated_averaging import FedAvgController
-
-    for path, arguments in components_in(parse_hocon(job.server_config).get("workflows", [])):
-        module, _, name = path.rpartition(".")
-        kind = getattr(importlib.import_module(module), name)
-        if issubclass(kind, FedAvgController):
-            return int(kind(**{**arguments, "settings": settings}).rounds_of_averaging)
-    return 0
+def _rounds_of_averaging(settings: RunSettings) -> int:
+    """How many rounds at its start a job's method has in common with federated averaging."""
+    return method_of(settings).server_half(settings).rounds_of_averaging

@@ -38,10 +38,24 @@ class ModelSpool:
         torch.save({name: tensor.detach().cpu() for name, tensor in params.items()}, file)
         self._files[site], self._num_samples[site] = file, num_samples
 
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Whose models wait, sorted."""
+        return tuple(sorted(self._files))
+
+    def params(self, site: str) -> dict[str, torch.Tensor]:
+        """Return the state dict of a site whose model waits.
+
+        Raises:
+            KeyError: if none of the site does.
+        """
+        params: dict[str, torch.Tensor] = torch.load(self._files[site], map_location="cpu", weights_only=True)
+        return params
+
     def models(self) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
         """Yield site, state dict and number of samples in sorted order of the sites; each file goes once it is read."""
-        for site in sorted(self._files):
-            yield site, torch.load(self._files[site], map_location="cpu", weights_only=True), self._num_samples[site]
+        for site in self.sites:
+            yield site, self.params(site), self._num_samples[site]
             self._files[site].unlink()
 
     def remove(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from ..data.json_record import JsonRecord, read_record
-from ..method_settings import read_job_settings
+from ..methods.lookup import read_job_settings
 from ..settings import RunSettings, SettingsError
 from .configuration import JobRefusedError
 from .names import JOB_ID, PLAIN_NAME

@@ -1,172 +1,278 @@
-"""A site's side of segmentation: it trains, estimates, corrects and validates on its own data."""
+"""The executor of all jobs: messages, errors, the received network, the site's data; the method does the rest."""
 
+import gc
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from nvflare.apis.dxo import DXO, DataKind
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_opt.pt.decomposers import TensorDecomposer
+from nvflare.fuel.utils import fobs
 from torch import nn
 
-from ..data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
-from ..data.datalist import TRAINING, VALIDATION
-from ..data.site_data import SiteData, count_cases
-from ..evaluation.inference import Inference
-from ..method_settings import FedAvgSettings, FedIASettings
-from ..outbound.registry import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN, VALIDATE
-from ..outbound.reports import completeness_report, quality_report, training_report, validation_report
-from ..seeding import derive_seed
-from ..settings import RunSettings
-from ..training.batches import Batches, training_batches
-from ..training.local_training import TrainingOutcome, train_locally
-from .messages import CONTINUED_ROUND
-from .site_executor import SiteExecutor, note_samples, run_folder, trained_params
+from ...transforms.errors import DataError
+from ..approval.names import is_job_id, is_plain_name
+from ..data.location import DataLocation, locate_site_data
+from ..data.site_data import SiteData, load_site_data
+from ..data_fit import DataFitError, check_data_fit
+from ..methods.described_network import described_network
+from ..methods.lookup import method_of, read_job_settings
+from ..methods.views import SiteView
+from ..networks.devices import ready_to_compute
+from ..outbound.private_statistics import SampleValues
+from ..run.course import CONTINUED_JOB, CONTINUED_ROUND
+from ..run.site_tasks import TaskResult, UnknownTaskError, do_task
+from ..run.threads import set_threads
+from ..settings import SettingsError
+from ..training.loop import TrainingStopped
+from .at_hand import note_task
+from .console import show_progress_alone
+from .kept_files import submitter
+from .messages import (
+    DATA_DO_NOT_FIT,
+    METHOD_TASK,
+    MODEL_DOES_NOT_FIT,
+    NO_USABLE_DATA,
+    PROCESS_DIED,
+    RECEIVED_MODEL,
+    REFUSAL_HEADER,
+    SAMPLE_VALUES,
+    TASK,
+    TASK_NOT_KNOWN,
+    TRAINING_FAILED,
+)
+from .site_start import import_light_monai, is_site_process
+from .task_process import Place, TaskProcess, TaskProcessError, TaskStopped
 
-# Tasks that judge the site's annotations, and what they answer.
-_ESTIMATES = {ESTIMATE_QUALITY: quality_report, ESTIMATE_COMPLETENESS: completeness_report}
+
+class ModelDoesNotFitError(ValueError):
+    """The received model is not of the network that the job's settings describe."""
 
 
-class SegmentationExecutor(SiteExecutor):
-    """Trains, estimates annotation quality, corrects annotations and validates at one site.
+class FederatedExecutor(Executor):  # type: ignore[misc]
+    """Receives the global model with a task and the round, and answers with what is registered to leave the site.
 
-    Contract with the controller, beside that of :class:`SiteExecutor`: ``train`` answers with the trained state dict;
-    the other tasks answer with metrics. Corrected annotations lie in the run's folder. Where a run is continued the
-    controller says so (:data:`fedannot.custom.flare.messages.CONTINUED_JOB`), and the site takes them over from the
-    earlier run.
+    What it answers is what the method of the job's settings does. Whatever goes wrong is logged at the site in full and
+    answered with a short reason. The site keeps nothing in memory that a later task needs, since NVFlare may make a new
+    executor for every task: what is to stay lies in the run's folder.
+
+    Args:
+        settings: the job's settings, the same as the controller's.
+
+    Raises:
+        SettingsError: if the settings have an unknown key, a value that is not allowed.
     """
 
-    settings_type: ClassVar[type[RunSettings]] = FedAvgSettings
-    settings: FedAvgSettings
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        show_progress_alone()
+        self.settings = read_job_settings(settings)
+        self._declared = method_of(self.settings)
+        self.method = self._declared.site_half(self.settings)
+        self._process: TaskProcess | None = None
+        self._location: DataLocation | None = None
+        self._data: dict[str, tuple[Mapping[Path, Path], SiteData]] = {}
 
-    def do_task(
-        self, task: str, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext, stop: Signal
-    ) -> DXO | None:
-        """Train, estimate, correct or validate."""
-        self._take_over_corrections(meta, fl_ctx)
-        if task == TRAIN:
-            return self._train(network, round_number, meta, fl_ctx, stop)
-        if task in _ESTIMATES:
-            data = self.site_data(TRAINING, fl_ctx)
-            report = _ESTIMATES[task](network, data, self.settings)
-            note_samples(report.samples, fl_ctx)
-            return DXO(DataKind.METRICS, data=report.fields)
-        if task == CORRECT_ANNOTATIONS:
-            self._correct(network, round_number, fl_ctx)
-            return DXO(DataKind.METRICS, data={"has_corrected": True})
-        if task == VALIDATE:
-            model = self.model_in_use(network, round_number, meta, fl_ctx)
-            return DXO(DataKind.METRICS, data=validation_report(model, self.validation_data(fl_ctx), self.settings))
-        return None
+    # --- messages
 
-    # --- what a method's executor overrides
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Make the process ready for tensors before the first message, and end the tasks' process with the run."""
+        del fl_ctx
+        if event_type == EventType.START_RUN:
+            fobs.register(TensorDecomposer)
+            if is_site_process() and not self.settings.task_process:
+                import_light_monai()
+        if event_type == EventType.END_RUN and self._process is not None:
+            self._process.end()
+            self._process = None
 
-    def train_network(
-        self,
-        network: nn.Module,
-        batches: Batches,
-        round_number: int,
-        meta: Mapping[str, Any],
-        fl_ctx: FLContext,
-        stop: Signal,
-    ) -> TrainingOutcome:
-        """Train the received network in place on the site's data."""
-        del meta
-        return train_locally(
-            network,
-            batches,
-            self.settings.training_in(round_number),
-            seed=self.training_seed(round_number, fl_ctx),
-            should_stop=lambda: bool(stop.triggered),
-            record_dice=self.settings.reports_dice_loss,
-        )
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Do one task, in a process of its own where the settings say so; see the class for what it answers."""
+        received = from_shareable(shareable)
+        fl_ctx.set_prop(RECEIVED_MODEL, received.data, private=True, sticky=False)
+        note_task(_own_name(task_name, received), self.settings, fl_ctx)
+        if not self.settings.task_process:
+            return self.answer(task_name, shareable, fl_ctx, abort_signal)
+        note_samples({}, fl_ctx)
+        reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
+        reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
+        return reply
 
-    def model_in_use(
-        self, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext
-    ) -> nn.Module:
-        """Return the model that the site would use, given the received network after a round; by default that."""
-        del round_number, meta, fl_ctx
-        return network
+    def answer(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Do one task in this process."""
+        note_samples({}, fl_ctx)
+        try:
+            reply = self._execute(task_name, shareable, fl_ctx, abort_signal)
+            reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
+            return reply
+        except TrainingStopped:
+            return make_reply(ReturnCode.TASK_ABORTED)
+        except DataError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(DATA_DO_NOT_FIT if isinstance(error, DataFitError) else NO_USABLE_DATA)
+        except ModelDoesNotFitError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(MODEL_DOES_NOT_FIT)
+        except SettingsError as error:
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(TRAINING_FAILED)
+        except UnknownTaskError as error:
+            # Not NVFlare's code for it, with which one site would end the job for all.
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            return _refusal(TASK_NOT_KNOWN)
+        except Exception:
+            self.log_exception(fl_ctx, f"Task {task_name!r} failed.")
+            return _refusal(TRAINING_FAILED)
 
-    # --- what they need
+    def _answer_of_process(self, task: str, shareable: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
+        # NVFlare's messages of earlier tasks refer to each other in circles, with the models in them.
+        gc.collect()
+        if self._process is None:
+            settings = self.settings.model_dump(mode="json") | {"task_process": False}
+            self._process = TaskProcess(type(self), settings, Place.of(fl_ctx))
+            self.log_info(fl_ctx, f"Tasks are done in process {self._process.pid}.")
+        try:
+            reply, samples = self._process.do(task, shareable, self.settings.task_timeout, lambda: bool(stop.triggered))
+            note_samples(samples, fl_ctx)
+            return reply
+        except TaskStopped:
+            self._process = None
+            return make_reply(ReturnCode.TASK_ABORTED)
+        except TaskProcessError as error:
+            self._process = None
+            self.log_error(fl_ctx, f"Task {task!r} failed: {error} The next task gets a new one.", fire_event=False)
+            return _refusal(PROCESS_DIED)
 
-    def training_seed(self, round_number: int, fl_ctx: FLContext) -> int:
-        """Return the seed of a round's training at this site."""
-        return derive_seed(self.settings.seed, fl_ctx.get_identity_name(), round_number, "training")
+    def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        set_threads(self.settings.threads, Path(fl_ctx.get_engine().get_workspace().get_site_config_dir()))
+        round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
+        received = from_shareable(shareable)
+        network = self.received_network(received.data)
+        view = self.view(round_number, received.meta, fl_ctx, abort_signal)
+        result = self.do_task(_own_name(task, received), network, view)
+        note_samples(result.samples, fl_ctx)
+        if result.params is None:
+            return DXO(DataKind.METRICS, data=dict(result.fields)).to_shareable()
+        return DXO(DataKind.WEIGHTS, data=result.params, meta=dict(result.fields)).to_shareable()
 
-    def validation_data(self, fl_ctx: FLContext) -> SiteData | None:
-        """Return the site's validation cases, None if it has none."""
-        has_cases = count_cases(self.locate(fl_ctx).folder, VALIDATION) > 0
-        return self.site_data(VALIDATION, fl_ctx) if has_cases else None
+    def do_task(self, task: str, network: nn.Module, site: SiteView) -> TaskResult:
+        """Do a task with the received network; see :func:`fedannot.custom.run.site_tasks.do_task`."""
+        return do_task(self._declared, self.method, task, network, site)
 
-    def labels_in_use(self, section: str, fl_ctx: FLContext) -> Mapping[Path, Path]:
-        """Return the corrected annotations of the training cases; the data manager may revert some at any time."""
-        if section != TRAINING:
-            return {}
-        return labels_in_use(_corrections_folder(fl_ctx), self.locate(fl_ctx).folder)
+    # --- what tasks need
 
-    def _train(
-        self, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext, stop: Signal
-    ) -> DXO:
-        data = self.site_data(TRAINING, fl_ctx)
-        batches = training_batches(data, self.settings.training, next(network.parameters()).device)
-        outcome = self.train_network(network, batches, round_number, meta, fl_ctx, stop)
-        self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
-        meta = training_report(data, outcome, embedded=self.locate(fl_ctx).embedded)
-        if self._corrects:
-            meta["has_corrected"] = read_corrections(_corrections_folder(fl_ctx)) is not None
-        return DXO(DataKind.WEIGHTS, data=trained_params(network), meta=meta)
+    def received_network(self, params: Mapping[str, Any]) -> nn.Module:
+        """Return the job's network with a received state dict, where it computes.
 
-    @property
-    def _corrects(self) -> bool:
-        return isinstance(self.settings, FedIASettings) and self.settings.correction
+        Raises:
+            ModelDoesNotFitError: if it is of another network.
+        """
+        network = described_network(self.settings.network)
+        try:
+            network.load_state_dict({name: torch.as_tensor(value) for name, value in params.items()})
+        except RuntimeError as error:
+            raise ModelDoesNotFitError(f"The received model does not fit the network settings: {error}") from error
+        return ready_to_compute(network)
 
-    def _correct(self, network: nn.Module, round_number: int, fl_ctx: FLContext) -> None:
-        """Correct the annotations, once; a second call finds the work done."""
-        folder = _corrections_folder(fl_ctx)
-        if read_corrections(folder) is not None:
-            return
-        assert isinstance(self.settings, FedIASettings)
-        from ..methods.fedia.annotation_correction import correct_annotations
+    def locate(self, fl_ctx: FLContext) -> DataLocation:
+        """Return where the site's data lie; looked for once.
 
-        corrections = correct_annotations(
-            network,
-            self.site_data(TRAINING, fl_ctx),
-            folder,
-            data_folder=self.locate(fl_ctx).folder,
-            method=self.settings.method,
-            round_number=round_number,
-            threshold=self.settings.correction_threshold,
-            inference=Inference.of(self.settings),
-        )
-        voxels, lesions = (
-            sum(getattr(label, of) for label in corrections.used) for of in ("added_voxels", "new_lesions")
-        )
-        self.log_info(
-            fl_ctx,
-            f"Before round {round_number}: {len(corrections.used)} of {len(corrections.labels)} annotations corrected, "
-            f"{voxels} voxels and {lesions} lesions added. To look at them or to undo it: fedannot corrections show "
-            f"{folder}",
-        )
-        for label, reason in corrections.failed:
-            self.log_warning(fl_ctx, f"The annotation {label} could not be corrected: {reason}", fire_event=False)
-
-    def _take_over_corrections(self, meta: Mapping[str, Any], fl_ctx: FLContext) -> None:
-        """Look for the corrections of the run that this one continues, if it does."""
-        if not self._corrects:
-            return
-        for earlier in self.earlier_run_folders(meta, fl_ctx):
-            from ..methods.fedia.annotation_correction import adopt_corrections
-
-            taken = adopt_corrections(
-                earlier / CORRECTIONS_FOLDER,
-                _corrections_folder(fl_ctx),
-                data_folder=self.locate(fl_ctx).folder,
-                last_round=int(meta[CONTINUED_ROUND]) + 1,
+        Raises:
+            DataError: if they cannot be found.
+        """
+        if self._location is None:
+            workspace = fl_ctx.get_engine().get_workspace()
+            self._location = locate_site_data(
+                fl_ctx.get_identity_name(), self.settings, Path(workspace.get_site_config_dir()), run_folder(fl_ctx)
             )
-            if taken:
-                self.log_info(fl_ctx, f"The corrected annotations of {earlier} are used.")
+        return self._location
+
+    def view(
+        self, round_number: int, message: Mapping[str, Any], fl_ctx: FLContext, stop: Signal | None = None
+    ) -> SiteView:
+        """Return the site as the method sees it in a task.
+
+        Args:
+            round_number: the round.
+            message: what came with the model; in a run that is continued the server says which.
+            fl_ctx: NVFlare's context.
+            stop: is triggered when the run is being stopped.
+        """
+        earlier: list[Path] = []
+        if CONTINUED_JOB in message:
+            earlier = earlier_run_folders(str(message[CONTINUED_JOB]), self.settings.resume_from, fl_ctx)
+        view = SiteView(
+            name=fl_ctx.get_identity_name(),
+            seed=self.settings.seed,
+            round_number=round_number,
+            message=message,
+            run_folder=run_folder(fl_ctx),
+            locate=lambda: self.locate(fl_ctx),
+            load=lambda section: self._load(section, view),
+            is_stopped=lambda: stop is not None and bool(stop.triggered),
+            info=lambda text: self.log_info(fl_ctx, text),
+            warning=lambda text: self.log_warning(fl_ctx, text, fire_event=False),
+            earlier_folders=tuple(earlier),
+            continued_round=int(message[CONTINUED_ROUND]) if CONTINUED_ROUND in message else None,
+        )
+        return view
+
+    def _load(self, section: str, view: SiteView) -> SiteData:
+        """The cases of a section, loaded again if the annotations in use have changed."""
+        folder, replaced = view.locate().folder, self.method.labels_in_use(section, view)
+        if section not in self._data or self._data[section][0] != replaced:
+            check_data_fit(folder, self.settings, site=view.name)
+            data = load_site_data(
+                folder, view.run_folder / "prepared", section=section, site=view.name, replaced_labels=replaced
+            )
+            self._data[section] = replaced, data
+        return self._data[section][1]
 
 
-def _corrections_folder(fl_ctx: FLContext) -> Path:
-    return run_folder(fl_ctx) / CORRECTIONS_FOLDER
+def _own_name(task: str, received: DXO) -> str:
+    """A task's own name, which NVFlare's tells but for those of a method's own."""
+    return str(received.meta.get(TASK)) if task == METHOD_TASK else task
+
+
+def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
+    """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
+
+    Args:
+        job_id: the earlier job, as the server names it; what is no plain name, or another account's, leads nowhere.
+        resume_from: the state that is continued, ``WORKSPACE/PARTICIPANT/JOB/fedannot_state.pt``, or in a kit the job
+            itself; empty for none.
+        fl_ctx: NVFlare's context.
+    """
+    workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
+    folders = []
+    own = fl_ctx.get_job_id()
+    if is_plain_name(job_id) and job_id != own and submitter(job_id, fl_ctx) == submitter(own, fl_ctx):
+        folders.append(Path(workspace.get_run_dir(job_id)))
+    if resume_from and not is_job_id(resume_from):
+        job_folder = Path(resume_from).parent
+        folders.append(job_folder.parent.parent / site / job_folder.name)
+    return folders
+
+
+def run_folder(fl_ctx: FLContext) -> Path:
+    """Return the folder of the run at this site."""
+    return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
+
+
+def note_samples(samples: Mapping[str, SampleValues], fl_ctx: FLContext) -> None:
+    """Leave for filters of the result what its statistics are made of, in place of an earlier result's."""
+    fl_ctx.set_prop(SAMPLE_VALUES, dict(samples), private=True, sticky=False)
+
+
+def _refusal(reason: str) -> Shareable:
+    reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    reply.set_header(REFUSAL_HEADER, reason)
+    return reply

@@ -20,18 +20,17 @@ REFUSALS = (
     HELD_BACK,
 )
 
-# Meta of a task in a run that continues an earlier one: its job, and the round after which it goes on.
-CONTINUED_JOB = "fedannot_continued_job"
-CONTINUED_ROUND = "fedannot_continued_round"
+# NVFlare's name of every task that is a method's own, and in its meta which one it is: configurations list tasks by
+# name, and are the same for all methods.
+METHOD_TASK = "method_task"
+TASK = "fedannot_task"
 
-# Meta of a task: whose curvatures the received mean is of, names of sites, and how many samples they have together.
-CURVATURE_SITES = "fedannot_curvature_sites"
-CURVATURE_SAMPLES = "fedannot_curvature_samples"
+# Properties of a site's context: the task at hand by its own name, and the job's task and method, whose registered
+# fields filters let pass.
+TASK_AT_HAND = "fedannot_task_at_hand"
+METHOD_AT_HAND = "fedannot_method_at_hand"
 
-# Meta of a training task: the global sample selector, lists under the names of its attributes.
-SELECTOR = "fedannot_selector"
-
-# Property of a site's context: the state dict that came with the task at hand, for filters of its result.
+# Another one: the state dict that came with the task at hand, for filters of its result.
 RECEIVED_MODEL = "fedannot_received_model"
 
 # Another one: what the statistics of the result at hand are made of, for each such field a

@@ -2,12 +2,13 @@
 
 from nvflare.apis.dxo import DataKind, from_shareable
 from nvflare.apis.filter import Filter
-from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.app_common.app_constant import AppConstants
 
-from ..outbound.registry import OUTBOUND_FIELDS, OutboundError, check_outbound
+from ..outbound.registry import OutboundError, OutboundRegistry
+from .at_hand import registry_at_hand, task_at_hand
 from .messages import REFUSAL_HEADER, REFUSALS
 
 _FRAMEWORK_FIELDS = frozenset({"params_type"})
@@ -21,11 +22,10 @@ _HEADERS = frozenset(
         REFUSAL_HEADER,
     }
 )
-_TASKS = frozenset(task for field in OUTBOUND_FIELDS for task in field.tasks)
 
 
 class OutboundFilter(Filter):  # type: ignore[misc]
-    """Rejects a task's result unless it consists of :data:`fedannot.custom.outbound.registry.OUTBOUND_FIELDS`.
+    """Rejects a task's result unless it consists of what every method, or the job's own, may send.
 
     A rejected result is replaced by NVFlare with the return code ``TASK_RESULT_FILTER_ERROR``: the server learns that
     the site's result was held back, the site's log says why. Replies without a result (errors, and a swarm's word that
@@ -38,12 +38,17 @@ class OutboundFilter(Filter):  # type: ignore[misc]
         Raises:
             OutboundError: if it may not leave the site.
         """
-        check_reply(shareable, fl_ctx.get_prop(FLContextKey.TASK_NAME))
+        check_reply(shareable, task_at_hand(fl_ctx), registry_at_hand(fl_ctx))
         return shareable
 
 
-def check_reply(reply: Shareable, task: str) -> None:
+def check_reply(reply: Shareable, task: str, registry: OutboundRegistry) -> None:
     """Check the result of a task.
+
+    Args:
+        reply: the result.
+        task: the task by its own name.
+        registry: what may leave the site.
 
     Raises:
         OutboundError: if it may not leave the site.
@@ -53,7 +58,7 @@ def check_reply(reply: Shareable, task: str) -> None:
         raise OutboundError(f"Task {task!r} may not send the headers {unknown}.")
     if headers.get(REFUSAL_HEADER) not in {None, *REFUSALS}:
         raise OutboundError(f"Task {task!r} may not send a reason of its own for a refusal.")
-    if reply.get_return_code() != ReturnCode.OK or task not in _TASKS:
+    if reply.get_return_code() != ReturnCode.OK or task not in registry.tasks:
         if content := sorted(set(reply) - {ReservedHeaderKey.HEADERS}):
             raise OutboundError(f"Task {task!r} may not send {content} without a result.")
         return
@@ -65,4 +70,4 @@ def check_reply(reply: Shareable, task: str) -> None:
         fields |= dxo.data
     else:
         raise OutboundError(f"Task {task!r} may not send data of kind {dxo.data_kind!r}.")
-    check_outbound(task, fields)
+    registry.check(task, fields)

@@ -8,8 +8,8 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.app_opt.pt.file_model_persistor import PTFileModelPersistor
 
 from ...transforms.errors import DataError
-from ..method_settings import read_job_settings
 from ..methods.described_network import described_network
+from ..methods.lookup import read_job_settings
 from ..settings import ClassifierSettings
 from .kept_files import model_file
 

@@ -7,14 +7,16 @@ from typing import Any
 
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.filter import Filter
-from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
+from ..outbound.fields import TRAIN
 from ..outbound.noise_source import RandomBytes
 from ..outbound.private_statistics import SampleValues, private_report
 from ..outbound.private_updates import privatised
-from ..outbound.registry import TRAIN, OutboundError, without_counted
+from ..outbound.registry import OutboundError
+from .at_hand import registry_at_hand, task_at_hand
 from .messages import NOISY_FIELDS, RECEIVED_MODEL, SAMPLE_VALUES, WITHHELD_FIELDS
 from .privacy_ledger import PrivacyBudget
 
@@ -61,7 +63,7 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
         """
         if shareable.get_return_code() != ReturnCode.OK:
             return shareable
-        task = fl_ctx.get_prop(FLContextKey.TASK_NAME)
+        task = task_at_hand(fl_ctx)
         dxo = from_shareable(shareable)
         _check_kind(dxo, task)
         _withhold(dxo, task, fl_ctx)
@@ -145,7 +147,7 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         """
         if shareable.get_return_code() != ReturnCode.OK:
             return shareable
-        task = fl_ctx.get_prop(FLContextKey.TASK_NAME)
+        task = task_at_hand(fl_ctx)
         dxo = from_shareable(shareable)
         _check_kind(dxo, task)
         if task == TRAIN:
@@ -191,12 +193,15 @@ def _check_kind(dxo: DXO, task: str) -> None:
 def _withhold(dxo: DXO, task: str, fl_ctx: FLContext) -> None:
     """Take out what is computed over patients and has no noise, and leave it for another filter of the result."""
     noisy = fl_ctx.get_prop(NOISY_FIELDS) or {}
+    registry = registry_at_hand(fl_ctx)
     withheld: dict[str, Any] = {}
     for part in ("data", "meta"):
         fields = getattr(dxo, part)
         if part == "data" and dxo.data_kind == DataKind.WEIGHTS:
             continue
-        left = without_counted(task, fields, {name for name, value in noisy.items() if fields.get(name) is value})
+        left = registry.without_counted(
+            task, fields, {name for name, value in noisy.items() if fields.get(name) is value}
+        )
         withheld |= {name: value for name, value in fields.items() if left.get(name) is not value}
         setattr(dxo, part, left)
     fl_ctx.set_prop(WITHHELD_FIELDS, withheld, private=True, sticky=False)

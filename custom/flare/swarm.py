@@ -14,7 +14,6 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.app_common.abstract.aggregator import Aggregator
-from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.learnable import Learnable
 from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_learnable
 from nvflare.app_common.app_constant import AppConstants
@@ -24,22 +23,25 @@ from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
 from nvflare.private.privacy_manager import Scope
 from torch import nn
 
+from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..approval.names import is_job_id
-from ..method_settings import read_job_settings
 from ..methods.described_network import described_network
+from ..methods.lookup import method_of, read_job_settings
+from ..methods.views import SiteView
 from ..networks.building import assign_blocks, layer_blocks
-from ..outbound.registry import TRAIN, OutboundError, report_refusal
+from ..networks.devices import params_in_main_memory
+from ..outbound.fields import TRAIN
+from ..outbound.registry import OutboundError, OutboundRegistry
+from ..run.course import CONTINUED_JOB, CONTINUED_ROUND
+from ..run.site_tasks import TaskResult
 from ..run.state import STATE_FILE, ResumeError, RunState
 from ..settings import RunSettings, SettingsError
-from ..training.batches import Batches
-from ..training.local_training import TrainingOutcome
-from .aggregator import LayerwiseAggregator
+from .at_hand import registry_at_hand
 from .console import show_progress_alone
-from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER, SWARM_SITES
+from .executor import FederatedExecutor, earlier_run_folders
+from .messages import HELD_BACK, REFUSAL_HEADER, SWARM_SITES
 from .outbound_filter import check_reply
-from .personal_executor import PersonalExecutor
-from .site_executor import earlier_run_folders, run_folder, trained_params
 
 # Our rounds count from 1, NVFlare's from 0.
 _FIRST_ROUND = 1
@@ -211,7 +213,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         if self.settings.influence.has_bounds:
             raise SettingsError("settings.conf: key 'influence' needs a server; in a swarm it cannot be set.")
         self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
-        self._aggregator = LayerwiseAggregator()
+        self._registry = OutboundRegistry(method_of(self.settings).leaves)
+        self._average: RoundAverage | None = None
         self._round: int | None = None
         self._accepted: list[str] = []
         self._claims = SampleClaims(self.logger.warning)
@@ -245,7 +248,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                     f"Round {self._round}: {len(self._accepted)} usable results, at least {self.settings.min_sites} "
                     "are needed."
                 )
-            params = self._aggregator.aggregate_model().params
+            assert self._average is not None
+            params = self._average.result()
             self.log_info(fl_ctx, f"Round {self._round}/{self.settings.rounds}: averaged {sorted(self._accepted)}.")
             self._round = None
         return DXO(DataKind.WEIGHTS, data=params).to_shareable()
@@ -261,7 +265,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         num_sites = fl_ctx.get_prop(SWARM_SITES)
         self._claim_limit = claim_limit(num_sites)
         block_of = assign_blocks(reference, self._blocks)
-        self._aggregator.start_round(round_number, reference, block_of, weights=None, num_sites=num_sites)
+        self._average = RoundAverage(round_number, reference, block_of, weights=None, num_sites=num_sites)
         self._round, self._accepted = round_number, []
 
     def _refuse_or_accept(self, site: str, shareable: Shareable) -> str | None:
@@ -270,20 +274,16 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         result = from_shareable(shareable)
         if result.data_kind != DataKind.WEIGHTS:
             return "it has no model"
-        if (reason := report_refusal(TRAIN, result.meta, self.settings.network.num_classes)) is not None:
+        if (reason := self._registry.refusal(TRAIN, result.meta, self.settings.network.num_classes)) is not None:
             return reason
         samples = self._claims.counted(site, result.meta["num_samples"], self._claim_limit)
-        return self._aggregator.refuse_or_accept(
-            FLModel(
-                params=result.data,
-                params_type=ParamsType.FULL,
-                current_round=shareable.get_header(AppConstants.CURRENT_ROUND),
-                meta=result.meta | {"client_name": site, "num_samples": samples},
-            )
+        assert self._average is not None
+        return self._average.refuse_or_accept(
+            site, result.data, samples, shareable.get_header(AppConstants.CURRENT_ROUND)
         )
 
 
-class SwarmExecutor(PersonalExecutor):
+class SwarmExecutor(FederatedExecutor):
     """Trains at one site of a swarm; the other sites get what the server would.
 
     NVFlare applies no filters to what goes from site to site, so that the site's own (noise for privacy among them) are
@@ -315,33 +315,25 @@ class SwarmExecutor(PersonalExecutor):
         filtered: Shareable = apply_filters(
             Scope.TASK_RESULT_FILTERS_NAME, reply, fl_ctx, {}, task, FilterKey.OUT, abort_signal=stop
         )
-        check_reply(filtered, task)
+        check_reply(filtered, task, registry_at_hand(fl_ctx))
         return filtered
 
-    def train_network(
-        self,
-        network: nn.Module,
-        batches: Batches,
-        round_number: int,
-        meta: Mapping[str, Any],
-        fl_ctx: FLContext,
-        stop: Signal,
-    ) -> TrainingOutcome:
+    def do_task(self, task: str, network: nn.Module, site: SiteView) -> TaskResult:
         """Keep what was received, then train."""
-        if round_number > _FIRST_ROUND:
+        if task == TRAIN and site.round_number > _FIRST_ROUND:
             settings = self.settings.model_dump(mode="json")
-            state = RunState(str(self.settings.method), settings, round_number - 1, trained_params(network))
-            state.save(run_folder(fl_ctx) / STATE_FILE)
-        return super().train_network(network, batches, round_number, meta, fl_ctx, stop)
+            params = params_in_main_memory(network)
+            RunState(self.settings.method, settings, site.round_number - 1, params).save(site.run_folder / STATE_FILE)
+        return super().do_task(task, network, site)
 
-    def kept_tensors(
-        self, name: str, last_round: int, meta: Mapping[str, Any], fl_ctx: FLContext
-    ) -> tuple[int, dict[str, torch.Tensor]] | None:
+    def view(
+        self, round_number: int, message: Mapping[str, Any], fl_ctx: FLContext, stop: Signal | None = None
+    ) -> SiteView:
         """Look in the run that is continued, too; in a swarm no task says which it is."""
         if self.settings.resume_from:
-            job = continued_job(self.settings.resume_from)
-            meta = dict(meta) | {CONTINUED_JOB: job, CONTINUED_ROUND: last_round}
-        return super().kept_tensors(name, last_round, meta, fl_ctx)
+            continued = {CONTINUED_JOB: continued_job(self.settings.resume_from), CONTINUED_ROUND: round_number}
+            message = dict(message) | continued
+        return super().view(round_number, message, fl_ctx, stop)
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Keep the last model that the site knows when the run is over, if only because it failed."""
@@ -349,4 +341,5 @@ class SwarmExecutor(PersonalExecutor):
         if event_type == EventType.END_RUN:
             model, after_round = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL), fl_ctx.get_prop(_MODEL_ROUND, 0)
             if after_round >= _FIRST_ROUND and model and model.get(ModelLearnableKey.WEIGHTS):
-                self.keep_model(model[ModelLearnableKey.WEIGHTS], after_round, {}, fl_ctx)
+                network = self.received_network(model[ModelLearnableKey.WEIGHTS])
+                self.method.after_run(network, self.view(after_round, {}, fl_ctx))

@@ -1,1 +1,17 @@
-"""The methods, a folder each: their formulas, without NVFlare."""
+"""The methods: a folder for each, with its settings, what it sends, its halves at server and site, its formulas."""
+
+from . import decoupled, ditto, feda3i, fedavg, fedcurv, fedgsca, fedia, fedrep, single_site
+from .declaration import Method
+
+# One line for each; other packages add theirs by the entry points of the group `fedannot.methods`.
+METHODS: tuple[Method, ...] = (
+    *fedavg.METHODS,
+    feda3i.METHOD,
+    fedia.METHOD,
+    fedcurv.METHOD,
+    decoupled.METHOD,
+    fedrep.METHOD,
+    ditto.METHOD,
+    single_site.METHOD,
+    fedgsca.METHOD,
+)

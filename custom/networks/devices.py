@@ -23,3 +23,8 @@ def ready_to_compute(network: nn.Module) -> nn.Module:
         if parameter.ndim in _CHANNELS_LAST:
             parameter.data = parameter.data.contiguous(memory_format=_CHANNELS_LAST[parameter.ndim])
     return network
+
+
+def params_in_main_memory(network: nn.Module) -> dict[str, torch.Tensor]:
+    """Return a network's state dict in main memory, as it is sent and stored."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}

@@ -1,1 +1,8 @@
-"""Methods in which every site has a part of the model for itself."""
+"""What methods share in which every site has a part of the model for itself."""
+
+from .outbound import LEAVES
+
+# Their half at the server: federated averaging of the shared part.
+PERSONAL_SERVER = f"{__name__}.server:PersonalServer"
+
+__all__ = ["LEAVES", "PERSONAL_SERVER"]

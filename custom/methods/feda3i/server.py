@@ -1,17 +1,19 @@
-"""FedA³I: warm-up by federated averaging, one estimate of the annotation noise, then quality-aware aggregation."""
+"""FedA³I at the server: one estimate of the annotation noise after the warm-up, then quality-aware aggregation."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..aggregation.weighting import LayerWeights, layer_coefficients, layer_weights, quantity_weights
-from ..method_settings import FedA3ISettings
-from ..methods.feda3i.estimate import QualityEstimate, estimate_quality
-from ..outbound.registry import ESTIMATE_QUALITY
-from .federated_averaging import FedAvgController
+from ...aggregation.weighting import LayerWeights, quantity_weights
+from ..fedavg.server import FedAvgServer
+from ..views import Reports, Round
+from .estimate import QualityEstimate, estimate_quality
+from .outbound import ESTIMATE_QUALITY
+from .settings import FedA3ISettings
+from .weights import layer_coefficients, layer_weights
 
 
-class FedA3IController(FedAvgController):
+class FedA3IServer(FedAvgServer):
     """Annotation quality-aware aggregation (Wu et al., AAAI 2024, Sec. 3.3).
 
     Rounds 1..T1 are federated averaging. Then every site reports its learning difficulty in the bands inside and
@@ -25,30 +27,33 @@ class FedA3IController(FedAvgController):
     is made anew. A site that joins later counts with its quantity.
     """
 
-    method: ClassVar[str] = "feda3i"
-    settings_type = FedA3ISettings
     settings: FedA3ISettings
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, settings: FedA3ISettings) -> None:
+        super().__init__(settings)
         self.estimate: QualityEstimate | None = None
 
-    def stage(self, round_number: int) -> str:
+    @property
+    def rounds_of_averaging(self) -> int:
+        """The warm-up."""
+        return self.settings.warmup_rounds
+
+    def stage(self, this_round: Round) -> str:
         """Return ``warm-up`` or ``quality-aware``."""
-        del round_number
+        del this_round
         return "warm-up" if self.estimate is None else "quality-aware"
 
-    def before_round(self, round_number: int) -> None:
+    def before_round(self, this_round: Round) -> None:
         """Estimate the annotation noise when the warm-up is over."""
-        if self.estimate is not None or round_number <= self.settings.warmup_rounds:
+        if self.estimate is not None or this_round.number <= self.settings.warmup_rounds:
             return
-        answers = self.ask_sites(ESTIMATE_QUALITY, round_number)
-        if self.abort_signal.triggered:
+        answers = this_round.ask(ESTIMATE_QUALITY)
+        if this_round.is_stopped():
             return
         share = mean_predicted_share(answers)
-        extra_rounds = round_number - 1 - self.settings.warmup_rounds
+        extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         if share < self.settings.min_predicted_share and extra_rounds < self.settings.max_extra_warmup_rounds:
-            self.warning(
+            this_round.warning(
                 f"The warm-up model finds something in only {share:.0%} of the annotated images (expected at least "
                 f"{self.settings.min_predicted_share:.0%}), so its judgement of the annotations would be noise: one "
                 "more warm-up round."
@@ -57,57 +62,51 @@ class FedA3IController(FedAvgController):
         level = self.settings.group_test_level if self.settings.group_decision == "test" else 1.0
         self.estimate = estimate_quality(answers, seed=self.settings.seed, level=level)
         if self.estimate.has_groups:
-            self.info(f"Drawing larger: {list(self.estimate.larger)}; smaller: {list(self.estimate.smaller)}.")
+            this_round.info(f"Drawing larger: {list(self.estimate.larger)}; smaller: {list(self.estimate.smaller)}.")
         else:
-            self.warning(f"No groups of sites, weights by quantity: {self.estimate.reason}")
+            this_round.warning(f"No groups of sites, weights by quantity: {self.estimate.reason}")
 
-    def aggregation_weights(self, round_number: int) -> LayerWeights | None:
+    def weights(self, this_round: Round) -> LayerWeights | None:
         """Return Eq. 7's matrix once there are groups, else None (quantity weights)."""
-        del round_number
         if self.estimate is None or not self.estimate.has_groups:
             return None
-        quantity = quantity_weights(self.num_samples)
+        quantity = quantity_weights(this_round.num_samples)
         quality = self.estimate.quality_weights(
             quantity, balance=self.settings.balance, intra_only=self.settings.weighting == "intra"
         )
         coefficients = layer_coefficients(
-            len(self.blocks),
+            len(this_round.blocks),
             weight=self.settings.layer_weight,
             power=self.settings.layer_power,
             bias=self.settings.layer_bias,
         )
         if self.settings.group_decision == "shrink":
             coefficients = coefficients * self.estimate.evidence
-        return layer_weights(quality, quantity, self.blocks, coefficients)
+        return layer_weights(quality, quantity, this_round.blocks, coefficients)
 
-    @property
-    def rounds_of_averaging(self) -> int:
-        """The warm-up."""
-        return int(self.settings.warmup_rounds)
-
-    def method_state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the estimate as plain values."""
         return {"estimate": None if self.estimate is None else self.estimate.to_dict()}
 
-    def restore_method_state(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
         """Take the estimate back."""
+        del history
         estimate = state.get("estimate")
         self.estimate = None if estimate is None else QualityEstimate.from_dict(estimate)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> dict[str, Any]:
         """Return groups, strengths, quality weights and the matrix."""
         if self.estimate is None:
             return {"estimate": None, "weights": None}
-        weights = self.aggregation_weights(self.state.round_number)
-        matrix = None
+        weights, matrix = self.weights(this_round), None
         if weights is not None:
-            weights = self._bounds.bounded(weights, self.num_samples)
+            weights = this_round.bounds.bounded(weights, this_round.num_samples)
             matrix = {"sites": weights.sites, "blocks": weights.blocks, "values": weights.values.tolist()}
             matrix["effective_sites"] = weights.effective_sites.tolist()
         return {"estimate": self.estimate.to_dict(), "weights": matrix}
 
 
-def mean_predicted_share(answers: Mapping[str, Mapping[str, Any]]) -> float:
+def mean_predicted_share(answers: Reports) -> float:
     """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers.
 
     What is beyond a share's range, from 0 to 1, counts as its end; what is no number does not count.

@@ -1,21 +1,22 @@
-"""FedIA: warm-up by federated averaging, weights by the completeness of annotations, corrections at the sites."""
+"""FedIA at the server: weights by the completeness of annotations, and when sites correct theirs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
-from typing import Any, ClassVar
+from typing import Any
 
-from ..aggregation.weighting import LayerWeights, completed_weights, quantity_weights
-from ..method_settings import FedIASettings
-from ..methods.fedia.completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
-from ..outbound.registry import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
-from .federated_averaging import FedAvgController, WeightsByReports
+from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
+from ..fedavg.server import FedAvgServer
+from ..views import Round, WaitingModels, WeightsRule
+from .completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
+from .outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from .settings import FedIASettings
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
 _ABSENT_ROUNDS = 5
 
 
-class FedIAController(FedAvgController):
+class FedIAServer(FedAvgServer):
     """Annotation completeness-aware aggregation and correction (Xiang et al., MICCAI 2024, Sec. 2.2 to 2.4).
 
     Rounds 1..T are federated averaging. Then every site reports how many lesions it has annotated and how many the
@@ -36,12 +37,10 @@ class FedIAController(FedAvgController):
     estimate is made anew, a bounded number of times.
     """
 
-    method: ClassVar[str] = "fedia"
-    settings_type = FedIASettings
     settings: FedIASettings
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, settings: FedIASettings) -> None:
+        super().__init__(settings)
         self.completeness: dict[str, Completeness] | None = None
         self._warmup_end = 0
         self._lines: dict[str, IouLine] = {}
@@ -51,80 +50,89 @@ class FedIAController(FedAvgController):
 
     # --- the course of a round
 
-    def before_round(self, round_number: int) -> None:
+    @property
+    def rounds_of_averaging(self) -> int:
+        """The warm-up."""
+        return self.settings.warmup_rounds
+
+    def before_round(self, this_round: Round) -> None:
         """Estimate the completeness when the warm-up is over; later ask sites for corrections."""
         self._weights = None
         if self.completeness is None:
-            if round_number > self.settings.warmup_rounds:
-                self._estimate(round_number)
+            if this_round.number > self.settings.warmup_rounds:
+                self._estimate(this_round)
         elif self.settings.correction:
-            self._note_lost_corrections()
-            if not self._all_have_corrected():
-                self._ask_for_corrections(round_number)
+            self._note_lost_corrections(this_round)
+            if not self._all_have_corrected(this_round):
+                self._ask_for_corrections(this_round)
 
-    def stage(self, round_number: int) -> str:
+    def stage(self, this_round: Round) -> str:
         """Return ``warm-up``, ``completeness-aware`` or ``corrected``."""
-        del round_number
         if self.completeness is None:
             return "warm-up"
-        return "corrected" if self._all_have_corrected() else "completeness-aware"
+        return "corrected" if self._all_have_corrected(this_round) else "completeness-aware"
 
-    def weights_by_reports(self, round_number: int) -> WeightsByReports | None:
+    def weights_rule(self, this_round: Round) -> WeightsRule | None:
         """Return Eq. 4 as a function of the round's losses, where it counts in this round."""
-        counts = self.settings.weighting == "completeness" and self.stage(round_number) == "completeness-aware"
-        return self._completeness_weights if counts else None
+        counts = self.settings.weighting == "completeness" and self.stage(this_round) == "completeness-aware"
 
-    def _completeness_weights(self, reports: Mapping[str, Mapping[str, Any]]) -> LayerWeights:
+        def rule(models: WaitingModels) -> LayerWeights:
+            del models
+            return self._completeness_weights(this_round)
+
+        return rule if counts else None
+
+    def _completeness_weights(self, this_round: Round) -> LayerWeights:
         """Eq. 4's weights; a site without an estimate or a loss keeps its quantity weight."""
         assert self.completeness is not None
         losses = {
             # None stands for NaN: nothing is annotated, and the loss without an annotation is 1.
             site: 1.0 if report["dice_loss"] is None else float(report["dice_loss"])
-            for site, report in reports.items()
+            for site, report in this_round.reports.items()
             if "dice_loss" in report and site in self.completeness
         }
-        quantity = quantity_weights({site: report["num_samples"] for site, report in reports.items()})
+        quantity = quantity_weights(this_round.samples_of_reports)
         weights = (
             completeness_weights({site: self.completeness[site].value for site in losses}, losses) if losses else {}
         )
-        self._weights = LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), self.blocks)
+        self._weights = LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)
         return self._weights
 
-    def describe_round(self) -> dict[str, Any]:
+    def record(self, this_round: Round) -> dict[str, Any]:
         """Return the weights of the round, where they follow from reports."""
         if self._weights is None:
             return {}
-        counted = self._bounds.bounded(self._weights, self._samples_of_results())
+        counted = this_round.bounds.bounded(self._weights, this_round.samples_of_reports)
         return {"weights": dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))}
 
     # --- estimate and corrections
 
-    def _estimate(self, round_number: int) -> None:
-        answers = self.ask_sites(ESTIMATE_COMPLETENESS, round_number)
-        if self.abort_signal.triggered:
+    def _estimate(self, this_round: Round) -> None:
+        answers = this_round.ask(ESTIMATE_COMPLETENESS)
+        if this_round.is_stopped():
             return
         estimates = {site: self._estimate_of(answer) for site, answer in answers.items() if _has_counts(answer)}
         blind = [site for site, estimate in estimates.items() if not estimate.is_estimable]
-        extra_rounds = round_number - 1 - self.settings.warmup_rounds
+        extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         says_nothing = not estimates or 2 * len(blind) > len(estimates)
         if says_nothing and extra_rounds < self.settings.max_extra_warmup_rounds:
             what = f"The warm-up model finds no lesion at {blind}" if blind else "No site has an estimate"
-            self.warning(f"{what}: one more warm-up round.")
+            this_round.warning(f"{what}: one more warm-up round.")
             return
-        self.completeness, self._warmup_end = estimates, round_number - 1
-        self._lines = self._fit_lines()
+        self.completeness, self._warmup_end = estimates, this_round.number - 1
+        self._lines = self._fit_lines(this_round.history)
         for site, estimate in estimates.items():
             what = (
                 f"{estimate.value:.2f}" if estimate.is_estimable else "not estimable (no lesion predicted), taken as 1"
             )
-            self.info(
+            this_round.info(
                 f"Completeness of {site}: {what}; {estimate.num_annotated} lesions annotated, "
                 f"{estimate.num_predicted} predicted."
             )
-        for site in sorted(set(self.num_samples) - set(estimates)):
-            self.warning(f"{site} has no estimate of its completeness and is weighed by its number of samples.")
-        for site in sorted(set(self.num_samples) - set(self._lines)):
-            self.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
+        for site in sorted(set(this_round.num_samples) - set(estimates)):
+            this_round.warning(f"{site} has no estimate of its completeness and is weighed by its number of samples.")
+        for site in sorted(set(this_round.num_samples) - set(self._lines)):
+            this_round.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
 
     def _estimate_of(self, answer: Mapping[str, Any]) -> Completeness:
         annotated, predicted = answer["num_annotated_lesions"], answer["num_predicted_lesions"]
@@ -133,8 +141,8 @@ class FedIAController(FedAvgController):
             return Completeness.of_matches(annotated, predicted, min(answer["num_matched_lesions"], predicted))
         return Completeness.of_counts(annotated, predicted)
 
-    def _ask_for_corrections(self, round_number: int) -> None:
-        last = self.state.history[-1]
+    def _ask_for_corrections(self, this_round: Round) -> None:
+        last = this_round.history[-1]
         if last["round"] > self._warmup_end:
             for site, line in self._lines.items():
                 iou = _iou(last["sites"].get(site, {}))
@@ -142,46 +150,43 @@ class FedIAController(FedAvgController):
                     last["round"], iou, self.settings.correction_margin
                 ):
                     self._due.add(site)
-        for site, answer in self.ask_sites(CORRECT_ANNOTATIONS, round_number, self._due).items():
+        for site, answer in this_round.ask(CORRECT_ANNOTATIONS, self._due).items():
             if answer.get("has_corrected"):
                 self._due.discard(site)
-                self._corrected[site] = round_number
-                self.info(f"{site} corrected its annotations before round {round_number}.")
-        if self._all_have_corrected():
-            self.info(f"Every site has corrected its annotations: federated averaging from round {round_number} on.")
+                self._corrected[site] = this_round.number
+                this_round.info(f"{site} corrected its annotations before round {this_round.number}.")
+        if self._all_have_corrected(this_round):
+            this_round.info(
+                f"Every site has corrected its annotations: federated averaging from round {this_round.number} on."
+            )
 
-    def _note_lost_corrections(self) -> None:
+    def _note_lost_corrections(self, this_round: Round) -> None:
         """Ask a site anew that has corrected its annotations and trained on the given ones all the same."""
-        for site, report in self.state.history[-1]["sites"].items():
+        for site, report in this_round.history[-1]["sites"].items():
             if site in self._corrected and not report.get("has_corrected", False):
-                self.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
+                this_round.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
                 del self._corrected[site]
                 self._due.add(site)
 
-    def _fit_lines(self) -> dict[str, IouLine]:
+    def _fit_lines(self, history: Sequence[Mapping[str, Any]]) -> dict[str, IouLine]:
         """The line through the IoU of each site that reported any in the warm-up."""
-        warmup = [record for record in self.state.history if record["round"] <= self._warmup_end]
+        warmup = [record for record in history if record["round"] <= self._warmup_end]
         sites = sorted({site for record in warmup for site in record["sites"]})
         values = {site: [_iou(record["sites"].get(site, {})) for record in warmup] for site in sites}
         return {site: IouLine.fit(ious) for site, ious in values.items() if not all(map(math.isnan, ious))}
 
-    def _all_have_corrected(self) -> bool:
+    def _all_have_corrected(self, this_round: Round) -> bool:
         """Whether every site has corrected that is there and can be asked; False if there is none of them."""
         if not self.settings.correction:
             return False
-        recent = self.state.history[-_ABSENT_ROUNDS:]
+        recent = this_round.history[-_ABSENT_ROUNDS:]
         present = {site for record in recent for site in record["sites"]}
         awaited = present & set(self._lines)
         return bool(awaited) and awaited <= set(self._corrected)
 
     # --- state
 
-    @property
-    def rounds_of_averaging(self) -> int:
-        """The warm-up."""
-        return int(self.settings.warmup_rounds)
-
-    def method_state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return estimates and corrections as plain values."""
         estimates = self.completeness
         return {
@@ -191,17 +196,18 @@ class FedIAController(FedAvgController):
             "corrected": dict(self._corrected),
         }
 
-    def restore_method_state(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
         """Take estimates and corrections back."""
         if state.get("completeness") is not None:
             self.completeness = {site: Completeness(*values) for site, values in state["completeness"].items()}
         self._warmup_end = state.get("warmup_end", 0)
-        self._lines = self._fit_lines()
+        self._lines = self._fit_lines(history)
         self._due = set(state.get("due", []))
         self._corrected = dict(state.get("corrected", {}))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> dict[str, Any]:
         """Return each site's completeness, and the round before which it corrected its annotations."""
+        del this_round
         if self.completeness is None:
             return {"completeness": None}
         return {

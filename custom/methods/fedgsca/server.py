@@ -1,16 +1,19 @@
-"""FedGSCA: a global sample selector tells clean from noisy labels at every site."""
+"""FedGSCA at the server: the mean of the sites' sample selectors goes to all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from ..method_settings import FedGSCASettings
-from ..methods.fedgsca.sample_selector import SampleSelector
-from .federated_averaging import FedAvgController
-from .messages import SELECTOR
+from ..fedavg.server import FedAvgServer
+from ..views import Round
+from .sample_selector import SampleSelector
+from .settings import FedGSCASettings
+
+# In what goes to sites with a training task: the global sample selector, lists under the names of its attributes.
+SELECTOR = "fedannot_selector"
 
 
-class FedGSCAController(FedAvgController):
+class FedGSCAServer(FedAvgServer):
     """Global sample selector and client adaptive adjustment (Ye et al., 2025, Sec. 3).
 
     A warm-up of federated averaging may come first, for a network that knows nothing yet. Models are averaged by
@@ -21,34 +24,33 @@ class FedGSCAController(FedAvgController):
     selector stays as it was.
     """
 
-    method: ClassVar[str] = "fedgsca"
-    site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "noise_level")
-    settings_type = FedGSCASettings
     settings: FedGSCASettings
+    site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "noise_level")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, settings: FedGSCASettings) -> None:
+        super().__init__(settings)
         self.selector: SampleSelector | None = None
-
-    def stage(self, round_number: int) -> str:
-        """Return ``warm-up`` or ``sample selection``."""
-        return "warm-up" if round_number <= self.settings.warmup_rounds else "sample selection"
 
     @property
     def rounds_of_averaging(self) -> int:
         """The warm-up."""
-        return int(self.settings.warmup_rounds)
+        return self.settings.warmup_rounds
 
-    def task_meta(self) -> dict[str, Any]:
+    def stage(self, this_round: Round) -> str:
+        """Return ``warm-up`` or ``sample selection``."""
+        return "warm-up" if this_round.number <= self.settings.warmup_rounds else "sample selection"
+
+    def message(self, this_round: Round) -> dict[str, Any]:
         """Return the global sample selector, where there is one."""
+        del this_round
         if self.selector is None or self.settings.selector == "own":
             return {}
         return {SELECTOR: _lists(self.selector)}
 
-    def after_training(self, reports: Mapping[str, Mapping[str, Any]]) -> None:
+    def after_training(self, this_round: Round) -> None:
         """Pool the sites' selectors."""
         selectors: dict[str, SampleSelector] = {}
-        for site, report in reports.items():
+        for site, report in this_round.reports.items():
             if "selector_means" not in report:
                 continue
             try:
@@ -56,29 +58,31 @@ class FedGSCAController(FedAvgController):
                     *(report[f"selector_{name}"] for name in ("means", "variances", "priors"))
                 )
             except (TypeError, ValueError) as error:
-                self.warning(f"The sample selector of {site} is not used: {error}")
+                this_round.warning(f"The sample selector of {site} is not used: {error}")
         if selectors:
-            samples = {site: int(reports[site]["num_samples"]) for site in selectors}
-            self.selector = SampleSelector.pooled(selectors, self._bounds.mean_weights(samples))
-            if absent := sorted(set(reports) - set(selectors)):
-                self.info(f"No sample selector came from {absent}.")
+            samples = {site: count for site, count in this_round.samples_of_reports.items() if site in selectors}
+            self.selector = SampleSelector.pooled(selectors, this_round.bounds.mean_weights(samples))
+            if absent := sorted(set(this_round.reports) - set(selectors)):
+                this_round.info(f"No sample selector came from {absent}.")
 
-    def describe_round(self) -> dict[str, Any]:
+    def record(self, this_round: Round) -> dict[str, Any]:
         """Return the selector after the round."""
+        return super().record(this_round) | self.state()
+
+    def state(self) -> dict[str, Any]:
+        """Return the selector as plain values."""
         return {"selector": None if self.selector is None else _lists(self.selector)}
 
-    def method_state(self) -> dict[str, Any]:
-        """Return the selector as plain values."""
-        return self.describe_round()
-
-    def restore_method_state(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
         """Take the selector back."""
+        del history
         if state.get("selector") is not None:
             self.selector = SampleSelector.of_lists(**state["selector"])
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> dict[str, Any]:
         """Return the selector of the last round."""
-        return self.describe_round()
+        del this_round
+        return self.state()
 
 
 def _lists(selector: SampleSelector) -> dict[str, list[float]]:

@@ -1,15 +1,19 @@
-"""FedCurv: the sites' curvatures travel with their models."""
+"""FedCurv at the server."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..method_settings import FedCurvSettings
-from ..settings import SettingsError
-from .federated_averaging import FedAvgController
-from .messages import CURVATURE_SAMPLES, CURVATURE_SITES
+from ...settings import SettingsError
+from ..fedavg.server import FedAvgServer
+from ..views import Round
+from .settings import FedCurvSettings
+
+# In what goes to sites: whose curvatures the received mean is of, and how many samples these sites have together.
+CURVATURE_SITES = "fedannot_curvature_sites"
+CURVATURE_SAMPLES = "fedannot_curvature_samples"
 
 
-class FedCurvController(FedAvgController):
+class FedCurvServer(FedAvgServer):
     """FedCurv (Shoham et al., *Overcoming Forgetting in Federated Learning on Non-IID Data*, 2019).
 
     Models are averaged by numbers of samples, and with them, as buffers, the diagonals of the sites' Fisher
@@ -20,33 +24,33 @@ class FedCurvController(FedAvgController):
             in which it has another share than by its samples.
     """
 
-    method: ClassVar[str] = "fedcurv"
-    settings_type = FedCurvSettings
     settings: FedCurvSettings
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.settings.influence.has_bounds:
+    def __init__(self, settings: FedCurvSettings) -> None:
+        super().__init__(settings)
+        if settings.influence.has_bounds:
             raise SettingsError(
                 "settings.conf: key 'influence' cannot be set for fedcurv: a site takes its own curvature out of the "
                 "mean by its share of all samples, which bounds would change; leave it out."
             )
         self.in_mean: dict[str, int] = {}
 
-    def after_training(self, reports: Mapping[str, Mapping[str, Any]]) -> None:
+    def after_training(self, this_round: Round) -> None:
         """Remember who is in the mean."""
-        self.in_mean = {site: int(report["num_samples"]) for site, report in sorted(reports.items())}
+        self.in_mean = dict(sorted(this_round.samples_of_reports.items()))
 
-    def task_meta(self) -> dict[str, Any]:
+    def message(self, this_round: Round) -> dict[str, Any]:
         """Return who is in the mean, and the number of their samples; nothing before the first mean."""
+        del this_round
         if not self.in_mean:
             return {}
         return {CURVATURE_SITES: list(self.in_mean), CURVATURE_SAMPLES: sum(self.in_mean.values())}
 
-    def method_state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return who is in the mean."""
         return {"in_mean": dict(self.in_mean)}
 
-    def restore_method_state(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
         """Take it back."""
+        del history
         self.in_mean = {str(site): int(count) for site, count in state.get("in_mean", {}).items()}

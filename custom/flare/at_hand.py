@@ -1,0 +1,31 @@
+"""What a site's executor leaves in the context of a task, and the filters of its result read there."""
+
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_context import FLContext
+
+from ..methods.lookup import find_method
+from ..outbound.registry import OutboundRegistry
+from ..settings import RunSettings
+from .messages import METHOD_AT_HAND, METHOD_TASK, TASK_AT_HAND
+
+
+def note_task(task: str, settings: RunSettings, fl_ctx: FLContext) -> None:
+    """Leave the task by its own name, and the method of the job."""
+    fl_ctx.set_prop(TASK_AT_HAND, task, private=True, sticky=False)
+    fl_ctx.set_prop(METHOD_AT_HAND, (settings.task, settings.method), private=True, sticky=False)
+
+
+def task_at_hand(fl_ctx: FLContext) -> str:
+    """Return the task at hand: a method's own where NVFlare's name of it says no more than that it is one."""
+    named = str(fl_ctx.get_prop(FLContextKey.TASK_NAME))
+    return str(fl_ctx.get_prop(TASK_AT_HAND, named)) if named == METHOD_TASK else named
+
+
+def registry_at_hand(fl_ctx: FLContext) -> OutboundRegistry:
+    """Return what may leave the site in a job of the method at hand; without one, what every method sends.
+
+    Raises:
+        SettingsError: if the method is another package's that cannot be used.
+    """
+    found = fl_ctx.get_prop(METHOD_AT_HAND)
+    return OutboundRegistry(() if found is None else find_method(*found).leaves)

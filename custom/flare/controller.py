@@ -1,0 +1,179 @@
+"""The controller of all jobs with a server: it carries the messages between a run's course and the sites."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from nvflare.apis.analytix import AnalyticsDataType
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
+from nvflare.app_common.workflows.model_controller import ModelController
+from nvflare.fuel.utils import fobs
+
+from ...transforms.errors import DataError
+from ...transforms.natural_order import natural_order
+from ..methods.lookup import method_of, read_job_settings
+from ..outbound.registry import OutboundRegistry
+from ..run.course import Course, RunFailedError
+from ..run.link import Beginning, Reply, Request
+from ..run.state import ResumeError
+from ..run.threads import set_threads
+from ..settings import SettingsError
+from .console import show_progress_alone
+from .grace_period import GracePeriod
+from .job_meta import sites_of_job
+from .kept_files import model_file, state_file
+from .messages import METHOD_TASK, REFUSAL_HEADER, TASK
+from .unfetched import ForbearingTensorDecomposer, Unfetched
+
+
+class FederatedController(ModelController):  # type: ignore[misc]
+    """Runs the course of rounds of a job's method, which the settings name.
+
+    Contract with the sites: every task carries the global model, the round and what the method says to the sites.
+    ``train`` is answered with the trained state dict and registered fields in its meta, ``validate`` and
+    ``validate_classes`` with metrics, and so is a task of the method's own, whose name is in the meta. Sites that fail,
+    or give no answer within the bounds of time, are refused by name.
+
+    Args:
+        settings: the job's settings.
+        persistor_id: component that holds the network and writes the model.
+        task_check_period: seconds between two looks at the tasks.
+
+    Raises:
+        SettingsError: if the settings have an unknown key or a value that is not allowed.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Any], persistor_id: str = "persistor", task_check_period: float = 0.1
+    ) -> None:
+        # A site's error must never end the run, whatever the number of sites: the course decides what to do.
+        super().__init__(persistor_id=persistor_id, ignore_result_error=True, task_check_period=task_check_period)
+        # Before NVFlare's own, which ends the job when a result cannot be fetched: the first one counts.
+        fobs.register(ForbearingTensorDecomposer)
+        show_progress_alone()
+        self.settings = read_job_settings(settings)
+        self._method = method_of(self.settings)
+        # Of the request that is open.
+        self._refuse: Callable[[str, str], None] | None = None
+        registry = OutboundRegistry(self._method.leaves)
+        self.course = Course(self.settings, self._method.server_half(self.settings), registry, self)
+
+    def run(self) -> None:
+        """Run the rounds; what a person has to mend ends the job with its text, anything else with a traceback too."""
+        try:
+            set_threads(self.settings.threads, self._config_folder())
+            self.course.run(self._beginning())
+        except (DataError, ResumeError, RunFailedError, SettingsError) as error:
+            self.panic(str(error))
+
+    def _beginning(self) -> Beginning:
+        initial = self.load_model()
+        if initial is None or not initial.params:
+            raise RunFailedError("The persistor gave no start model.")
+        job_id, settings = self.fl_ctx.get_job_id(), self.settings
+        named = sites_of_job(Path(self.engine.get_workspace().get_job_meta_path(job_id)))
+        return Beginning(
+            network=self.persistor.model,
+            params=dict(initial.params),
+            run_folder=Path(self.get_run_dir()),
+            config_folder=self._config_folder(),
+            job_id=str(job_id),
+            absent=tuple(sorted(named - set(self.sites()))),
+            start_model=model_file(settings.start_model, self.fl_ctx) if settings.start_model else None,
+            state=state_file(settings.resume_from, self.fl_ctx) if settings.resume_from else None,
+        )
+
+    def _config_folder(self) -> Path:
+        return Path(self.engine.get_workspace().get_site_config_dir())
+
+    # --- the link of the course; ``info``, ``warning`` and ``error`` are NVFlare's
+
+    def sites(self) -> list[str]:
+        """Return the names of the sites that are there."""
+        return [client.name for client in self.engine.get_clients()]
+
+    def is_stopped(self) -> bool:
+        """Return whether the run is being stopped."""
+        return bool(self.abort_signal.triggered)
+
+    def write_model(self, params: Mapping[str, torch.Tensor]) -> None:
+        """Write the global model."""
+        self.save_model(FLModel(params=dict(params), params_type=ParamsType.FULL, meta={}))
+
+    def draw(self, tag: str, value: float, round_number: int) -> None:
+        """Draw a number over the rounds, in TensorBoard."""
+        dxo = create_analytic_dxo(tag=tag, value=value, data_type=AnalyticsDataType.SCALAR, global_step=round_number)
+        with self.engine.new_context() as fl_ctx:
+            send_analytic_dxo(self, dxo=dxo, fl_ctx=fl_ctx)
+
+    def give(self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, str], None]) -> None:
+        """Send a request, and return when each site has answered, failed or run out of time."""
+        answered: set[str] = set()
+        refused: set[str] = set()
+        targets = sorted(self.sites(), key=natural_order)
+        if request.sites is not None:
+            targets = [name for name in targets if name in request.sites]
+        if not targets:
+            return
+        grace = GracePeriod(min(self.settings.min_sites, len(targets)), self.settings.grace_period)
+
+        def refuse_and_note(site: str, reason: str) -> None:
+            refused.add(site)
+            refuse(site, reason)
+
+        def receive_and_note(result: FLModel) -> bool:
+            answered.add(result.meta["client_name"])
+            is_usable = receive(_reply(result))
+            if is_usable:
+                grace.count_usable_answer()
+            return is_usable
+
+        self._refuse = refuse_and_note
+        is_own = request.task in self._method.own_tasks
+        self.broadcast_model(
+            FLModel(
+                params=dict(request.params),
+                params_type=ParamsType.FULL,
+                current_round=request.round_number,
+                total_rounds=self.settings.rounds,
+                meta={**request.message, **({TASK: request.task} if is_own else {})},
+            ),
+            task_name=METHOD_TASK if is_own else request.task,
+            targets=targets,
+            min_responses=len(targets),
+            timeout=self.settings.task_timeout,
+            blocking=False,
+            callback=receive_and_note,
+        )
+        bound = f"within {self.settings.task_timeout} s"
+        while self.get_num_standing_tasks() and not self.is_stopped():
+            if grace.is_over:
+                bound = f"within {grace.seconds:.0f} s after enough others had answered"
+                self.cancel_all_tasks()
+            time.sleep(self._task_check_period)
+        for site in targets:
+            if site not in answered and site not in refused and not self.is_stopped():
+                refuse(site, f"no answer to {request.task!r} {bound}")
+
+    def _accept_train_result(
+        self, client_name: str, result: Shareable, fl_ctx: FLContext, is_unknown_task: bool = False
+    ) -> bool:
+        """Note by name the sites whose executor or filter failed; the base class then drops the result."""
+        accepted = bool(super()._accept_train_result(client_name, result, fl_ctx, is_unknown_task))
+        if not accepted and not is_unknown_task and self._refuse is not None:
+            self._refuse(client_name, str(result.get_header(REFUSAL_HEADER, result.get_return_code())))
+        return accepted
+
+
+def _reply(result: FLModel) -> Reply:
+    """What a site's message says; training answers with a model and its meta, everything else with metrics."""
+    site, params = result.meta["client_name"], result.params
+    if any(isinstance(value, Unfetched) for value in (params or {}).values()):
+        problem = "its model could not be fetched; see the server's log"
+        return Reply(site, result.current_round, {}, problem=problem)
+    return Reply(site, result.current_round, result.metrics or result.meta, params or None)

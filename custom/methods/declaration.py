@@ -1,0 +1,78 @@
+"""What a method declares of itself: its name and task, its settings, where its two halves are, what it sends."""
+
+import pkgutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..outbound.fields import COMMON_FIELDS, TRAIN, OutboundField
+from ..settings import RunSettings
+
+if TYPE_CHECKING:
+    from .method import ServerMethod, SiteMethod
+
+_COMMON_TASKS = frozenset(task for field in COMMON_FIELDS for task in field.tasks)
+# Models are what training sends; a number is computed over patients, and says over how many.
+_KINDS = ("number", "numbers", "count", "counts", "flag")
+
+
+@dataclass(frozen=True)
+class Method:
+    """One line of :data:`fedannot.custom.methods.METHODS`.
+
+    The halves are named and not imported: who checks a job's settings loads no PyTorch, and a site no server.
+
+    Attributes:
+        name: the setting ``method`` of its jobs.
+        task: the setting ``task``.
+        settings: the job's settings.
+        server: its :class:`fedannot.custom.methods.method.ServerMethod`, as ``package.module:Class``.
+        site: its :class:`fedannot.custom.methods.method.SiteMethod`, likewise.
+        leaves: what leaves a site beside what leaves it in federated averaging. Their tasks are ``train``, or the
+            method's own, which its site half answers.
+
+    Raises:
+        ValueError: if a field could carry what the guard cannot check: a model beside the trained one, a number that
+            does not say over how many patients it is, or one for a task that all methods share.
+    """
+
+    name: str
+    task: Literal["segmentation", "classification"]
+    settings: type[RunSettings]
+    server: str
+    site: str
+    leaves: tuple[OutboundField, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in self.leaves:
+            if field.kind not in _KINDS:
+                raise ValueError(f"Method {self.name!r}: field {field.name!r} cannot be of kind {field.kind!r}.")
+            if shared := sorted(set(field.tasks) & (_COMMON_TASKS - {TRAIN})):
+                raise ValueError(f"Method {self.name!r}: field {field.name!r} cannot go with the task {shared[0]!r}.")
+            if field.kind in ("number", "numbers") and not self._counts(field):
+                raise ValueError(
+                    f"Method {self.name!r}: field {field.name!r} must name in 'counted_by' the declared field with the "
+                    "number of patients that it is computed over."
+                )
+
+    def _counts(self, field: OutboundField) -> bool:
+        counts = [other for other in (*COMMON_FIELDS, *self.leaves) if other.name == field.counted_by]
+        return set(field.tasks) <= {
+            task for other in counts if other.kind in ("count", "counts") for task in other.tasks
+        }
+
+    @property
+    def own_tasks(self) -> frozenset[str]:
+        """What its sites are asked for beside training and validation."""
+        return frozenset(task for field in self.leaves for task in field.tasks) - _COMMON_TASKS
+
+    def server_half(self, settings: RunSettings) -> "ServerMethod":
+        """Return what it does at the server."""
+        half: Any = pkgutil.resolve_name(self.server)
+        made: ServerMethod = half(settings)
+        return made
+
+    def site_half(self, settings: RunSettings) -> "SiteMethod":
+        """Return what it does at a site."""
+        half: Any = pkgutil.resolve_name(self.site)
+        made: SiteMethod = half(settings)
+        return made

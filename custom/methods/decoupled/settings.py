@@ -1,0 +1,43 @@
+"""Settings of decoupled predictions."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ...settings import DecoupledNetworkSettings, Positive
+from ..fedavg.settings import check_warmup
+from ..personal.settings import PersonalSettings
+
+
+class DecoupledSettings(PersonalSettings):
+    """Settings of decoupled predictions: a shared network, and at each site one that adapts it to its annotations.
+
+    Args:
+        warmup_rounds: rounds in which the segmentation network alone is fitted (Eq. 7), fewer than all.
+        adaptation: what W is made of; see :class:`fedannot.custom.methods.decoupled.network.AdaptationNetwork`.
+        trace_weight: α of Eq. 8; see docs/benchmarks/decoupled.md for how large it may be.
+        divergence_weight: β of Eq. 7 and 8.
+        noise_exponent: q of Eq. 6.
+    """
+
+    method: str = "decoupled"
+    network: DecoupledNetworkSettings = DecoupledNetworkSettings()
+    warmup_rounds: Positive = 10
+    adaptation: Literal["latent", "published", "feature", "image", "fixed"] = "latent"
+    trace_weight: Annotated[float, Field(ge=0)] = 0.01
+    divergence_weight: Annotated[float, Field(ge=0)] = 0.01
+    noise_exponent: Annotated[float, Field(gt=0, le=1)] = 0.7
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "DecoupledSettings":
+        check_warmup(self.warmup_rounds, self.rounds)
+        return self
+
+    @model_validator(mode="after")
+    def _loss_is_its_own(self) -> "DecoupledSettings":
+        if self.training.loss != "ce" or self.training.proximal_weight:
+            raise ValueError(
+                "keys 'training.loss' and 'training.proximal_weight' cannot be chosen: decoupled predictions have a "
+                "loss of their own; leave them out"
+            )
+        return self

@@ -1,0 +1,28 @@
+"""What leaves a site in FedA³I, beside what leaves it in federated averaging."""
+
+from ...outbound.fields import OutboundField
+
+ESTIMATE_QUALITY = "estimate_quality"
+
+LEAVES = (
+    OutboundField(
+        "num_samples", (ESTIMATE_QUALITY,), "count", "the size of the site's data: pictures, volumes or slices"
+    ),
+    OutboundField("inner_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_in (Eq. 3)", "num_estimated"),
+    OutboundField("outer_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_out (Eq. 4)", "num_estimated"),
+    OutboundField("num_estimated", (ESTIMATE_QUALITY,), "counts", "patients or volumes behind the difficulties"),
+    OutboundField(
+        "predicted_share",
+        (ESTIMATE_QUALITY,),
+        "number",
+        "share of annotated samples in which the warm-up model finds anything: is it fit to judge annotations?",
+        "num_annotated",
+        optional="predicted share",
+    ),
+    OutboundField(
+        "num_annotated",
+        (ESTIMATE_QUALITY,),
+        "count",
+        "patients or volumes with any annotated object, behind that share",
+    ),
+)

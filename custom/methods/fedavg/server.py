@@ -1,0 +1,23 @@
+"""Federated averaging at the server."""
+
+from typing import Any, ClassVar
+
+from ...aggregation.drift import stability
+from ..method import ServerMethod
+from ..views import Round
+
+
+class FedAvgServer(ServerMethod):
+    """Models are averaged by numbers of samples; of a classification it is recorded how far sites move the model."""
+
+    round_scalars: ClassVar[tuple[str, ...]] = ("stability",)
+
+    @property
+    def measures_drifts(self) -> bool:
+        """In classification."""
+        return self.settings.task == "classification"
+
+    def record(self, this_round: Round) -> dict[str, Any]:
+        """Return FedGSCA's measure of stability (Eq. 18) in classification, which compares methods."""
+        has_drifts = self.measures_drifts and this_round.drifts
+        return {"stability": stability(this_round.drifts)} if has_drifts else {}

@@ -1,0 +1,82 @@
+"""Settings of federated averaging, for segmentation and for classification, and what other methods share."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ...settings import (
+    ClassifierSettings,
+    ClassifierTrainingSettings,
+    NetworkSettings,
+    Positive,
+    RunSettings,
+    TrainingSettings,
+)
+
+
+class FedAvgSettings(RunSettings):
+    """Settings of federated averaging for segmentation, and what every method for it shares."""
+
+    task: Literal["segmentation"] = "segmentation"
+    network: NetworkSettings = NetworkSettings()
+    training: TrainingSettings = TrainingSettings()
+
+    def training_in(self, round_number: int) -> TrainingSettings:
+        """Return how a site trains in a round: with that round's learning rate."""
+        rate = self.training.learning_rate_at(round_number, self.rounds)
+        return self.training.model_copy(update={"learning_rate": rate})
+
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Whether sites report the Dice loss of their training."""
+        return self.training.loss in ("dice", "batch_dice")
+
+    @model_validator(mode="after")
+    def _patch_where_volumes_are_whole(self) -> "FedAvgSettings":
+        patch = self.training.patch
+        if self.network.spatial_dims == 3 and patch is None:
+            raise ValueError(
+                "key 'training.patch' is missing; with network.spatial_dims = 3 it gives the extents of the patches "
+                "that volumes are trained on, for example training.patch = [96, 96, 64]"
+            )
+        if self.network.spatial_dims == 2 and patch is not None:
+            raise ValueError(
+                f"key 'training.patch' is {list(patch)}, but network.spatial_dims is 2: pictures and slices are "
+                "trained on whole; leave training.patch out, or set network.spatial_dims = 3"
+            )
+        return self
+
+
+def check_warmup(warmup_rounds: int, rounds: int) -> None:
+    """Check that a warm-up ends before the run does.
+
+    Raises:
+        ValueError: if it does not.
+    """
+    if warmup_rounds >= rounds:
+        raise ValueError(f"warmup_rounds must be below rounds, but got {warmup_rounds=}, {rounds=}")
+
+
+class WarmupSettings(FedAvgSettings):
+    """What methods share that begin with federated averaging.
+
+    Args:
+        warmup_rounds: rounds of federated averaging, fewer than all.
+        max_extra_warmup_rounds: how long to wait for a warm-up model that is fit to judge annotations.
+    """
+
+    warmup_rounds: Positive = 10
+    max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "WarmupSettings":
+        check_warmup(self.warmup_rounds, self.rounds)
+        return self
+
+
+class ClassificationSettings(RunSettings):
+    """Settings of federated averaging for classification, and what every method for it shares."""
+
+    task: Literal["classification"] = "classification"
+    network: ClassifierSettings = ClassifierSettings()
+    training: ClassifierTrainingSettings = ClassifierTrainingSettings()

@@ -1,0 +1,61 @@
+"""Federated averaging at a site, and what other methods begin with there."""
+
+from torch import nn
+
+from ...data.datalist import TRAINING
+from ...data.site_data import SiteData
+from ...training.batch import Batches
+from ...training.batches import training_batches
+from ...training.loop import train
+from ...training.losses import DiceRecord
+from ...training.objectives import Objective, training_objective
+from ..method import SiteMethod
+from ..views import SiteView, Trained
+
+
+class FedAvgSite(SiteMethod):
+    """Trains the received network on the site's data, in segmentation and in classification.
+
+    A method with another local objective overrides :meth:`objective`, one that trains on other samples or labels
+    :meth:`batches`.
+    """
+
+    def train(self, network: nn.Module, site: SiteView) -> Trained:
+        """Train the received network in place."""
+        return self.train_on(self.batches(site.load(TRAINING), network), network, site)
+
+    def train_on(self, batches: Batches, network: nn.Module, site: SiteView) -> Trained:
+        """Train a network in place on batches, with the settings' optimiser and the round's learning rate."""
+        training, dice = self.settings.training, self.dice_record(network)
+        outcome = train(
+            network,
+            batches,
+            self.objective(network, site, dice),
+            training,
+            learning_rate=training.learning_rate_at(site.round_number, self.settings.rounds),
+            seed=site.training_seed,
+            should_stop=site.is_stopped,
+        )
+        return Trained(outcome.with_dice(dice))
+
+    def batches(self, data: SiteData, network: nn.Module) -> Batches:
+        """Return what is trained on, where the network is."""
+        return training_batches(data, self.settings.training, next(network.parameters()).device)
+
+    def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
+        """Return what is made small: a function of network, batch and step.
+
+        Args:
+            network: the network with the received weights.
+            site: the site in this round.
+            dice: gets the Dice loss of every batch, where the site reports it.
+        """
+        del site
+        return training_objective(self.settings.training, network, dice)
+
+    def dice_record(self, network: nn.Module) -> DiceRecord | None:
+        """Return what records the Dice loss of a round's training, where the site reports it."""
+        if not self.settings.reports_dice_loss:
+            return None
+        annotated_only = getattr(self.settings.training, "dice_loss_over", None) == "annotated"
+        return DiceRecord(annotated_only=annotated_only, device=next(network.parameters()).device)

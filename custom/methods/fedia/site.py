@@ -1,0 +1,85 @@
+"""FedIA at a site: how complete its annotations are, and their correction."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from torch import nn
+
+from ...data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
+from ...data.datalist import TRAINING
+from ...evaluation.inference import Inference
+from ..fedavg.site import FedAvgSite
+from ..views import Answer, SiteView, Trained
+from .annotation_correction import adopt_corrections, correct_annotations
+from .completeness_report import completeness_report
+from .outbound import CORRECT_ANNOTATIONS
+from .settings import FedIASettings
+
+
+class FedIASite(FedAvgSite):
+    """Trains on its annotations, corrected ones once it was asked for them.
+
+    Corrected annotations lie in the run's folder. Where a run is continued the site takes them over from there.
+    """
+
+    settings: FedIASettings
+
+    def before_task(self, site: SiteView) -> None:
+        """Take over what the continued run had corrected by then."""
+        if not self.settings.correction or site.continued_round is None:
+            return
+        for earlier in site.earlier_folders:
+            taken = adopt_corrections(
+                earlier / CORRECTIONS_FOLDER,
+                site.run_folder / CORRECTIONS_FOLDER,
+                data_folder=site.locate().folder,
+                last_round=site.continued_round + 1,
+            )
+            if taken:
+                site.info(f"The corrected annotations of {earlier} are used.")
+
+    def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
+        """Return the corrected annotations of the training cases; the data manager may revert some at any time."""
+        if section != TRAINING:
+            return {}
+        return labels_in_use(site.run_folder / CORRECTIONS_FOLDER, site.locate().folder)
+
+    def train(self, network: nn.Module, site: SiteView) -> Trained:
+        """Train, and say whether that was on corrected annotations."""
+        trained = super().train(network, site)
+        if not self.settings.correction:
+            return trained
+        has_corrected = read_corrections(site.run_folder / CORRECTIONS_FOLDER) is not None
+        return replace(trained, fields={"has_corrected": has_corrected})
+
+    def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
+        """Answer ``estimate_completeness`` or ``correct_annotations``."""
+        if task == CORRECT_ANNOTATIONS:
+            self._correct(network, site)
+            return Answer({"has_corrected": True})
+        return completeness_report(network, site.load(TRAINING), self.settings)
+
+    def _correct(self, network: nn.Module, site: SiteView) -> None:
+        """Correct the annotations, once; a second call finds the work done."""
+        folder = site.run_folder / CORRECTIONS_FOLDER
+        if read_corrections(folder) is not None:
+            return
+        corrections = correct_annotations(
+            network,
+            site.load(TRAINING),
+            folder,
+            data_folder=site.locate().folder,
+            method=self.settings.method,
+            round_number=site.round_number,
+            threshold=self.settings.correction_threshold,
+            inference=Inference.of(self.settings),
+        )
+        voxels, lesions = (
+            sum(getattr(label, of) for label in corrections.used) for of in ("added_voxels", "new_lesions")
+        )
+        site.info(
+            f"Before round {site.round_number}: {len(corrections.used)} of {len(corrections.labels)} annotations "
+            f"corrected, {voxels} voxels and {lesions} lesions added. To look at them or to undo it: fedannot "
+            f"corrections show {folder}"
+        )

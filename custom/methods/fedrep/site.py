@@ -1,0 +1,54 @@
+"""FedRep at a site."""
+
+import copy
+
+from torch import nn
+
+from ...networks.building import layer_blocks
+from ...seeding import derive_seed
+from ...training.batch import Batches
+from ...training.loop import TrainingOutcome
+from ...training.objectives import training_objective
+from ..personal.site import PersonalSite
+from ..views import SiteView
+from .settings import FedRepSettings
+
+
+class FedRepSite(PersonalSite):
+    """FedRep (Collins et al., *Exploiting Shared Representations for Personalized Federated Learning*, ICML 2021).
+
+    The last block of the network, the head, is personal. In every round the head is trained first, with the received
+    representation fixed, then the representation with that head fixed. The shared network's own head stays as it was
+    received, so that nothing of the personal one is in a result.
+    """
+
+    settings: FedRepSettings
+
+    def start(self, shared: nn.Module, seed: int) -> nn.Module:
+        """Return the head of the received network."""
+        del seed
+        return copy.deepcopy(shared.get_submodule(layer_blocks(shared)[-1]))
+
+    def train_both(self, shared: nn.Module, personal: nn.Module, batches: Batches, site: SiteView) -> TrainingOutcome:
+        """Train the head, then the representation."""
+        together = self.local_model(shared, personal)
+        head = {id(parameter) for parameter in personal.parameters()}
+
+        def train_alone(part: str, epochs: int) -> TrainingOutcome:
+            for parameter in together.parameters():
+                parameter.requires_grad_((id(parameter) in head) == (part == "head"))
+            objective = training_objective(self.settings.training, together)
+            seed = derive_seed(site.training_seed, part)
+            return self.train_part(together, objective, batches, site, seed=seed, epochs=epochs)
+
+        train_alone("head", self.settings.head_epochs)
+        outcome = train_alone("representation", self.settings.training.local_epochs)
+        for parameter in together.parameters():
+            parameter.requires_grad_(True)
+        return outcome
+
+    def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
+        """Return the shared network with the personal head; the two share their other parameters."""
+        together = copy.copy(shared)
+        together._modules = dict(shared._modules) | {layer_blocks(shared)[-1]: personal}
+        return together

@@ -1,0 +1,112 @@
+"""Which method a job's settings name, among those of `fedannot` and those of other installed packages."""
+
+import functools
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from ..settings import RunSettings, SettingsError, read_settings
+from . import METHODS
+from .declaration import Method
+
+# Where other packages name their methods: the entry point is called as the method, and gives a Method or several.
+ENTRY_POINTS = "fedannot.methods"
+
+TASKS = ("segmentation", "classification")
+
+
+def method_names(task: str) -> list[str]:
+    """Return the names of the methods for a task, those of other packages last.
+
+    Of these no package is imported, so that one that is only for another task is named, too.
+    """
+    own = [method.name for method in METHODS if method.task == task]
+    return own + sorted(set(_entry_points()) - {method.name for method in METHODS})
+
+
+def find_method(task: str, name: str, source: str = "settings.conf") -> Method:
+    """Return the method of a name, whose package is imported where it is another one's.
+
+    A name of `fedannot`'s own methods never leads elsewhere.
+
+    Args:
+        task: what is learnt.
+        name: the method's name.
+        source: the file to name in an error.
+
+    Raises:
+        SettingsError: if there is none, or another package's cannot be used.
+    """
+    own = [method for method in METHODS if method.name == name]
+    for method in own or _installed(name):
+        if method.task == task:
+            return method
+    raise SettingsError(
+        f"{source}: key 'method' is {name!r}; allowed for {task}: {', '.join(sorted(method_names(task)))}."
+    )
+
+
+def method_of(settings: RunSettings) -> Method:
+    """Return the method that a job's settings name.
+
+    Raises:
+        SettingsError: if there is none.
+    """
+    return find_method(settings.task, settings.method)
+
+
+def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") -> RunSettings:
+    """Check the settings of a job whose keys ``task`` and ``method`` say what is learnt and how.
+
+    Raises:
+        SettingsError: if the task or the method is unknown, a key is unknown or a value not allowed.
+    """
+    task, name = values.get("task", "segmentation"), values.get("method")
+    if task not in TASKS:
+        raise SettingsError(f"{source}: key 'task' is {task!r}; allowed: {', '.join(TASKS)}.")
+    if not isinstance(name, str):
+        allowed = ", ".join(sorted(method_names(task)))
+        raise SettingsError(f"{source}: key 'method' is {name!r}; allowed for {task}: {allowed}.")
+    return read_settings(find_method(task, name, source).settings, values, source)
+
+
+def all_methods() -> list[Method]:
+    """Return all methods, those of other packages last.
+
+    Raises:
+        SettingsError: if another package's cannot be used.
+    """
+    own = {method.name for method in METHODS}
+    return [*METHODS, *(method for name in sorted(set(_entry_points()) - own) for method in _installed(name))]
+
+
+@functools.cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {found.name: found for found in entry_points(group=ENTRY_POINTS)}
+
+
+@functools.cache
+def _installed(name: str) -> tuple[Method, ...]:
+    """The methods of an entry point; none where there is no such entry point."""
+    found = _entry_points().get(name)
+    if found is None:
+        return ()
+    try:
+        given = found.load()
+        methods = (given,) if isinstance(given, Method) else tuple(given)
+    except Exception as error:
+        raise SettingsError(
+            f"The method {name!r} is of another package, {found.value!r}, which cannot be used: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    _check(found, methods)
+    return methods
+
+
+def _check(found: EntryPoint, methods: Iterable[Any]) -> None:
+    for method in methods:
+        if not isinstance(method, Method) or method.name != found.name:
+            raise SettingsError(
+                f"The entry point {found.value!r} of the group {ENTRY_POINTS!r} gives {method!r:.80}, expected a "
+                f"fedannot.custom.methods.declaration.Method of the name {found.name!r}."
+            )

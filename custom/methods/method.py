@@ -1,0 +1,145 @@
+"""The two faces of a method: what it does at the server, and what it does at a site. No NVFlare."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import nn
+
+from ..aggregation.weighting import LayerWeights
+from ..settings import RunSettings
+from .views import Answer, Round, SiteView, Trained, WeightsRule
+
+
+class ServerMethod:
+    """What a method does at the server; what it does not override is federated averaging.
+
+    Weights are known before a round (:meth:`weights`), or follow from what sites report with their models, or from
+    these models (:meth:`weights_rule`). Whatever a method remembers goes through :meth:`state`.
+
+    Args:
+        settings: the job's settings.
+
+    Attributes:
+        site_scalars: numbers of sites' training reports that are drawn over the rounds.
+        round_scalars: numbers of :meth:`record` that are.
+    """
+
+    site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "dice_loss")
+    round_scalars: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+
+    @property
+    def rounds_of_averaging(self) -> int:
+        """Number of rounds at the start in which the method is federated averaging, and may continue a run of it."""
+        return 0
+
+    @property
+    def is_scored_at_server(self) -> bool:
+        """Whether the global model is what a test set at the server can score; else the sites are asked."""
+        return True
+
+    @property
+    def measures_drifts(self) -> bool:
+        """Whether :attr:`Round.drifts` are needed."""
+        return False
+
+    def stage(self, this_round: Round) -> str:
+        """Return the name of the stage that a round belongs to."""
+        del this_round
+        return "federated averaging"
+
+    def before_round(self, this_round: Round) -> None:
+        """Do what comes before a round's training, e.g. an estimate at the sites."""
+
+    def message(self, this_round: Round) -> dict[str, Any]:
+        """Return what goes to the sites with every task beside the model, as plain values; it is public to them."""
+        del this_round
+        return {}
+
+    def weights(self, this_round: Round) -> LayerWeights | None:
+        """Return the round's (site × block) weights; None for the numbers of samples that sites report."""
+        del this_round
+        return None
+
+    def weights_rule(self, this_round: Round) -> WeightsRule | None:
+        """Return what makes the round's weights when all sites have reported; None where they are known before.
+
+        Models then wait on disk. The rule finds the reports in :attr:`Round.reports`, and may look at the models.
+        """
+        del this_round
+        return None
+
+    def after_training(self, this_round: Round) -> None:
+        """Take note of what sites reported with the models that make up this round's."""
+
+    def after_rounds(self, this_round: Round) -> None:
+        """Do what comes after the last round, with the final model."""
+
+    def record(self, this_round: Round) -> dict[str, Any]:
+        """Return what the method adds to the record of the round that was just trained, as plain values."""
+        del this_round
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return what the method must remember across a restart, as plain values."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+        """Take back what :meth:`state` returned, with the records of the finished rounds."""
+
+    def describe(self, this_round: Round) -> dict[str, Any]:
+        """Return what the method adds to the run's summary, as plain values."""
+        del this_round
+        return {}
+
+
+class SiteMethod:
+    """What a method does at a site; :class:`fedannot.custom.methods.fedavg.site.FedAvgSite` is what others begin with.
+
+    A new one may be made for every task, so that what is to stay lies in the run's folder.
+
+    Args:
+        settings: the job's settings.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+
+    def before_task(self, site: SiteView) -> None:
+        """Do what comes before any task, e.g. take over what was kept in the run that is continued."""
+
+    def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
+        """Return the files that count in place of given annotations of a section; by default none."""
+        del section, site
+        return {}
+
+    def train(self, network: nn.Module, site: SiteView) -> Trained:
+        """Train the received network in place on the site's data.
+
+        Args:
+            network: the network with the received weights, where it computes.
+            site: the site in this task.
+
+        Raises:
+            TrainingStopped: if the run is being stopped.
+        """
+        raise NotImplementedError
+
+    def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
+        """Do a task of the method's own, which its declaration names.
+
+        Raises:
+            NotImplementedError: if the method has none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} declares no task {task!r}.")
+
+    def model_in_use(self, network: nn.Module, site: SiteView) -> nn.Module:
+        """Return the model that the site would use, given the received network after a round; by default that."""
+        del site
+        return network
+
+    def after_run(self, network: nn.Module, site: SiteView) -> None:
+        """Keep what is to stay of the last model, in a run without a server that says when it is over."""

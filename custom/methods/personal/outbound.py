@@ -1,0 +1,14 @@
+"""What leaves a site in methods with personal parts, beside what leaves it in federated averaging."""
+
+from ...outbound.fields import OutboundField
+
+KEEP_MODEL = "keep_model"
+
+LEAVES = (
+    OutboundField(
+        "has_model",
+        (KEEP_MODEL,),
+        "flag",
+        "whether the site has stored the last shared model with its personal layers, which stay there",
+    ),
+)

@@ -1,0 +1,12 @@
+"""What the settings of methods share in which every site has a part of the model for itself."""
+
+from ..fedavg.settings import FedAvgSettings
+
+
+class PersonalSettings(FedAvgSettings):
+    """What methods share in which every site has a part of the model for itself."""
+
+    @property
+    def has_global_model(self) -> bool:
+        """Whether the shared part by itself is a model, which can be scored at the server."""
+        return True

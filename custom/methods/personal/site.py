@@ -1,0 +1,133 @@
+"""A site of methods with personal parts: what is personal is kept in the site's files and is in no result.
+
+The personal part is a module of its own, so that there is nothing to filter out of the shared one.
+"""
+
+from torch import nn
+
+from ...data.datalist import TRAINING
+from ...data.json_record import write_record
+from ...data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
+from ...data.round_tensors import save_tensors_of_round
+from ...data.tensor_files import write_tensors
+from ...evaluation.local_scores import local_scores
+from ...networks.devices import params_in_main_memory, ready_to_compute
+from ...seeding import derive_seed
+from ...training.batch import Batches
+from ...training.loop import TrainingOutcome, train
+from ...training.objectives import Objective
+from ..fedavg.site import FedAvgSite
+from ..views import Answer, SiteView, Trained
+from .settings import PersonalSettings
+
+
+class PersonalSite(FedAvgSite):
+    """Trains the shared network together with the site's personal part, and keeps the site's own model.
+
+    What training sends is the state dict of the shared network, which has no personal entry; the site's own model is
+    scored on its validation cases. After the last round the final shared network is stored with the personal part, and
+    the scores of both predictions, in the run's folder.
+    """
+
+    settings: PersonalSettings
+
+    # --- what a method overrides
+
+    def start(self, shared: nn.Module, seed: int) -> nn.Module:
+        """Return the personal part with which a site begins, given the first received network."""
+        raise NotImplementedError
+
+    def train_both(self, shared: nn.Module, personal: nn.Module, batches: Batches, site: SiteView) -> TrainingOutcome:
+        """Train both in place. What is personal of the shared network's entries is left as it was received."""
+        raise NotImplementedError
+
+    def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
+        """Return the site's own model, which maps images to logits."""
+        raise NotImplementedError
+
+    # --- what they share
+
+    def train(self, network: nn.Module, site: SiteView) -> Trained:
+        """Train the shared and the personal part, and keep the latter."""
+        personal = self._personal_part(network, site, site.round_number - 1)
+        outcome = self.train_both(network, personal, self.batches(site.load(TRAINING), network), site)
+        save_tensors_of_round(
+            site.run_folder / PERSONAL_FOLDER,
+            site.round_number,
+            params_in_main_memory(personal),
+            keep=self.settings.keep_rounds,
+        )
+        return Trained(outcome)
+
+    def train_part(
+        self,
+        network: nn.Module,
+        objective: Objective,
+        batches: Batches,
+        site: SiteView,
+        *,
+        seed: int,
+        epochs: int | None = None,
+    ) -> TrainingOutcome:
+        """Train a network in place as the settings say, with the round's learning rate.
+
+        Args:
+            network: what is trained.
+            objective: what is made small.
+            batches: the site's data.
+            site: the site in this round.
+            seed: seed of everything random.
+            epochs: in place of the settings'.
+        """
+        training = self.settings.training
+        if epochs is not None:
+            training = training.model_copy(update={"local_epochs": epochs})
+        return train(
+            network,
+            batches,
+            objective,
+            training,
+            learning_rate=training.learning_rate_at(site.round_number, self.settings.rounds),
+            seed=seed,
+            should_stop=site.is_stopped,
+        )
+
+    def model_in_use(self, network: nn.Module, site: SiteView) -> nn.Module:
+        """Return the site's own model."""
+        return self.local_model(network, self._personal_part(network, site, site.round_number))
+
+    def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
+        """Answer ``keep_model``."""
+        del task
+        self._keep(network, site)
+        return Answer({"has_model": True})
+
+    def after_run(self, network: nn.Module, site: SiteView) -> None:
+        """Keep the last model."""
+        self._keep(network, site)
+
+    def _personal_part(self, network: nn.Module, site: SiteView, last_round: int) -> nn.Module:
+        """The personal part as it was after a round, or after the last one before it that the site was there for."""
+        personal = self.start(network, derive_seed(self.settings.seed, site.name, "personal layers"))
+        if (found := site.kept_tensors(PERSONAL_FOLDER, last_round)) is not None:
+            personal.load_state_dict(found[1])
+        return ready_to_compute(personal)
+
+    def _keep(self, network: nn.Module, site: SiteView) -> None:
+        """Store a shared model with the site's own layers, and what both predictions score."""
+        folder = site.run_folder / PERSONAL_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        personal = self._personal_part(network, site, site.round_number)
+        shared_params, own_params = params_in_main_memory(network), params_in_main_memory(personal)
+        content = {"shared": shared_params, "personal": own_params, "round": site.round_number}
+        write_tensors(folder / LOCAL_MODEL_FILE, content)
+        site.info(f"The model with this site's own layers is {folder / LOCAL_MODEL_FILE}.")
+        if (data := site.validation_data()) is not None:
+            models = {"local": self.local_model(network, personal)}
+            if self.settings.has_global_model:
+                models = {"global": network} | models
+            scores = local_scores(models, data, self.settings)
+            write_record(folder / LOCAL_SCORES_FILE, scores)
+            known = {name: score.dice for name, score in scores.models.items() if score.dice is not None}
+            what = ", ".join(f"{name} {100 * dice:.1f} %" for name, dice in known.items()) or "nothing is annotated"
+            site.info(f"Dice on this site's {scores.num_cases} validation cases: {what}.")

@@ -1,0 +1,14 @@
+"""Every site by itself: nothing is averaged but what all were sent."""
+
+from ..declaration import Method
+from ..personal import LEAVES, PERSONAL_SERVER
+from .settings import SingleSiteSettings
+
+METHOD = Method(
+    "single_site",
+    "segmentation",
+    SingleSiteSettings,
+    PERSONAL_SERVER,
+    f"{__name__}.site:LoneSite",
+    LEAVES,
+)

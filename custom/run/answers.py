@@ -1,0 +1,54 @@
+"""The answers of sites to a task that has no model as its result."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..outbound.registry import OutboundRegistry
+from .link import Reply
+
+
+class Answers:
+    """Takes answers as they come; one that cannot be used is refused by name with the reason.
+
+    Args:
+        task: what the sites were asked for.
+        round_number: the round.
+        registry: the fields that an answer may hold.
+        num_classes: of the network, the length of lists.
+        refuse: takes note of a site that is refused, and the reason.
+
+    Attributes:
+        by_site: the registered fields of every usable answer.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        round_number: int,
+        registry: OutboundRegistry,
+        num_classes: int,
+        refuse: Callable[[str, str], None],
+    ) -> None:
+        self._task = task
+        self._round = round_number
+        self._registry = registry
+        self._num_classes = num_classes
+        self._refuse = refuse
+        self.by_site: dict[str, dict[str, Any]] = {}
+
+    def receive(self, reply: Reply) -> bool:
+        """Take a site's answer; False if it is refused."""
+        reason = reply.problem or self._reason(reply)
+        if reason is None:
+            registered = self._registry.of_task(self._task)
+            self.by_site[reply.site] = {name: value for name, value in reply.fields.items() if name in registered}
+        else:
+            self._refuse(reply.site, reason)
+        return reason is None
+
+    def _reason(self, reply: Reply) -> str | None:
+        if reply.round_number != self._round:
+            return f"its answer to {self._task!r} is of round {reply.round_number}, expected {self._round}"
+        if reply.site in self.by_site:
+            return f"it is a second answer to {self._task!r}"
+        return self._registry.refusal(self._task, reply.fields, self._num_classes)

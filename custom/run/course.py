@@ -1,0 +1,301 @@
+"""The course of rounds that every method shares, whatever carries the messages between server and sites."""
+
+import gc
+import math
+import shutil
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from ..aggregation.influence import InfluenceBounds, inner_ranges
+from ..aggregation.round_average import RoundAverage
+from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..aggregation.weighting import LayerWeights, quantity_weights
+from ..evaluation.global_test import ServerTest
+from ..evaluation.scoring import Scoring
+from ..methods.method import ServerMethod
+from ..methods.views import Round
+from ..networks.layout import NetworkLayout
+from ..networks.start_weights import read_start_weights
+from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
+from ..outbound.registry import OutboundRegistry
+from ..settings import RunSettings
+from .answers import Answers
+from .link import Beginning, Link, Request
+from .round_record import dominance_sentence, influence_record, progress_sentence, round_scalars
+from .round_results import RoundResults
+from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, kept_state_file, write_records
+from .summary import write_summary
+
+# Where models wait for their weights, in the server's run folder.
+WAITING_FOLDER = "waiting_models"
+
+# What goes with every task in a run that continues an earlier one: its job, and the round after which it goes on.
+CONTINUED_JOB = "fedannot_continued_job"
+CONTINUED_ROUND = "fedannot_continued_round"
+
+# Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
+_TRAINING, _VALIDATION = "training", "validation"
+
+
+class RunFailedError(RuntimeError):
+    """The run cannot go on; the text says why."""
+
+
+class Course:
+    """Runs the rounds of a job with its method.
+
+    In every round the sites get the global model with the task ``train``; their models are averaged with the method's
+    weights. The global model is scored after every round on the server's test set where it has one, else by the sites
+    on their own validation cases. After every round the state is written in one step, and a job with ``resume_from``
+    continues from it with the same bits.
+
+    Args:
+        settings: the job's settings.
+        method: what the job's method does at the server.
+        registry: the fields that may leave a site.
+        link: carries the messages.
+
+    Attributes:
+        refused: why sites were refused in this round, by name.
+    """
+
+    def __init__(self, settings: RunSettings, method: ServerMethod, registry: OutboundRegistry, link: Link) -> None:
+        self.settings = settings
+        self.refused: dict[str, str] = {}
+        self._method = method
+        self._registry = registry
+        self._link = link
+        self._scoring = Scoring.of(settings.task)
+        self._num_samples: dict[str, int] = {}
+        self._claims = {kind: SampleClaims(link.warning) for kind in (_TRAINING, _VALIDATION)}
+        self._continued: dict[str, Any] = {}
+        self._of_weights: dict[str, Any] = {}
+        self._has_asked = False
+
+    # --- the run
+
+    def run(self, beginning: Beginning) -> None:
+        """Run all rounds.
+
+        Raises:
+            RunFailedError: if too many rounds in a row had no usable result.
+            DataError: if the start model that the settings name, or the server's test set, cannot be used.
+            ResumeError: if the run to be continued does not fit the job.
+        """
+        self._prepare(beginning)
+        if self.state.round_number >= self.settings.rounds:
+            # A run that was killed after its last round: no round comes whose end would write its result.
+            self._write_result()
+        failed_rounds = 0
+        for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
+            started = time.monotonic()
+            self.refused, self._of_weights = {}, {}
+            self._round = self._round_of(round_number)
+            self._method.before_round(self._round)
+            if self._link.is_stopped():
+                return
+            succeeded = self._train()
+            if self._link.is_stopped():
+                return
+            failed_rounds = 0 if succeeded else failed_rounds + 1
+            self._finish(started)
+            if failed_rounds >= self.settings.max_failed_rounds:
+                refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(self.refused.items()))
+                raise RunFailedError(
+                    f"Fewer than {self.settings.min_sites} usable results in {failed_rounds} rounds in a row. "
+                    f"Refused in the last: {refusals or 'none'}."
+                )
+        self._method.after_rounds(self._round_of(self.settings.rounds))
+        self._link.info(f"{self.settings.method}: finished {self.settings.rounds} rounds.")
+
+    def _prepare(self, beginning: Beginning) -> None:
+        self._beginning = beginning
+        settings, params = self.settings.model_dump(mode="json"), dict(beginning.params)
+        if beginning.start_model is not None and beginning.state is None:
+            params = read_start_weights(beginning.start_model, params)
+            self._link.info(f"Beginning with the weights of {self.settings.start_model}.")
+        self.state = RunState(self.settings.method, settings, 0, params)
+        self._layout = NetworkLayout.of(beginning.network, params, self.settings.blocks)
+        self._server_test = ServerTest(beginning.network, self.settings, beginning.run_folder, beginning.config_folder)
+        if self._method.is_scored_at_server:
+            self._server_test.check_data()
+        if beginning.state is not None:
+            self._resume(RunState.load(beginning.state), settings)
+        self._round = self._round_of(self.state.round_number)
+        write_records(beginning.run_folder / METRICS_FILE, self.state.history)
+        if beginning.absent:
+            self._link.warning(f"Not there when the job started, and not in it: {', '.join(beginning.absent)}.")
+
+    def _resume(self, earlier: RunState, settings: dict[str, Any]) -> None:
+        method = self.settings.method
+        earlier.check_continues(method, settings, self._method.rounds_of_averaging)
+        earlier.method, earlier.settings = method, settings
+        self.state, kept = earlier, earlier.method_state
+        self._num_samples = dict(kept["num_samples"])
+        self._claims = {kind: SampleClaims(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims}
+        self._method.restore(kept["method"], earlier.history)
+        # Sites find in it what they had made of their annotations.
+        self._continued = {CONTINUED_JOB: kept["job"], CONTINUED_ROUND: earlier.round_number}
+        self._link.info(f"Continuing after round {earlier.round_number} of {self.settings.resume_from}.")
+
+    def _round_of(self, round_number: int) -> Round:
+        return Round(
+            number=round_number,
+            params=self.state.params,
+            blocks=self._layout.blocks,
+            history=self.state.history,
+            num_samples=self._num_samples,
+            bounds=InfluenceBounds(self.settings.influence, self._link.warning),
+            ask=lambda task, sites=None: self._ask(task, round_number, sites),
+            info=self._link.info,
+            warning=self._link.warning,
+            is_stopped=self._link.is_stopped,
+        )
+
+    # --- what sites are asked
+
+    def refuse(self, site: str, reason: str) -> None:
+        """Take note of why a site's answer does not count; the first reason stays."""
+        self.refused.setdefault(site, reason)
+        self._link.warning(f"Refused {site}: {reason}.")
+
+    def _request(self, task: str, round_number: int, sites: Collection[str] | None) -> Request:
+        message = self._continued | self._method.message(self._round)
+        return Request(task, round_number, self.state.params, message, sites)
+
+    def _ask(self, task: str, round_number: int, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Send the global model with a task that is answered without one, and return the answers by site.
+
+        Sites that fail, answer twice, for another round or with other than the registered fields are refused by name;
+        numbers of samples in answers count as far as in results.
+        """
+        claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
+        limit = claim_limit(max(len(self._link.sites()), 1))
+        answers = Answers(task, round_number, self._registry, self.settings.network.num_classes, self.refuse)
+        self._link.give(self._request(task, round_number, sites), answers.receive, self.refuse)
+        for site, answer in sorted(answers.by_site.items()):
+            if "num_samples" in answer:
+                answer["num_samples"] = min(claims.counted(site, answer["num_samples"], limit), limit)
+        return dict(sorted(answers.by_site.items()))
+
+    # --- a round
+
+    def _train(self) -> bool:
+        """Let the sites train, and average their models; False if too few gave a usable one."""
+        this_round, influence = self._round, self.settings.influence
+        rule = self._method.weights_rule(this_round)
+        known = None if rule is not None else self._method.weights(this_round)
+        waits = rule is not None or influence.has_bounds
+        asked = sorted(self._link.sites())
+        if not self._has_asked:
+            self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
+            self._has_asked = True
+        average = RoundAverage(
+            this_round.number,
+            self.state.params,
+            self._layout.block_of,
+            known,
+            num_sites=max(len(asked), 1),
+            wait_in=self._beginning.run_folder / WAITING_FOLDER if waits else None,
+        )
+        limit, bounds_updates = claim_limit(max(len(asked), 1)), influence.max_update_ratio is not None
+        results = RoundResults(
+            average,
+            self.state.params,
+            self._layout,
+            registry=self._registry,
+            num_classes=self.settings.network.num_classes,
+            counted=lambda site, claim: self._claims[_TRAINING].counted(site, claim, limit),
+            limit=limit,
+            refuse=self.refuse,
+            measures_drifts=bounds_updates or self._method.measures_drifts,
+            keeps_statistics=bounds_updates,
+        )
+        self._link.give(self._request(TRAIN, this_round.number, asked), results.receive, self.refuse)
+        self._num_samples |= results.num_samples
+        this_round.reports, this_round.drifts = results.reports, results.drifts
+        if len(results.reports) < self.settings.min_sites:
+            self._link.error(
+                f"Round {this_round.number}: {len(results.reports)} usable results, at least "
+                f"{self.settings.min_sites} are needed; the global model stays as it is."
+            )
+            average.give_up()
+            return False
+        samples = this_round.samples_of_reports
+        given = known if rule is None else rule(average.waiting)
+        weights = self._quantity(samples) if given is None else given.only(samples)
+        bounded = this_round.bounds.weights(weights, samples)
+        self._of_weights = influence_record(bounded)
+        if "dominant" in self._of_weights and not (self.state.history and "dominant" in self.state.history[-1]):
+            # Said once for all rounds in a row.
+            self._link.warning(dominance_sentence(bounded))
+        if waits:
+            average.weigh(
+                None if given is None and bounded is weights else bounded,
+                this_round.bounds.update_factors({site: math.sqrt(of) for site, of in results.drifts.items()}),
+                inner_ranges([results.statistics[site] for site in sorted(results.statistics)]),
+            )
+        self.state.params = average.result()
+        self._method.after_training(this_round)
+        return True
+
+    def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
+        return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._layout.blocks)
+
+    def _finish(self, started: float) -> None:
+        """Score the model, and write what the round leaves behind."""
+        this_round, folder = self._round, self._beginning.run_folder
+        record: dict[str, Any] = {"round": this_round.number, "stage": self._method.stage(this_round)}
+        record |= self._score()
+        record["sites"] = dict(sorted(this_round.reports.items()))
+        record["refused"] = dict(sorted(self.refused.items()))
+        if this_round.bounds.touched:
+            record["bounded"] = dict(sorted(this_round.bounds.touched.items()))
+        record |= self._of_weights | self._method.record(this_round)
+        record["seconds"] = round(time.monotonic() - started, 3)
+        self.state.round_number = this_round.number
+        self.state.method_state = {
+            "num_samples": dict(self._num_samples),
+            "first_claims": {kind: dict(claims.first) for kind, claims in self._claims.items()},
+            "job": self._beginning.job_id,
+            "method": self._method.state(),
+        }
+        self.state.history.append(record)
+        self.state.save(folder / STATE_FILE)
+        if this_round.number in self.settings.keep_rounds:
+            shutil.copyfile(folder / STATE_FILE, folder / kept_state_file(this_round.number))
+        append_record(folder / METRICS_FILE, record)
+        self._write_result()
+        self._show(record)
+        if self.settings.task_process:
+            # NVFlare's tasks and messages refer to each other in circles, with the models in them.
+            gc.collect()
+
+    def _write_result(self) -> None:
+        """Write the model and the summary as they are after the last finished round."""
+        self._link.write_model(self.state.params)
+        details = {"absent": list(self._beginning.absent), "server_threads": torch.get_num_threads()}
+        details |= self._method.describe(self._round)
+        write_summary(self._beginning.run_folder / SUMMARY_FILE, self.state, details)
+
+    def _score(self) -> dict[str, Any]:
+        number, reports = self._round.number, self._round.reports
+        if self._method.is_scored_at_server:
+            sites_are_embedded = bool(reports) and all(report["embedded_data"] for report in reports.values())
+            scores = self._server_test.score(self.state.params, sites_are_embedded)
+            if scores is not None:
+                return scores
+        if number < self.settings.rounds and number % self.settings.validate_every:
+            return self._scoring.unscored
+        answers = self._ask(self._scoring.site_task, number)
+        return self._scoring.unscored | self._scoring.pool(answers)
+
+    def _show(self, record: Mapping[str, Any]) -> None:
+        """Draw a round's numbers, and say in a sentence how far the run is."""
+        shown = (*self._scoring.names, "effective_sites", *self._method.round_scalars)
+        for tag, value in round_scalars(record, shown, self._method.site_scalars).items():
+            self._link.draw(tag, value, record["round"])
+        self._link.info(progress_sentence(self.state.history, self.settings.rounds, self._scoring))

@@ -1,0 +1,76 @@
+"""What a site does when it is asked, whatever carries the messages: training, validation, a method's own tasks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..data.datalist import TRAINING
+from ..methods.declaration import Method
+from ..methods.method import SiteMethod
+from ..methods.views import SiteView
+from ..networks.devices import params_in_main_memory
+from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
+from ..outbound.private_statistics import SampleValues
+from ..outbound.reports import class_validation_report, training_report, validation_report
+
+
+class UnknownTaskError(ValueError):
+    """The job's method has no such task."""
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What a task is answered with.
+
+    Attributes:
+        fields: registered fields beside the model.
+        params: the trained state dict in main memory; None for a task without one.
+        samples: what statistics among the fields are made of; stays at the site.
+    """
+
+    fields: Mapping[str, Any]
+    params: dict[str, torch.Tensor] | None = None
+    samples: Mapping[str, SampleValues] = field(default_factory=dict)
+
+
+def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module, site: SiteView) -> TaskResult:
+    """Do a task with the received network.
+
+    Args:
+        declared: the job's method.
+        method: its half at sites.
+        task: the task by its own name.
+        network: the network with the received weights, where it computes.
+        site: the site in this task.
+
+    Raises:
+        UnknownTaskError: if neither all methods nor this one have the task.
+        DataError: if the site's data cannot be used.
+        TrainingStopped: if the run is being stopped.
+    """
+    method.before_task(site)
+    if task == TRAIN:
+        return _train(method, network, site)
+    if task == VALIDATE and declared.task == "segmentation":
+        model = method.model_in_use(network, site)
+        return TaskResult(validation_report(model, site.validation_data(), method.settings))
+    if task == VALIDATE_CLASSES and declared.task == "classification":
+        model = method.model_in_use(network, site)
+        return TaskResult(class_validation_report(model, site.validation_data(), method.settings))
+    if task in declared.own_tasks:
+        answer = method.answer(task, network, site)
+        return TaskResult(answer.fields, samples=answer.samples)
+    raise UnknownTaskError(f"Task {task!r} is not known to the method {declared.name!r} for {declared.task}.")
+
+
+def _train(method: SiteMethod, network: nn.Module, site: SiteView) -> TaskResult:
+    trained = method.train(network, site)
+    outcome = trained.outcome
+    site.info(f"Round {site.round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
+    report = training_report(
+        site.load(TRAINING), outcome, embedded=site.locate().embedded, trained_on=trained.trained_on
+    )
+    return TaskResult(report | trained.fields, params_in_main_memory(network))
