@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..aggregation.weighting import LayerWeights, layer_coefficients, layer_weights, quantity_weights
+from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..method_settings import FedA3ISettings
 from ..methods.feda3i.estimate import QualityEstimate, estimate_quality
+from ..methods.feda3i.weights import layer_coefficients, layer_weights
 from ..outbound.registry import ESTIMATE_QUALITY
 from .federated_averaging import FedAvgController
 

@@ -4,7 +4,7 @@ import gc
 import math
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from nvflare.apis.analytix import AnalyticsDataType
 from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 
+from ..aggregation.drift import squared_distance, stability
 from ..aggregation.influence import InfluenceBounds, inner_ranges
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights, quantity_weights
@@ -392,8 +393,7 @@ class FedAvgController(AskingController):
         if self._bounds.touched:
             record["bounded"] = dict(sorted(self._bounds.touched.items()))
         if self._drifts and self.settings.task == "classification":
-            # FedGSCA's measure of stability (Eq. 18); added in sorted order.
-            record["stability"] = sum(self._drifts[site] for site in sorted(self._drifts)) / len(self._drifts)
+            record["stability"] = stability(self._drifts)
         record |= self._of_weights | self.describe_round()
         record["seconds"] = round(time.monotonic() - started, 3)
         self.state.round_number = round_number
@@ -461,10 +461,3 @@ def _plain(value: Any) -> Any:
 
 def _roots(squares: Mapping[str, float]) -> dict[str, float]:
     return {site: math.sqrt(square) for site, square in squares.items()}
-
-
-def squared_distance(
-    params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], names: Sequence[str]
-) -> float:
-    """Return ‖θ_k − θ‖² over the named entries of two state dicts."""
-    return sum(float((params[name].double() - reference[name].double()).square().sum()) for name in names)
