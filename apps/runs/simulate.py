@@ -86,7 +86,7 @@ def simulate(
     federation = read_federation(data)
     rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
     if resume:
-        check_continues(job, run_settings, out, earlier)
+        check_continues(run_settings, out, earlier)
     if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):

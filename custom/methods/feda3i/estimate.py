@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...aggregation.weighting import noise_strength, quality_weights
 from .two_groups import fit_two_groups
+from .weights import noise_strength, quality_weights
 
 # A difficulty is at most 16.1, and noise that hides patients is not many times that.
 _REACH = 1e3
@@ -54,7 +54,7 @@ class QualityEstimate:
 
     def quality_weights(self, quantity: Mapping[str, float], *, balance: float, intra_only: bool) -> dict[str, float]:
         """Return Eq. 6's weights of all sites that have a quantity weight; see
-        :func:`fedannot.custom.aggregation.weighting.quality_weights`.
+        :func:`fedannot.custom.methods.feda3i.weights.quality_weights`.
 
         A site that has an estimate but never sent a model takes no part.
         """

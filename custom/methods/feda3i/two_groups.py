@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .gaussian_mixture import MixtureFit, fit_mixtures, single_log_likelihood
+from ...mixtures.fit import MixtureFit, single_log_likelihood
+from ...mixtures.gaussians import FullGaussians
+from .paired_starts import fit_from_pairs
 
 Floats = NDArray[np.float64]
 
@@ -116,8 +118,8 @@ def _standardise(tables: Floats) -> Floats:
 
 
 def _fit_both(samples: Floats, generator: np.random.Generator) -> tuple[Floats, MixtureFit]:
-    one = single_log_likelihood(samples, COVARIANCE_FLOOR)
-    return one, fit_mixtures(samples, COVARIANCE_FLOOR, NUM_STARTS, generator)
+    one = single_log_likelihood(FullGaussians.of_samples(samples, COVARIANCE_FLOOR))
+    return one, fit_from_pairs(samples, COVARIANCE_FLOOR, NUM_STARTS, generator)
 
 
 def _assign(fit: MixtureFit, sites: list[str], scale: Floats) -> tuple[tuple[str, ...], tuple[str, ...]]:

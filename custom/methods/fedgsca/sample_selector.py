@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ...mixtures.fit import Booleans, fit_mixtures, posteriors_and_density
+from ...mixtures.gaussians import DiagonalGaussians, Floats, Mixture
 
 # A component whose variance or weight falls below has collapsed onto a few samples.
 _SMALLEST_VARIANCE = 1e-8
 _SMALLEST_PRIOR = 1e-3
-_MAX_ITERATIONS = 500
 _TOLERANCE = 1e-7
 
 # A cross entropy is at most that of a probability of 1e-12.
@@ -89,42 +88,31 @@ class SampleSelector:
 
     def clean_probability(self, losses: Floats) -> Floats:
         """Return the posterior probability of the first component for losses ``(N,)`` (FedGSCA, Eq. 3 and 6)."""
-        joint = self._log_joint(losses)
-        posterior: Floats = np.exp(joint[0] - np.logaddexp(joint[0], joint[1]))
-        return posterior
+        posteriors, _ = posteriors_and_density(_gaussians(losses), self._mixture)
+        clean: Floats = posteriors[0, 0, 0]
+        return clean
 
     def fitted(self, losses: Floats) -> SampleSelector | None:
         """Fit to losses ``(N,)`` by expectation maximisation from this one on; None if a component collapses.
 
         Components are put in the order of their means, so that means over sites mix like with like.
         """
-        current, likelihood = self, -math.inf
-        for _ in range(_MAX_ITERATIONS):
-            joint = current._log_joint(losses)
-            density = np.logaddexp(joint[0], joint[1])
-            posteriors = np.exp(joint - density)
-            counts = posteriors.sum(axis=1)
-            priors = counts / len(losses)
-            if not np.isfinite(priors).all() or priors.min() < _SMALLEST_PRIOR:
-                return None
-            means = posteriors @ losses / counts
-            variances = (posteriors * (losses - means[:, None]) ** 2).sum(axis=1) / counts
-            if variances.min() < _SMALLEST_VARIANCE:
-                return None
-            current = SampleSelector(_pair(means), _pair(variances), _pair(priors))
-            before, likelihood = likelihood, float(density.mean())
-            if likelihood - before < _TOLERANCE:
-                break
-        return current if current.means[0] <= current.means[1] else current._exchanged()
 
-    def _log_joint(self, losses: Floats) -> Floats:
-        """Logarithm of π_g N(ℓ; μ_g, σ_g²), ``(2, N)``."""
-        means, variances, priors = (np.array(values)[:, None] for values in astuple(self))
-        joint: Floats = np.log(priors) - 0.5 * (np.log(2 * math.pi * variances) + (losses - means) ** 2 / variances)
-        return joint
+        def has_converged(before: Floats, after: Floats) -> Booleans:
+            # Without a floor of the variances the likelihood cannot fall.
+            small: Booleans = after / len(losses) - before / len(losses) < _TOLERANCE
+            return small
 
-    def _exchanged(self) -> SampleSelector:
-        return SampleSelector(*(_pair(np.array(values)[::-1]) for values in astuple(self)))
+        fit = fit_mixtures(_gaussians(losses), self._mixture, has_converged, has_collapsed=_has_collapsed)
+        if fit.collapsed[0]:
+            return None
+        order = fit.means[0, :, 0].argsort(kind="stable")
+        values = (fit.means[0, order, 0], fit.covariances[0, order, 0], fit.weights[0, order])
+        return SampleSelector(*((float(first), float(second)) for first, second in values))
+
+    @property
+    def _mixture(self) -> Mixture:
+        return Mixture.in_one_dimension(self.priors, self.means, self.variances)
 
 
 def selector_coefficient(losses: Floats) -> float:
@@ -149,5 +137,14 @@ def _could_be_fitted(values: Floats) -> bool:
     )
 
 
-def _pair(values: Floats) -> tuple[float, float]:
-    return float(values[0]), float(values[1])
+def _gaussians(losses: Floats) -> DiagonalGaussians:
+    return DiagonalGaussians.of_samples(losses[None, :, None])
+
+
+def _has_collapsed(mixture: Mixture) -> Booleans:
+    weights, variances = mixture.weights, mixture.covariances
+    # A weight that is no number has collapsed, too.
+    collapsed: Booleans = ~(weights.min(axis=-1) >= _SMALLEST_PRIOR) | (
+        variances.min(axis=(-1, -2)) < _SMALLEST_VARIANCE
+    )
+    return collapsed
