@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from ..data.site_data import SiteData
-from ..outbound.registry import VALIDATE, VALIDATE_CLASSES
+from ..outbound.fields import VALIDATE, VALIDATE_CLASSES
 from ..settings import RunSettings
 from .inference import Inference
 

@@ -15,7 +15,7 @@ from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, count_cases
 from ..outbound.private_statistics import SampleValues
 from ..seeding import derive_seed
-from ..training.local_training import TrainingOutcome
+from ..training.loop import TrainingOutcome
 
 # What sites said, by their names: the registered fields of a task's result.
 Reports = Mapping[str, Mapping[str, Any]]

@@ -10,7 +10,7 @@ from torch import nn
 from ..data.site_data import SiteData
 from ..evaluation.inference import Inference
 from ..settings import RunSettings
-from ..training.local_training import TrainingOutcome
+from ..training.loop import TrainingOutcome
 from .fields import MINIMUM_CASES
 
 

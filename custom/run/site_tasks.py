@@ -73,4 +73,4 @@ def _train(method: SiteMethod, network: nn.Module, site: SiteView) -> TaskResult
     report = training_report(
         site.load(TRAINING), outcome, embedded=site.locate().embedded, trained_on=trained.trained_on
     )
-    return TaskResult(report | trained.fields, params_in_main_memory(network))
+    return TaskResult(report | dict(trained.fields), params_in_main_memory(network))
