@@ -28,6 +28,9 @@ ALL_MEMBERS = "@ALL"
 # A substitution in HOCON, which may be an environment variable.
 _VARIABLE = re.compile(rb"\$\{\??\s*([^}\s]+)")
 
+# What decides which settings there are.
+_KINDS = ("task", "method")
+
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -115,6 +118,8 @@ class Job:
         """
         named = str(source or self.settings_file)
         values = self._values()
+        # Another method has other settings.
+        values |= {key: overrides[key] for key in _KINDS if key in overrides}
         known = list(flat_settings(read_job_settings(values, source=str(self.settings_file)).model_dump()))
         for key, value in overrides.items():
             if key not in known:

@@ -44,6 +44,7 @@ class Round:
         number: the round, from 1; outside a round the last finished one.
         params: the global model that the sites train from.
         blocks: the network's layer blocks in forward order.
+        trained: names of the entries that are trained parameters.
         history: the records of finished rounds.
         num_samples: of every site that has ever trained in the run, as far as its claims count.
         bounds: on what one site can do.
@@ -59,6 +60,7 @@ class Round:
     number: int
     params: Mapping[str, torch.Tensor]
     blocks: tuple[str, ...]
+    trained: tuple[str, ...]
     history: Sequence[Mapping[str, Any]]
     num_samples: Mapping[str, int]
     bounds: InfluenceBounds

@@ -87,17 +87,37 @@ class OutboundRegistry:
             result: its fields.
             kept: names of fields that may stay.
         """
+        counted = [
+            field for name, field in self.of_task(task).items() if field.counted_by and name in set(result) - set(kept)
+        ]
+        return self._without(counted, task, result)
+
+    def without_small(self, task: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a site's result without single numbers over fewer patients than the minimum count, likewise.
+
+        Args:
+            task: the task that the result answers.
+            result: its fields, with the counts of patients.
+        """
+        small = [
+            field
+            for name, field in self.of_task(task).items()
+            if name in result and field.kind == "number" and field.counted_by is not None
+            if result.get(field.counted_by, 0) < MINIMUM_CASES
+        ]
+        return self._without(small, task, result)
+
+    def _without(self, withheld: Collection[OutboundField], task: str, result: Mapping[str, Any]) -> dict[str, Any]:
         registered = self.of_task(task)
-        counted = [field for name, field in registered.items() if field.counted_by and name in set(result) - set(kept)]
-        groups = {field.optional for field in counted} - {""}
+        groups = {field.optional for field in withheld} - {""}
         left = {
             name: value
             for name, value in result.items()
             if name not in registered or registered[name].optional not in groups
         }
-        withheld = {field.name: result[field.name] for field in counted if not field.optional}
+        always = {field.name: result[field.name] for field in withheld if not field.optional}
         return left | {
-            name: [math.nan] * len(value) if isinstance(value, list) else math.nan for name, value in withheld.items()
+            name: [math.nan] * len(value) if isinstance(value, list) else math.nan for name, value in always.items()
         }
 
     def refusal(self, task: str, report: Mapping[str, Any], num_classes: int) -> str | None:

@@ -146,6 +146,7 @@ class Course:
             number=round_number,
             params=self.state.params,
             blocks=self._layout.blocks,
+            trained=self._layout.trained,
             history=self.state.history,
             num_samples=self._num_samples,
             bounds=InfluenceBounds(self.settings.influence, self._link.warning),

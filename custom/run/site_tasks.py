@@ -14,6 +14,7 @@ from ..methods.views import SiteView
 from ..networks.devices import params_in_main_memory
 from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.private_statistics import SampleValues
+from ..outbound.registry import OutboundRegistry
 from ..outbound.reports import class_validation_report, training_report, validation_report
 
 
@@ -53,7 +54,7 @@ def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module,
     """
     method.before_task(site)
     if task == TRAIN:
-        return _train(method, network, site)
+        return _train(declared, method, network, site)
     if task == VALIDATE and declared.task == "segmentation":
         model = method.model_in_use(network, site)
         return TaskResult(validation_report(model, site.validation_data(), method.settings))
@@ -62,15 +63,17 @@ def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module,
         return TaskResult(class_validation_report(model, site.validation_data(), method.settings))
     if task in declared.own_tasks:
         answer = method.answer(task, network, site)
-        return TaskResult(answer.fields, samples=answer.samples)
+        fields = OutboundRegistry(declared.leaves).without_small(task, answer.fields)
+        return TaskResult(fields, samples=answer.samples)
     raise UnknownTaskError(f"Task {task!r} is not known to the method {declared.name!r} for {declared.task}.")
 
 
-def _train(method: SiteMethod, network: nn.Module, site: SiteView) -> TaskResult:
+def _train(declared: Method, method: SiteMethod, network: nn.Module, site: SiteView) -> TaskResult:
     trained = method.train(network, site)
     outcome = trained.outcome
     site.info(f"Round {site.round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
     report = training_report(
         site.load(TRAINING), outcome, embedded=site.locate().embedded, trained_on=trained.trained_on
     )
-    return TaskResult(report | dict(trained.fields), params_in_main_memory(network))
+    fields = OutboundRegistry(declared.leaves).without_small(TRAIN, report | dict(trained.fields))
+    return TaskResult(fields, params_in_main_memory(network))
