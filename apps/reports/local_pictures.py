@@ -15,7 +15,7 @@ from ...custom.data.site_data import SiteData, count_cases, load_site_data
 from ...custom.data.whole_files import replaced
 from ...custom.evaluation.inference import Inference, evaluating
 from ...custom.method_settings import PersonalSettings, read_job_settings
-from ...custom.methods.decoupled.network import LocalModel
+from ...custom.methods.decoupled.adaptation import LocalModel
 from .case_drawing import annotated_cases, draw_contours, draw_image, draw_values, shown_case
 from .local_models import local_model
 

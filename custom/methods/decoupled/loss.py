@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import nll_loss
 
-from .network import AdaptationNetwork, DecoupledNetwork, log_local_probabilities
+from .adaptation import AdaptationNetwork, log_local_probabilities
+from .network import DecoupledNetwork
 
 
 def noise_robust_loss(log_probabilities: torch.Tensor, labels: torch.Tensor, exponent: float) -> torch.Tensor:

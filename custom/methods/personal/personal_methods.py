@@ -31,8 +31,9 @@ from ...training.local_training import (
     train_locally,
 )
 from ...training.losses import build_loss
+from ..decoupled.adaptation import AdaptationNetwork, LocalModel
 from ..decoupled.loss import DecoupledLoss
-from ..decoupled.network import AdaptationNetwork, DecoupledNetwork, LocalModel
+from ..decoupled.network import DecoupledNetwork
 
 
 @dataclass(frozen=True)
