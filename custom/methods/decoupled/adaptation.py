@@ -87,7 +87,7 @@ class AdaptationNetwork(nn.Module):
 
 
 def log_local_probabilities(log_global: torch.Tensor, adaptation: torch.Tensor) -> torch.Tensor:
-    """Return log(W ⊙ p), the logarithm of the local prediction, ``(B, C + 1, H, W[, D])``.
+    """Return log(W ⊙ p), the logarithm of the local prediction (Eq. 4), ``(B, C + 1, H, W[, D])``.
 
     Args:
         log_global: log p ``(B, C + 1, H, W[, D])``.

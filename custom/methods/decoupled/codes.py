@@ -25,14 +25,14 @@ class Gaussian:
         return self.mean + noise * (0.5 * self.log_variance).exp()
 
     def divergence_from(self, prior: "Gaussian") -> torch.Tensor:
-        """Return KL(self ‖ prior) of every sample ``(B,)``, summed over the D entries of the code."""
+        """Return KL(self ‖ prior) of every sample ``(B,)``, summed over the D entries of the code (Eq. 1)."""
         ratio = self.log_variance - prior.log_variance
         distance = (self.mean - prior.mean).square() * (-prior.log_variance).exp()
         return 0.5 * (ratio.exp() + distance - 1 - ratio).sum(dim=1)
 
 
 class DistributionEncoder(nn.Module):
-    """Maps images, or images with annotations, to a normal distribution of latent codes.
+    """Maps images, or images with annotations, to a normal distribution of latent codes (Eq. 2 and 3).
 
     Pairs of convolutions with max-pooling between them, the mean over all pixels, one linear layer: the encoder of the
     probabilistic U-Net (Kohl et al., NeurIPS 2018), of MONAI's blocks.

@@ -57,7 +57,7 @@ class DecoupledNetwork(nn.Module):
         return logits
 
     def encode_annotated(self, images: torch.Tensor, labels: torch.Tensor) -> Gaussian:
-        """Return the posterior for images ``(B, channels, H, W[, D])`` and labels ``(B, 1, H, W[, D])``."""
+        """Return the posterior (Eq. 3) for images ``(B, channels, H, W[, D])`` and labels ``(B, 1, H, W[, D])``."""
         classes = one_hot(labels[:, 0].long(), self.num_outputs).movedim(-1, 1).to(images)
         encoded: Gaussian = self.posterior(torch.cat([images, classes], dim=1))
         return encoded
