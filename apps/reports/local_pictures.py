@@ -14,7 +14,7 @@ from ...custom.data.federation import read_federation
 from ...custom.data.site_data import SiteData, count_cases, load_site_data
 from ...custom.data.whole_files import replaced
 from ...custom.evaluation.inference import Inference, evaluating
-from ...custom.methods.decoupled.network import LocalModel
+from ...custom.methods.decoupled.adaptation import LocalModel
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
 from .case_drawing import annotated_cases, draw_contours, draw_image, draw_values, shown_case

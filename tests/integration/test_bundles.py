@@ -32,7 +32,7 @@ from fedannot.custom.data.federation import FederationDescription, write_federat
 from fedannot.custom.data.preparation import build_restoration
 from fedannot.custom.data.site_data import LoadedCase, load_site_data
 from fedannot.custom.evaluation.inference import Inference, evaluating
-from fedannot.custom.methods.decoupled.network import LocalModel
+from fedannot.custom.methods.decoupled.adaptation import LocalModel
 from fedannot.custom.networks.devices import ready_to_compute
 
 SMALL = {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.learning_rate": 0.01}

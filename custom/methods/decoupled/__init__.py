@@ -1,4 +1,19 @@
-"""Decoupled predictions: a global model, and at each site an adaptation of it (Gao et al., MICCAI 2022)."""
+"""Decoupled predictions: a global and a personal one, for sites that annotate by different protocols.
+
+Gao et al., *Decoupling Predictions in Distributed Learning for Multi-Center Left Atrial MRI Segmentation*, MICCAI 2022.
+The shared network predicts generic annotations. A small network that never leaves the site turns them into the site's
+own by a matrix at every pixel, which depends on a latent code of image and annotation.
+
+Equations:
+    Eq. 1   codes.Gaussian.divergence_from, loss.DecoupledLoss
+    Eq. 2   codes.DistributionEncoder
+    Eq. 3   network.DecoupledNetwork.encode_annotated
+    Eq. 4   adaptation.log_local_probabilities
+    Eq. 5   loss.mean_trace
+    Eq. 6   loss.noise_robust_loss
+    Eq. 7   loss.DecoupledLoss
+    Eq. 8   loss.DecoupledLoss
+"""
 
 from ..declaration import Method
 from ..personal import LEAVES

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import nll_loss
 
-from .network import AdaptationNetwork, DecoupledNetwork, log_local_probabilities
+from .adaptation import AdaptationNetwork, log_local_probabilities
+from .network import DecoupledNetwork
 
 
 def noise_robust_loss(log_probabilities: torch.Tensor, labels: torch.Tensor, exponent: float) -> torch.Tensor:
@@ -31,7 +32,7 @@ def mean_trace(adaptation: torch.Tensor) -> torch.Tensor:
 class DecoupledLoss:
     """The loss of a batch: in the warm-up of the segmentation network alone, then of both predictions.
 
-    With z drawn from the posterior, p the global prediction and W the adaptation:
+    Both raise the lower bound of Eq. 1. With z drawn from the posterior, p the global prediction and W the adaptation:
 
     - warm-up: CE(p, y) + β KL(posterior ‖ prior) − TR(W), which brings W near the identity (Eq. 7);
     - then: CE(W ⊙ p, y) + NR_q(p, y) + α TR(W) + β KL(posterior ‖ prior), which drives W away from it where that costs

@@ -14,7 +14,7 @@ class DecoupledSettings(PersonalSettings):
 
     Args:
         warmup_rounds: rounds in which the segmentation network alone is fitted (Eq. 7), fewer than all.
-        adaptation: what W is made of; see :class:`fedannot.custom.methods.decoupled.network.AdaptationNetwork`.
+        adaptation: what W is made of; see :class:`fedannot.custom.methods.decoupled.adaptation.AdaptationNetwork`.
         trace_weight: α of Eq. 8; see docs/benchmarks/decoupled.md for how large it may be.
         divergence_weight: β of Eq. 7 and 8.
         noise_exponent: q of Eq. 6.

@@ -9,8 +9,9 @@ from ...training.loop import TrainingOutcome
 from ...training.objectives import Step
 from ..personal.site import PersonalSite
 from ..views import SiteView
+from .adaptation import AdaptationNetwork, LocalModel
 from .loss import DecoupledLoss
-from .network import AdaptationNetwork, DecoupledNetwork, LocalModel
+from .network import DecoupledNetwork
 from .settings import DecoupledSettings
 
 

@@ -77,7 +77,7 @@ def quality_weights(
 
 
 def layer_coefficients(num_blocks: int, *, weight: float = 1.0, power: float = 1.0, bias: float = 0.0) -> Floats:
-    """Return how much quality counts in each layer block, λ(j) = weight ((j − 1)/(L − 1))^power + bias in [0, 1].
+    """Return how much quality counts in each layer block, weight ((j − 1)/(L − 1))^power + bias: λ(j) of Eq. 7.
 
     Values beyond 0 and 1 are clipped. A network of one block counts as its own last block. Weight 0 and bias 1 make the
     weights model-wise.

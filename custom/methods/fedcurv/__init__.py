@@ -1,4 +1,13 @@
-"""FedCurv: federated averaging that keeps what bends the other sites' losses (Shoham et al., 2019)."""
+"""FedCurv: a penalty for leaving what other sites have learnt, for sites with data of different kinds.
+
+Shoham et al., *Overcoming Forgetting in Federated Learning on Non-IID Data*, 2019. Every site sends with its parameters
+how sharply its loss bends around them. The others' loss grows where they move parameters that bend it sharply.
+
+Equations, by what they define:
+    diag(I_j)                                   curvature.fisher_diagonal
+    Σ_j diag(I_j) and Σ_j diag(I_j) θ_j         curvature.OthersCurvature.of
+    Σ_j (θ − θ_j)ᵀ diag(I_j) (θ − θ_j)          curvature.OthersCurvature.penalty
+"""
 
 from ..declaration import Method
 from .settings import FedCurvSettings

@@ -93,7 +93,7 @@ class SampleSelector:
         return clean
 
     def fitted(self, losses: Floats) -> SampleSelector | None:
-        """Fit to losses ``(N,)`` by expectation maximisation from this one on; None if a component collapses.
+        """Fit to losses ``(N,)`` by expectation maximisation from this one on (Eq. 1); None if a component collapses.
 
         Components are put in the order of their means, so that means over sites mix like with like.
         """

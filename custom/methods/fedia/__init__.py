@@ -1,4 +1,18 @@
-"""FedIA: weights by the completeness of annotations, and corrections (Xiang et al., MICCAI 2024)."""
+"""FedIA: aggregation by the completeness of annotations, and their correction, for lesions that sites leave out.
+
+Xiang et al., *FedIA: Federated Medical Image Segmentation with Heterogeneous Annotation Completeness*, MICCAI 2024.
+After a warm-up by federated averaging the server compares how many lesions a site annotates with how many the model
+finds there. More complete sites weigh more, until every site has added the lesions that the model is sure of.
+
+Equations:
+    Eq. 1   fedannot.custom.aggregation.weighting.quantity_weights
+    Eq. 2   fedannot.custom.training.losses.SampleDice
+    Eq. 3   lesion_counts.count_site_lesions, completeness.Completeness.of_counts
+    Eq. 4   completeness.completeness_weights
+    Eq. 5   fedannot.custom.training.losses.DiceRecord
+    Eq. 6   completeness.IouLine.fit
+    Eq. 7   completeness.IouLine.asks_for_correction
+"""
 
 from ..declaration import Method
 from .outbound import LEAVES

@@ -72,7 +72,7 @@ class IouLine:
 
     @classmethod
     def fit(cls, values: Sequence[float]) -> "IouLine":
-        """Fit a line to the IoU of the rounds 1, 2, … by least squares; through one value it is level.
+        """Fit a line to the IoU of the rounds 1, 2, … by least squares (Eq. 6); through one value it is level.
 
         Args:
             values: IoU of every round of the warm-up; NaN where the site has none, such rounds do not count.

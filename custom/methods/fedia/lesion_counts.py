@@ -39,7 +39,7 @@ class LesionCounts:
 def count_site_lesions(
     network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
 ) -> LesionCounts:
-    """Count over all cases of a site: the sum of :func:`count_lesions_by_case`."""
+    """Count over all cases of a site (Eq. 3): the sum of :func:`count_lesions_by_case`."""
     return sum(count_lesions_by_case(network, cases, num_classes, inference), start=LesionCounts())
 
 

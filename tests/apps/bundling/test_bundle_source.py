@@ -13,7 +13,7 @@ from fedannot.apps.bundling.source import read_source
 from fedannot.apps.reports.output import OutputError
 from fedannot.custom.data.description import write_site_description
 from fedannot.custom.evaluation.local_scores import LocalScores, ModelScores
-from fedannot.custom.methods.decoupled.network import LocalModel
+from fedannot.custom.methods.decoupled.adaptation import LocalModel
 from fedannot.transforms.errors import DataError
 
 IMAGES = torch.randn(2, 1, 32, 32, generator=torch.Generator().manual_seed(0))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedannot.custom.methods.decoupled.adaptation import AdaptationNetwork
 from fedannot.custom.methods.decoupled.loss import DecoupledLoss, mean_trace, noise_robust_loss
-from fedannot.custom.methods.decoupled.network import AdaptationNetwork, build_decoupled_network
+from fedannot.custom.methods.decoupled.network import build_decoupled_network
 
 
 def logits_and_labels(seed=0):

@@ -12,7 +12,7 @@ from fedannot.custom.method_settings import (
     FedRepSettings,
     SingleSiteSettings,
 )
-from fedannot.custom.methods.decoupled.network import LocalModel
+from fedannot.custom.methods.decoupled.adaptation import LocalModel
 from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import RoundOfTraining, personal_method
 from fedannot.custom.training.batches import SampleBatches
