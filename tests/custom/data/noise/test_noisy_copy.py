@@ -10,9 +10,10 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import measured_noise, read_manifest
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
-from fedannot.custom.data.phantoms.chambers import write_chamber_federation
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
-from fedannot.custom.data.phantoms.volumes import write_volume_federation
+from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.connected_lesions import label_lesions
 from fedannot.transforms.errors import DataError
@@ -25,7 +26,7 @@ CHOICE = NoiseChoice("M(25,-25,5,0.5)", exact=True, stratified=0.5)
 
 @pytest.fixture
 def source(tmp_path):
-    write_phantom_federation(tmp_path / "source", num_sites=2, images_per_site=3, test_images=1)
+    write_phantom_federation(tmp_path / "source", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
     return tmp_path / "source"
 
 
@@ -236,7 +237,7 @@ def test_items_that_are_no_case_with_a_mask_are_left_out_and_listed(source, tmp_
 
 def test_lesions_are_left_out_of_whole_volumes_and_of_pictures(tmp_path):
     """Each site keeps round(c a) of the c lesions of every case; a lesion over several slices is one."""
-    write_volume_federation(tmp_path / "clean", num_sites=3, volumes_per_site=3, test_volumes=1)
+    write_phantom_federation(tmp_path / "clean", LesionVolumes(), num_sites=3, images_per_site=3, test_images=1)
     before = contents(tmp_path / "clean")
     shares = (0.0, 0.5, 1.0)
     leave_lesions_out(tmp_path / "clean", tmp_path / "less", shares, seed=3)
@@ -266,7 +267,7 @@ def test_shares_that_do_not_fit_the_federation_are_refused(source, tmp_path, sha
 
 def test_protocols_change_training_labels_wholly_and_validation_labels_systematically(tmp_path):
     """Along the slices of the file's own geometry; the test set and the source stay."""
-    write_chamber_federation(tmp_path / "clean", num_sites=2, volumes_per_site=1, test_volumes=1)
+    write_phantom_federation(tmp_path / "clean", Chambers(), num_sites=2, images_per_site=1, test_images=1)
     before = contents(tmp_path / "clean")
     follow_protocols(tmp_path / "clean", tmp_path / "drawn", "0-C(12,8)", seed=3)
     assert contents(tmp_path / "clean") == before
