@@ -6,13 +6,12 @@ Types only: settings are also checked by processes that train nothing and load n
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
-from ..transforms.noise.class_noise import ClassNoise
-from ..transforms.noise.federation_noise import FederationNoise
-from ..transforms.noise.site_protocol import SiteProtocol
+from .data.phantoms.settings import EmbeddedSettings
+from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -33,11 +32,7 @@ class SettingsError(ValueError):
     """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed."""
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class NetworkSettings(_Settings):
+class NetworkSettings(SettingsModel):
     """Which network is trained; see :func:`fedannot.custom.networks.build_network`."""
 
     in_channels: Literal[1, 3] = 1
@@ -63,7 +58,7 @@ class DecoupledNetworkSettings(NetworkSettings):
     encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
 
 
-class ClassifierSettings(_Settings):
+class ClassifierSettings(SettingsModel):
     """Which network is trained to classify; see :func:`fedannot.custom.networks.build_classifier`.
 
     Args:
@@ -79,7 +74,7 @@ class ClassifierSettings(_Settings):
     checkpoint: str = ""
 
 
-class _ScheduledTraining(_Settings):
+class _ScheduledTraining(SettingsModel):
     """What training of all tasks has: an optimiser, and a learning rate that may fall in the course of a run.
 
     Args:
@@ -154,69 +149,7 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     augmentation: bool = True
 
 
-class EmbeddedSettings(_Settings):
-    """The phantom federation that sites make for themselves where they have no data of their own.
-
-    ``lesions2d`` are pictures with one lesion, whose contours may have noise; ``lesions3d`` are volumes with several
-    lesions, of which each site annotates a share, its `completeness`; ``chambers3d`` are volumes with a heart chamber
-    that every site images and annotates by its own protocol; ``cells2d`` are pictures of cells in eight classes, whose
-    labels may have noise.
-    """
-
-    task: Literal["lesions2d", "lesions3d", "chambers3d", "cells2d"] = "lesions2d"
-    sites: Positive = 10
-    noise: str | None = None
-    exact: bool = False
-    stratified: Annotated[float, Field(ge=0, lt=1)] | None = None
-    completeness: tuple[Annotated[float, Field(ge=0, le=1)], ...] | None = None
-    protocols: str | None = None
-    label_noise: str | None = None
-    images_per_site: Positive = 12
-    test_images: Positive = 50
-    seed: int = 0
-
-    @property
-    def drawing(self) -> dict[str, Any]:
-        """What decides every site's data, as arguments of the functions that write the task's phantom."""
-        shared = {"num_sites": self.sites, "seed": self.seed}
-        if self.task == "lesions3d":
-            return shared | {"completeness": self.completeness}
-        if self.task == "chambers3d":
-            return shared | {"protocols": self.protocols}
-        if self.task == "cells2d":
-            return shared | {"label_noise": self.label_noise}
-        return shared | {"noise": self.noise, "exact": self.exact, "stratified": self.stratified}
-
-    @model_validator(mode="after")
-    def _noise_can_be_read(self) -> "EmbeddedSettings":
-        if self.noise is not None:
-            FederationNoise.parse(self.noise)
-        if self.label_noise is not None:
-            ClassNoise.parse_sites(self.label_noise)
-        if self.protocols is not None:
-            SiteProtocol.parse_sites(self.protocols)
-        return self
-
-    @model_validator(mode="after")
-    def _imperfections_suit_the_task(self) -> "EmbeddedSettings":
-        imperfections = {
-            "noise": "lesions2d",
-            "completeness": "lesions3d",
-            "protocols": "chambers3d",
-            "label_noise": "cells2d",
-        }
-        for key, task in imperfections.items():
-            if self.task != task and getattr(self, key) is not None:
-                raise ValueError(f"key 'embedded.{key}' goes with embedded.task = {task}")
-        if self.completeness is not None and len(self.completeness) != self.sites:
-            raise ValueError(
-                f"key 'embedded.completeness' has {len(self.completeness)} shares, expected one for each of "
-                f"'embedded.sites', {self.sites}"
-            )
-        return self
-
-
-class InfluenceSettings(_Settings):
+class InfluenceSettings(SettingsModel):
     """Bounds on what one site can do to the global model; see :mod:`fedannot.custom.aggregation.influence`.
 
     Args:
@@ -251,7 +184,7 @@ class InfluenceSettings(_Settings):
         return self
 
 
-class RunSettings(_Settings):
+class RunSettings(SettingsModel):
     """What the settings of all methods and tasks share.
 
     Args:

@@ -102,6 +102,12 @@ def test_nvflare_is_imported_at_the_edge_only(path):
     assert not uses or parts[0] == "apps" or parts[:2] == ("custom", "flare")
 
 
+@pytest.mark.parametrize("path", (ROOT / "custom" / "data").rglob("*.py"), ids=identify)
+def test_data_know_nothing_of_the_settings_of_training(path):
+    settings = ("fedannot.custom.settings", "fedannot.custom.method_settings")
+    assert [name for name in imported_modules(path) if name.startswith(settings)] == []
+
+
 def test_no_imports_go_in_a_circle():
     """Those inside functions among them, but for what only a type checker reads; of the parts below `apps`."""
     edges = {module_name(path): set() for path in MODULES if path.relative_to(ROOT).parts[0] != "apps"}
@@ -179,6 +185,13 @@ def modules_loaded_by(statement):
 def test_a_gate_loads_nothing_that_trains(gate):
     """It stands in a process that keeps a connection for months, and looks at settings."""
     assert modules_loaded_by(f"import fedannot.custom.flare.{gate}") & {"torch", "monai", "scipy.stats"} == set()
+
+
+@pytest.mark.parametrize("module", ["strict_model", "data.phantoms.settings", "settings", "method_settings"])
+def test_settings_are_types_alone(module):
+    loaded = modules_loaded_by(f"import fedannot.custom.{module}")
+    assert "pydantic" in loaded
+    assert loaded & {"numpy", "torch", "monai", "nibabel", "PIL", "nvflare"} == set()
 
 
 def test_site_process_starts_without_what_it_does_not_need():

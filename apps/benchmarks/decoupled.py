@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.phantoms.chambers import write_chamber_federation
+from ...custom.data.phantoms.chambers import Chambers
+from ...custom.data.phantoms.writer import write_phantom_federation
 from ..runs.arms import Arm
 from .rows import MakeData, Row
 
@@ -50,7 +51,7 @@ def chambers(protocols: str | None) -> MakeData:
     """Four centres of eight volumes, six of each to score its own model, eight of unseen centres for the test."""
 
     def make(folder: Path, seed: int) -> None:
-        write_chamber_federation(folder, protocols=protocols, seed=seed)
+        write_phantom_federation(folder, Chambers(protocols), seed=seed)
 
     return make
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.data.noise.choice import NoiseChoice
-from ...custom.data.phantoms.lesions import write_phantom_federation
+from ...custom.data.phantoms.lesion_images import LesionImages
+from ...custom.data.phantoms.writer import write_phantom_federation
 from ..runs.arms import Arm
 from .rows import MakeData, Row
 
@@ -51,8 +52,8 @@ def phantom(noise: str | None, *, num_sites: int = NUM_SITES, stratified: float 
     """Sites of twelve phantoms, 50 for the test, all drawn anew for each seed."""
 
     def make(folder: Path, seed: int) -> None:
-        drawn: dict[str, Any] = {} if noise is None else {"noise": noise, "exact": True, "stratified": stratified}
-        write_phantom_federation(folder, num_sites=num_sites, seed=seed, images_per_site=IMAGES, **drawn)
+        drawing = LesionImages() if noise is None else LesionImages(noise, exact=True, stratified=stratified)
+        write_phantom_federation(folder, drawing, num_sites=num_sites, seed=seed, images_per_site=IMAGES)
 
     return make
 
@@ -64,10 +65,8 @@ def one_bad_site(folder: Path, seed: int) -> None:
     images = [IMAGES_OF_THE_BAD_SITE if mean == max(means) else IMAGES for mean in means]
     write_phantom_federation(
         folder,
+        LesionImages(choice.model, choice.exact, choice.stratified),
         num_sites=NUM_SITES,
-        noise=choice.model,
-        exact=choice.exact,
-        stratified=choice.stratified,
         seed=seed,
         images_per_site=images,
     )

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.phantoms.cells import write_cell_federation
+from ...custom.data.phantoms.cells import Cells
+from ...custom.data.phantoms.writer import write_phantom_federation
 from ..runs.arms import Arm
 from .rows import MakeData, Row
 
@@ -64,7 +65,7 @@ def cells(label_noise: str | None) -> MakeData:
     """Four sites of 300 cells, 320 for the test, all drawn anew for each seed."""
 
     def make(folder: Path, seed: int) -> None:
-        write_cell_federation(folder, label_noise=label_noise, seed=seed)
+        write_phantom_federation(folder, Cells(label_noise), seed=seed)
 
     return make
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.phantoms.volumes import write_volume_federation
+from ...custom.data.phantoms.lesion_volumes import LesionVolumes
+from ...custom.data.phantoms.writer import write_phantom_federation
 from ..runs.arms import Arm
 from .rows import MakeData, Row
 
@@ -57,7 +58,7 @@ def volumes(completeness: Sequence[float] | None) -> MakeData:
     """Four sites of eight volumes, eight for the test, all drawn anew for each seed."""
 
     def make(folder: Path, seed: int) -> None:
-        write_volume_federation(folder, num_sites=4, completeness=completeness, seed=seed)
+        write_phantom_federation(folder, LesionVolumes(completeness), num_sites=4, seed=seed)
 
     return make
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from ...custom.data.datalist import SECTIONS
 from ...custom.data.whole_files import write_text
+from ...custom.strict_model import StrictModel
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from .facts import CaseFacts, SiteFacts
@@ -24,11 +25,7 @@ MIN_SALT = 8
 _Fingerprint = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class _Content(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ListFingerprints(_Content):
+class ListFingerprints(StrictModel):
     """The fingerprints of one list of a site, sorted, so that their order says nothing.
 
     Args:
@@ -40,7 +37,7 @@ class ListFingerprints(_Content):
     groups: tuple[_Fingerprint, ...]
 
 
-class SiteFingerprints(_Content):
+class SiteFingerprints(StrictModel):
     """The fingerprints of a site.
 
     Args:
@@ -52,7 +49,7 @@ class SiteFingerprints(_Content):
     lists: dict[Literal["training", "validation", "testing"], ListFingerprints]
 
 
-class FingerprintFile(_Content):
+class FingerprintFile(StrictModel):
     """The content of ``fingerprints.json``: what a hospital gives away to learn about overlap; no name of a file.
 
     Args:

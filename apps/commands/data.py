@@ -8,14 +8,7 @@ import typer
 
 from ..plain_lines import say
 from .data_import import EPILOG, import_federation
-from .data_options import (
-    OutOption,
-    SeedOption,
-    parse_numbers,
-    print_federation,
-    refuse_options,
-    without_none,
-)
+from .data_options import OutOption, SeedOption, parse_numbers, print_federation, refuse_options
 from .errors import reported_errors
 
 data_app = typer.Typer(help="Make federations of a phantom or of your own data, check them, and add annotation noise.")
@@ -99,28 +92,20 @@ def phantom(
         for other, options in given.items():
             if other is not task:
                 refuse_options(f"the task {task.value}", {key: value is not None for key, value in options.items()})
-        counts: dict[str, Any] = {"num_sites": sites, "images_per_site": images, "test_images": test_images}
-        if task is PhantomTask.LESIONS_2D:
-            from ...custom.data.phantoms.lesions import write_phantom_federation
+        from ...custom.data.phantoms.choice import DRAWINGS
+        from ...custom.data.phantoms.writer import write_phantom_federation
 
-            write_phantom_federation(
-                out, noise=noise, exact=exact, stratified=stratified, seed=seed, **without_none(counts)
-            )
-        elif task is PhantomTask.LESIONS_3D:
-            from ...custom.data.phantoms.volumes import write_volume_federation
-
-            shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
-            counts = {"num_sites": sites, "volumes_per_site": images, "test_volumes": test_images}
-            write_volume_federation(out, completeness=shares, seed=seed, **without_none(counts))
-        elif task is PhantomTask.CHAMBERS_3D:
-            from ...custom.data.phantoms.chambers import write_chamber_federation
-
-            counts = {"num_sites": sites, "volumes_per_site": images, "test_volumes": test_images}
-            write_chamber_federation(out, protocols=protocols, seed=seed, **without_none(counts))
-        else:
-            from ...custom.data.phantoms.cells import write_cell_federation
-
-            write_cell_federation(out, label_noise=labels, seed=seed, **without_none(counts))
+        shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
+        imperfections: dict[PhantomTask, dict[str, Any]] = {
+            PhantomTask.LESIONS_2D: {"noise": noise, "exact": exact, "stratified": stratified},
+            PhantomTask.LESIONS_3D: {"completeness": shares},
+            PhantomTask.CHAMBERS_3D: {"protocols": protocols},
+            PhantomTask.CELLS_2D: {"label_noise": labels},
+        }
+        drawing = DRAWINGS[task.value](**imperfections[task])
+        write_phantom_federation(
+            out, drawing, num_sites=sites, seed=seed, images_per_site=images, test_images=test_images
+        )
         print_federation(out)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -11,11 +11,6 @@ Number = TypeVar("Number", int, float)
 
 OutOption = Annotated[Path, typer.Option(help="The new federation's folder; must be absent or empty.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
-
-
-def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a person named, so that the rest keeps its default."""
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def refuse_options(what: str, given: Mapping[str, bool]) -> None:

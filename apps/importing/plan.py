@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from ...custom.data.datalist import TESTING, TRAINING, VALIDATION
-from ...custom.data.phantoms.lesions import phantom_site_names
+from ...custom.data.phantoms.drawing import phantom_site_names
 from ...custom.seeding import derive_seed
 from ...transforms.errors import DataError
 from .site_names import site_names

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from ...custom.data.description import DESCRIPTION_FILE, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.data.noise.choice import COMPLETENESS, LABELS, PROTOCOLS
 from ...custom.settings import SettingsError
+from ...custom.strict_model import StrictModel
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.noise.class_noise import ClassNoise
 from ...transforms.noise.federation_noise import FederationNoise
@@ -22,11 +23,7 @@ _SUFFIX = ".conf"
 Positive = Annotated[int, Field(ge=1)]
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Requirements(_Block):
+class Requirements(StrictModel):
     """What the data of a set of settings must be; None leaves it open.
 
     Args:
@@ -68,7 +65,7 @@ class Requirements(_Block):
         return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
 
-class _Content(_Block):
+class _Content(StrictModel):
     settings: dict[str, Any]
     requires: Requirements = Requirements()
 

@@ -4,17 +4,16 @@ import json
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
+from ..strict_model import StrictModel
 from .whole_files import write_text
 
 
-class JsonRecord(BaseModel):
+class JsonRecord(StrictModel):
     """The content of a record, or a part of it; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 Record = TypeVar("Record", bound=JsonRecord)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...transforms.errors import DataError
-from ..settings import RunSettings
+from .phantoms.settings import EmbeddedSettings
 
 DATA_VARIABLE = "FEDANNOT_DATA"
 _TEST = "test"
@@ -19,7 +19,9 @@ class DataLocation:
     embedded: bool
 
 
-def locate_site_data(site: str, settings: RunSettings, config_folder: Path, run_folder: Path) -> DataLocation:
+def locate_site_data(
+    site: str, data: str, embedded: EmbeddedSettings | None, config_folder: Path, run_folder: Path
+) -> DataLocation:
     """Find a site's data.
 
     First the environment variable ``FEDANNOT_DATA``, then ``data.yaml`` in the site's configuration folder, then the
@@ -28,53 +30,58 @@ def locate_site_data(site: str, settings: RunSettings, config_folder: Path, run_
 
     Args:
         site: the site's name.
-        settings: the job's settings.
+        data: the job's setting ``data``; empty names nothing.
+        embedded: the settings of the embedded phantom; None where the job asks for data.
         config_folder: NVFlare's ``local`` folder of the site.
         run_folder: where the embedded phantom is made.
 
     Raises:
         DataError: if the named folder has no data of the site, or none is named where the job asks for one.
     """
-    for source, folder in _named_folders(settings, config_folder):
+    for source, folder in _named_folders(data, config_folder):
         found = _in_folder(folder, site)
         if found is None:
             raise DataError(
                 f"Site {site}: {source} names {folder}; expected there a data.yaml or a folder {site!r} that has one."
             )
         return DataLocation(found, embedded=False)
-    return DataLocation(_embedded_site(site, settings, run_folder), embedded=True)
+    return DataLocation(_embedded_site(site, embedded, run_folder), embedded=True)
 
 
 def locate_test_data(
-    settings: RunSettings, config_folder: Path, run_folder: Path, sites_are_embedded: bool
+    data: str, embedded: EmbeddedSettings | None, config_folder: Path, run_folder: Path
 ) -> Path | None:
     """Find the server's clean test set by the same search, or return None if it has none.
 
-    The embedded test set is used only if all sites run on the embedded phantom.
+    Args:
+        data: the job's setting ``data``; empty names nothing.
+        embedded: the settings of the embedded phantom; None unless all sites run on it.
+        config_folder: NVFlare's ``local`` folder of the server.
+        run_folder: where the embedded test set is made.
 
     Raises:
         DataError: if the server's configuration folder names data that do not exist.
     """
-    for _, folder in _named_folders(settings, config_folder):
+    for _, folder in _named_folders(data, config_folder):
         return _in_folder(folder, _TEST, itself=folder == config_folder)
-    if not sites_are_embedded:
+    if embedded is None:
         return None
     from .phantoms.choice import write_embedded_test
 
     folder = run_folder / "embedded" / _TEST
     if not folder.exists():
-        write_embedded_test(folder, settings.embedded)
+        write_embedded_test(folder, embedded)
     return folder
 
 
-def _named_folders(settings: RunSettings, config_folder: Path) -> list[tuple[str, Path]]:
+def _named_folders(data: str, config_folder: Path) -> list[tuple[str, Path]]:
     named: list[tuple[str, Path]] = []
     if variable := os.environ.get(DATA_VARIABLE):
         named.append((f"the environment variable {DATA_VARIABLE}", Path(variable)))
     if (config_folder / "data.yaml").is_file():
         named.append(("the site's configuration", config_folder))
-    if settings.data:
-        named.append(("the job's setting 'data'", Path(settings.data)))
+    if data:
+        named.append(("the job's setting 'data'", Path(data)))
     return named
 
 
@@ -86,20 +93,20 @@ def _in_folder(folder: Path, name: str, *, itself: bool = True) -> Path | None:
     return None
 
 
-def _embedded_site(site: str, settings: RunSettings, run_folder: Path) -> Path:
+def _embedded_site(site: str, embedded: EmbeddedSettings | None, run_folder: Path) -> Path:
     from .phantoms.choice import write_embedded_site
-    from .phantoms.lesions import phantom_site_names
+    from .phantoms.drawing import phantom_site_names
 
     unnamed = (
         f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "
         "'data')"
     )
-    if settings.data_required:
+    if embedded is None:
         raise DataError(f"{unnamed}, and the job does not train on the embedded phantom (setting 'data_required').")
-    names = phantom_site_names(settings.embedded.sites)
+    names = phantom_site_names(embedded.sites)
     if site not in names:
         raise DataError(f"{unnamed}, and the embedded phantom has only {names[0]} to {names[-1]}.")
     folder = run_folder / "embedded" / site
     if not folder.exists():
-        write_embedded_site(folder, names.index(site), settings.embedded)
+        write_embedded_site(folder, names.index(site), embedded)
     return folder

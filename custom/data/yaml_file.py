@@ -5,17 +5,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error, shown
 from ...transforms.strict_files import read_yaml
+from ..strict_model import StrictModel
 from .whole_files import write_text
 
 
-class YamlContent(BaseModel):
+class YamlContent(StrictModel):
     """The content of a YAML file; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 Content = TypeVar("Content", bound=YamlContent)

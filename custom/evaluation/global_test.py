@@ -40,7 +40,7 @@ class ServerTest:
         Raises:
             DataError: if it does not, or is not where it is said to be.
         """
-        folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded=False)
+        folder = locate_test_data(self._settings.data, None, self._config_folder, self._run_folder)
         if folder is not None:
             check_data_fit(folder, self._settings, site=TEST_FOLDER)
 
@@ -60,7 +60,8 @@ class ServerTest:
 
     def _test_data(self, sites_are_embedded: bool) -> SiteData | None:
         if sites_are_embedded not in self._data:
-            folder = locate_test_data(self._settings, self._config_folder, self._run_folder, sites_are_embedded)
+            embedded = self._settings.embedded if sites_are_embedded else None
+            folder = locate_test_data(self._settings.data, embedded, self._config_folder, self._run_folder)
             self._data[sites_are_embedded] = None if folder is None else self._load(folder)
         return self._data[sites_are_embedded]
 

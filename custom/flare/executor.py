@@ -191,7 +191,11 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         if self._location is None:
             workspace = fl_ctx.get_engine().get_workspace()
             self._location = locate_site_data(
-                fl_ctx.get_identity_name(), self.settings, Path(workspace.get_site_config_dir()), run_folder(fl_ctx)
+                fl_ctx.get_identity_name(),
+                self.settings.data,
+                None if self.settings.data_required else self.settings.embedded,
+                Path(workspace.get_site_config_dir()),
+                run_folder(fl_ctx),
             )
         return self._location
 

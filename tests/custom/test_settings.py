@@ -13,9 +13,10 @@ import torch
 from pydantic import BaseModel, ValidationError
 from pyhocon import ConfigFactory
 
+from fedannot.custom.data.phantoms.settings import EmbeddedSettings
 from fedannot.custom.method_settings import METHOD_SETTINGS, FedA3ISettings, FedAvgSettings, read_job_settings
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.settings import EmbeddedSettings, SettingsError, TrainingSettings, read_settings
+from fedannot.custom.settings import SettingsError, TrainingSettings, read_settings
 
 FILE = "jobs/example/app/config/settings.conf"
 JOBS = sorted(path.parent for path in Path(__file__).parents[2].glob("jobs/*/meta.json"))

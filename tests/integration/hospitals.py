@@ -19,7 +19,8 @@ from real_processes import Federation, commands_environment, free_ports, nothing
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.deployment.kit import prepare_kit
 from fedannot.custom.aggregation.influence import deployed_influence
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.run.threads import THREADS_VARIABLE
 
@@ -129,7 +130,9 @@ def started_hospitals(tmp_path_factory: pytest.TempPathFactory, capture: Path | 
     ports = free_ports(2)
     kits = provision(folder, environment, ports)
     data = folder / "data"
-    write_phantom_federation(data, num_sites=3, seed=0, images_per_site=8, noise="M(25,-25,10,0.34)", exact=True)
+    write_phantom_federation(
+        data, LesionImages(noise="M(25,-25,10,0.34)", exact=True), num_sites=3, seed=0, images_per_site=8
+    )
     prepare_kit(kits / "localhost", CONFIGS, jobs=JOBS)
     for site in SITES:
         description = yaml.safe_load((data / site / "data.yaml").read_text(encoding="utf-8"))

@@ -11,8 +11,10 @@ from conftest import JOBS
 from fedannot.apps.runs.in_process import RunError, run_in_process
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.data.phantoms.cells import write_cell_federation
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.cells import Cells
+from fedannot.custom.data.phantoms.drawing import Drawing
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data_fit import DataFitError
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
@@ -21,7 +23,7 @@ from fedannot.transforms.errors import DataError
 @pytest.fixture
 def federation(tmp_path: Path) -> Path:
     folder = tmp_path / "federation"
-    write_phantom_federation(folder, num_sites=3, images_per_site=4, test_images=4)
+    write_phantom_federation(folder, LesionImages(), num_sites=3, images_per_site=4, test_images=4)
     return folder
 
 
@@ -139,11 +141,11 @@ def test_a_panicking_component_ends_the_run_with_its_reason_alone(
     assert "Traceback" not in caplog.text
 
 
-@pytest.mark.parametrize(("name", "write"), [("fedavg", write_cell_federation), ("fedgsca", write_phantom_federation)])
+@pytest.mark.parametrize(("name", "drawing"), [("fedavg", Cells()), ("fedgsca", LesionImages())])
 def test_data_for_another_task_are_refused_before_anything_is_written(
-    name: str, write: Callable[..., None], tmp_path: Path
+    name: str, drawing: Drawing, tmp_path: Path
 ) -> None:
-    write(tmp_path / "data", num_sites=2, images_per_site=1, test_images=1)
+    write_phantom_federation(tmp_path / "data", drawing, num_sites=2, images_per_site=1, test_images=1)
     with pytest.raises(DataFitError, match=rf"^{tmp_path}/data/site-1 holds .*, but .*{name} is for .*; jobs that fit"):
         simulate(JOBS / name, tmp_path / "out", data=tmp_path / "data")
     assert not (tmp_path / "out").exists()
@@ -163,21 +165,21 @@ def under_nvflare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 
 
 @pytest.mark.parametrize(
-    ("name", "write", "said"),
+    ("name", "drawing", "said"),
     [
-        ("fedavg", write_cell_federation, "images with one class each, but a job of 'fedavg' is for segmentation"),
-        ("fedavg_classification", write_phantom_federation, "2D images with masks, but a job of 'fedavg' is for class"),
+        ("fedavg", Cells(), "images with one class each, but a job of 'fedavg' is for segmentation"),
+        ("fedavg_classification", LesionImages(), "2D images with masks, but a job of 'fedavg' is for class"),
     ],
 )
 def test_under_nvflare_data_for_another_task_are_one_sentence_at_the_site_and_a_reason_at_the_server(
     name: str,
-    write: Callable[..., None],
+    drawing: Drawing,
     said: str,
     under_nvflare: Callable[[Path, Path], str],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    write(tmp_path / "data", num_sites=2, images_per_site=1, test_images=1)
+    write_phantom_federation(tmp_path / "data", drawing, num_sites=2, images_per_site=1, test_images=1)
     shutil.rmtree(tmp_path / "data" / "test")
     ended = under_nvflare(JOBS / name, tmp_path / "data")
     reason = "its data are of another kind than the job trains on; see the site's log"

@@ -20,7 +20,8 @@ from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.run_process import Commands
 from fedannot.custom.data.description import ClassificationDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.state import STATE_FILE, RunState
 
 
@@ -46,12 +47,11 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     for seed in (0, 1):
         write_phantom_federation(
             folder / f"data{seed}",
+            LesionImages(noise=TINY_NOISE, exact=True),
             num_sites=3,
             images_per_site=4,
             test_images=4,
             seed=seed,
-            noise=TINY_NOISE,
-            exact=True,
         )
     changes = {"fedavg": {}, "fedaaai": {"warmup_rounds": 1, "min_predicted_share": 0.0, "group_test_level": 1.0}}
     jobs = [Job.open(JOBS / name).copy_with(SMALL | own, folder / name).folder for name, own in changes.items()]
@@ -162,7 +162,7 @@ REFUSED = {
 def test_what_no_run_could_do_is_refused_before_the_first(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_phantom_federation(tmp_path / "0", num_sites=2, images_per_site=1, test_images=1)
+    write_phantom_federation(tmp_path / "0", LesionImages(), num_sites=2, images_per_site=1, test_images=1)
     described = {"1": ClassificationDescription(channels=1, size=(32, 32), classes=("a", "b"))}
     described["volumes"] = VolumeDescription(classes=("lesion",), labels={0: 0, 1: 1})
     for name, description in described.items():

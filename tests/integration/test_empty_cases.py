@@ -18,8 +18,9 @@ from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.datalist import TESTING, TRAINING, VALIDATION, read_datalist
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
-from fedannot.custom.data.phantoms.chambers import write_chamber_federation
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.evaluation.local_scores import LocalScores
 
 
@@ -39,7 +40,7 @@ def remove_annotations(folder: Path, section: str, cases: Sequence[int]) -> None
 def pictures(tmp_path: Path) -> Path:
     """Sites that annotate nothing, so that their model finds nothing; of five test images two are empty."""
     folder = tmp_path / "pictures"
-    write_phantom_federation(folder, num_sites=2, images_per_site=4, test_images=5, seed=3)
+    write_phantom_federation(folder, LesionImages(), num_sites=2, images_per_site=4, test_images=5, seed=3)
     for site in ("site-1", "site-2"):
         remove_annotations(folder / site, TRAINING, range(4))
     remove_annotations(folder / "test", TESTING, (1, 4))
@@ -69,7 +70,7 @@ def test_a_model_that_finds_nothing_scores_nothing(
 def chambers(tmp_path: Path) -> Path:
     """Six validation volumes at each of two sites; three of site 1 are empty, all of site 2."""
     folder = tmp_path / "chambers"
-    write_chamber_federation(folder, num_sites=2, volumes_per_site=1, test_volumes=1)
+    write_phantom_federation(folder, Chambers(), num_sites=2, images_per_site=1, test_images=1)
     remove_annotations(folder / "site-1", VALIDATION, range(3))
     remove_annotations(folder / "site-2", VALIDATION, range(6))
     return folder

@@ -10,7 +10,8 @@ from conftest import JOBS
 
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.data.phantoms.chambers import write_chamber_federation
+from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.flare.fedcurv import FedCurvController
 from fedannot.custom.run.state import RunState, kept_state_file
 from fedannot.custom.settings import SettingsError
@@ -48,8 +49,8 @@ def kept(out: Path, round_number: int) -> Path:
 
 
 def test_without_its_penalty_it_is_federated_averaging(run: Callable[..., Any], tmp_path: Path) -> None:
-    write_chamber_federation(
-        tmp_path / "data", num_sites=2, protocols="0-C(20,8)", volumes_per_site=1, test_volumes=1, seed=0
+    write_phantom_federation(
+        tmp_path / "data", Chambers("0-C(20,8)"), num_sites=2, images_per_site=1, test_images=1, seed=0
     )
     same = {"data": tmp_path / "data", "network__upsample": "nontrainable", "training__learning_rate_steps": [0.7]}
     _, averaged = run("averaged", "fedavg", **same)

@@ -23,7 +23,8 @@ from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.datalist import TRAINING, VALIDATION, Case, read_datalist, write_datalist
 from fedannot.custom.data.label_suspicions import SELECTION_FILE
-from fedannot.custom.data.phantoms.cells import write_cell_federation
+from fedannot.custom.data.phantoms.cells import Cells
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
 from fedannot.custom.run.state import STATE_FILE, RunState, kept_state_file
@@ -134,7 +135,7 @@ def test_the_selector_is_fitted_to_losses_of_the_trained_or_of_the_received_mode
 
 def odd_federation(folder: Path) -> Path:
     """A site with one class, one with three samples, one whose labels are all wrong, and one as usual."""
-    write_cell_federation(folder, num_sites=4, label_noise="0-0-P100-S30", images_per_site=24, test_images=16)
+    write_phantom_federation(folder, Cells("0-0-P100-S30"), num_sites=4, images_per_site=24, test_images=16)
     for site, keep in (
         ("site-1", lambda cases: [Case(case.image, 0, 0) for case in cases]),
         ("site-2", lambda cases: cases[:3]),
@@ -166,7 +167,7 @@ def test_sites_score_on_their_own_cases_where_the_server_has_none(
     gsca_job: Callable[..., Path], tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    write_cell_federation(data, num_sites=2, images_per_site=40, test_images=8)
+    write_phantom_federation(data, Cells(), num_sites=2, images_per_site=40, test_images=8)
     shutil.rmtree(data / "test")
     for site in ("site-1", "site-2"):
         file = data / site / "datalist.json"

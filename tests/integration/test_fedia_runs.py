@@ -21,7 +21,8 @@ from fedannot.apps.runs.compare import compare
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.corrections import revert_corrections
-from fedannot.custom.data.phantoms.volumes import write_volume_federation
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import SiteData
 from fedannot.custom.flare import executor
 from fedannot.custom.run.state import STATE_FILE, RunState
@@ -116,7 +117,7 @@ def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_
         "network.upsample": "nontrainable",
     }
     data = tmp_path / "data"
-    write_volume_federation(data, num_sites=2, completeness=(0.3, 0.8), volumes_per_site=3, test_volumes=2)
+    write_phantom_federation(data, LesionVolumes((0.3, 0.8)), num_sites=2, images_per_site=3, test_images=2)
     arms = [Arm("fedavg", small_job("fedavg")), Arm("branch", fedia, shared_rounds=2)]
     compared = compare(arms, tmp_path / "out", data=str(data), seeds=[3], overrides=settings)
     simulate(fedia, tmp_path / "whole", data=data, overrides=settings | {"seed": 3})
@@ -159,7 +160,7 @@ def test_a_site_whose_data_manager_reverts_trains_on_the_given_annotations_from_
 
 def odd_federation(folder: Path) -> Path:
     """A site without any lesion, one with one volume, one with everything annotated, and one as usual."""
-    write_volume_federation(folder, completeness=(0.5, 0.5, 1.0, 0.5), volumes_per_site=4, test_volumes=2)
+    write_phantom_federation(folder, LesionVolumes((0.5, 0.5, 1.0, 0.5)), images_per_site=4, test_images=2)
     for file in (folder / "site-1" / "labels").iterdir():
         given = nibabel.load(file)
         nibabel.save(nibabel.Nifti1Image(np.zeros(given.shape, dtype=np.uint8), given.affine), file)

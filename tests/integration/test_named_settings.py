@@ -9,13 +9,16 @@ from conftest import TINY, TINY_NOISE
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 
 
 @pytest.fixture
 def federation(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
-    write_phantom_federation(folder, num_sites=3, images_per_site=4, test_images=4, noise=TINY_NOISE, exact=True)
+    write_phantom_federation(
+        folder, LesionImages(noise=TINY_NOISE, exact=True), num_sites=3, images_per_site=4, test_images=4
+    )
     return folder
 
 

@@ -23,7 +23,8 @@ from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
-from fedannot.custom.data.phantoms.chambers import write_chamber_federation
+from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.local_scores import LocalScores
@@ -289,7 +290,7 @@ def test_federated_averaging_has_its_global_model_scored_everywhere(
     small_personal_job: Callable[..., Path], tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    write_chamber_federation(data, num_sites=2, volumes_per_site=1, test_volumes=1)
+    write_phantom_federation(data, Chambers(), num_sites=2, images_per_site=1, test_images=1)
     job = Job.open(JOBS / "fedavg").copy_with(
         {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1}, tmp_path / "job"
     )

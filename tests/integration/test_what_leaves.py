@@ -18,7 +18,8 @@ from hospitals import BOUNDS, END_TIMEOUT, SETTINGS, SITES, Hospitals, started_h
 
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.data.phantoms.cells import write_cell_federation
+from fedannot.custom.data.phantoms.cells import Cells
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.outbound.registry import OUTBOUND_FIELDS, TRAIN
 
 pytestmark = pytest.mark.processes
@@ -125,7 +126,7 @@ def hospitals(tmp_path_factory: pytest.TempPathFactory, captured: Path) -> Itera
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A federation of images with classes."""
     folder = tmp_path_factory.mktemp("cells") / "data"
-    write_cell_federation(folder, num_sites=3, label_noise="0-S50-S50", images_per_site=24, test_images=8)
+    write_phantom_federation(folder, Cells("0-S50-S50"), num_sites=3, images_per_site=24, test_images=8)
     return folder
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _KINDS: dict[str, Literal["symmetric", "pairflip", "clinical"]] = {"S": "symmetric", "P": "pairflip", "C": "clinical"}
 _EXPECTED_FORM = "0, or S, P or C (symmetric, pairflip, clinical) with a rate from 0 to 100 %, for example S40"
@@ -76,6 +77,9 @@ class ClassNoise:
         Raises:
             ValueError: when there are fewer than two classes, or clinical noise without confusions of every class.
         """
+        # Settings read the text of a noise alone, and load no NumPy.
+        import numpy as np
+
         if num_classes < 2:
             raise ValueError(f"Expected at least two classes, but got {num_classes=}.")
         if self.rate == 0:

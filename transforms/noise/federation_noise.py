@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _EXPECTED_FORM = "M(max_mean,min_mean,max_spread,probability_larger), for example M(25,-25,10,0.2)"
 
@@ -120,6 +122,9 @@ class FederationNoise:
         Raises:
             ValueError: when ``num_sites`` or ``stratified`` is out of range.
         """
+        # Settings read the text of a noise alone, and load no NumPy.
+        import numpy as np
+
         if num_sites < 1:
             raise ValueError(f"A federation has at least one site, found num_sites={num_sites}.")
         if stratified is not None and not 0 <= stratified < 1:
@@ -135,6 +140,8 @@ class FederationNoise:
 
     def _draw_directions(self, num_sites: int, generator: np.random.Generator, exact: bool) -> NDArray[np.bool_]:
         """Which sites draw larger, (K,)."""
+        import numpy as np
+
         if not exact:
             return generator.random(num_sites) < self.probability_larger
         larger = np.arange(num_sites) < round(self.probability_larger * num_sites)
@@ -143,6 +150,8 @@ class FederationNoise:
 
 def _draw_strengths(count: int, generator: np.random.Generator, stratified: float | None) -> NDArray[np.float64]:
     """Strengths of the sites of one direction as a fraction of that direction's limit, (count,)."""
+    import numpy as np
+
     if stratified is None:
         return generator.random(count)
     if count == 1:

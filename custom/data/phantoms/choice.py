@@ -1,43 +1,35 @@
 """The embedded federation that a job's settings ask for: whole, a site's own part, or the test set."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
 
-from ...settings import EmbeddedSettings
 from ..description import AnyDescription
-from .cells import DESCRIPTION as CELLS
-from .cells import write_cell_federation, write_cell_site, write_cell_test
-from .chambers import DESCRIPTION as CHAMBERS
-from .chambers import write_chamber_federation, write_chamber_site, write_chamber_test
-from .lesions import DESCRIPTION as LESIONS
-from .lesions import write_phantom_federation, write_phantom_site, write_phantom_test
-from .volumes import DESCRIPTION as VOLUMES
-from .volumes import write_volume_federation, write_volume_site, write_volume_test
+from .cells import Cells
+from .chambers import Chambers
+from .drawing import Drawing
+from .lesion_images import LesionImages
+from .lesion_volumes import LesionVolumes
+from .settings import EmbeddedSettings
+from .writer import write_phantom_federation, write_phantom_site, write_phantom_test
 
-
-@dataclass(frozen=True)
-class _Phantom:
-    """What writes the phantom of a task, what the functions call its cases, and what describes them."""
-
-    write_federation: Callable[..., None]
-    write_site: Callable[..., None]
-    write_test: Callable[..., None]
-    cases: str
-    description: AnyDescription
-
-
-_PHANTOMS = {
-    "lesions2d": _Phantom(write_phantom_federation, write_phantom_site, write_phantom_test, "images", LESIONS),
-    "lesions3d": _Phantom(write_volume_federation, write_volume_site, write_volume_test, "volumes", VOLUMES),
-    "chambers3d": _Phantom(write_chamber_federation, write_chamber_site, write_chamber_test, "volumes", CHAMBERS),
-    "cells2d": _Phantom(write_cell_federation, write_cell_site, write_cell_test, "images", CELLS),
+# By `embedded.task`.
+DRAWINGS: dict[str, type[Drawing]] = {
+    "lesions2d": LesionImages,
+    "lesions3d": LesionVolumes,
+    "chambers3d": Chambers,
+    "cells2d": Cells,
 }
+
+
+def embedded_drawing(embedded: EmbeddedSettings) -> Drawing:
+    """Return which phantom the settings ask for, with what is wrong with its labels."""
+    kind = DRAWINGS[embedded.task]
+    return kind(**{field.name: getattr(embedded, field.name) for field in fields(kind)})
 
 
 def embedded_description(embedded: EmbeddedSettings) -> AnyDescription:
     """Return what describes the data of every site of the federation."""
-    return _PHANTOMS[embedded.task].description
+    return DRAWINGS[embedded.task].description
 
 
 def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:
@@ -50,12 +42,14 @@ def write_embedded_federation(folder: Path, embedded: EmbeddedSettings) -> None:
     Raises:
         DataError: if the folder holds files.
     """
-    phantom = _PHANTOMS[embedded.task]
-    counts = {
-        f"{phantom.cases}_per_site": embedded.images_per_site,
-        f"test_{phantom.cases}": embedded.test_images,
-    }
-    phantom.write_federation(folder, **counts, **embedded.drawing)
+    write_phantom_federation(
+        folder,
+        embedded_drawing(embedded),
+        num_sites=embedded.sites,
+        seed=embedded.seed,
+        images_per_site=embedded.images_per_site,
+        test_images=embedded.test_images,
+    )
 
 
 def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSettings) -> None:
@@ -69,9 +63,14 @@ def write_embedded_site(folder: Path, site_index: int, embedded: EmbeddedSetting
     Raises:
         DataError: if the folder holds files or there is no such site.
     """
-    phantom = _PHANTOMS[embedded.task]
-    count = {f"num_{phantom.cases}": embedded.images_per_site}
-    phantom.write_site(folder, site_index, **count, **embedded.drawing)
+    write_phantom_site(
+        folder,
+        site_index,
+        embedded_drawing(embedded),
+        num_sites=embedded.sites,
+        seed=embedded.seed,
+        num_images=embedded.images_per_site,
+    )
 
 
 def write_embedded_test(folder: Path, embedded: EmbeddedSettings) -> None:
@@ -84,6 +83,4 @@ def write_embedded_test(folder: Path, embedded: EmbeddedSettings) -> None:
     Raises:
         DataError: if the folder holds files.
     """
-    phantom = _PHANTOMS[embedded.task]
-    count = {f"num_{phantom.cases}": embedded.test_images}
-    phantom.write_test(folder, **count, seed=embedded.seed)
+    write_phantom_test(folder, embedded_drawing(embedded), seed=embedded.seed, num_images=embedded.test_images)

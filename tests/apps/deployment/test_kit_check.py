@@ -17,7 +17,8 @@ from fedannot.apps.deployment.check_points import Point, State
 from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
 from fedannot.apps.deployment.kit_check import check_kit
 from fedannot.custom.data.location import DATA_VARIABLE
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.threads import THREADS_VARIABLE
 
 CONFIGS = Path(__file__).parents[3] / "site_configs"
@@ -221,7 +222,7 @@ def test_data_of_a_site(make_kit: MakeKit, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     folder = make_kit()
     assert "local/data.yaml" in only(machine_checks.check_data, folder).found
-    write_phantom_federation(tmp_path / "data", num_sites=1, seed=0, images_per_site=3)
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=1, seed=0, images_per_site=3)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data" / "site-1"))
     point = only(machine_checks.check_data, folder)
     assert (point.state, point.found) == (State.READY, "usable: 3 of 3 training")

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.annotation_findings import completeness_errors, correction_scores, pooled_correction
 from fedannot.custom.data.corrections import CORRECTIONS_FILE, CorrectedLabel, Corrections, write_corrections
-from fedannot.custom.data.phantoms.volumes import write_volume_federation
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 
 SHARES = (0.0, 0.5)
 
@@ -22,7 +23,7 @@ SHARES = (0.0, 0.5)
 def run(tmp_path_factory):
     """A federation of two sites, and a run in which site-1 found half of what it lacks, and something else."""
     folder = tmp_path_factory.mktemp("corrections")
-    write_volume_federation(folder / "data", num_sites=2, completeness=SHARES, volumes_per_site=2, test_volumes=1)
+    write_phantom_federation(folder / "data", LesionVolumes(SHARES), num_sites=2, images_per_site=2, test_images=1)
     site, target = folder / "data" / "site-1", folder / "run" / "site-1" / "simulate_job" / "corrections"
     (target / "labels").mkdir(parents=True)
     labels = []

@@ -19,7 +19,8 @@ from fedannot.apps.reports.pictures import (
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.networks.building import build_network
 
@@ -143,7 +144,7 @@ def test_groups_without_any_site_are_an_empty_plot(tmp_path):
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures") / "federation"
-    write_phantom_federation(folder, num_sites=2, images_per_site=2, test_images=2)
+    write_phantom_federation(folder, LesionImages(), num_sites=2, images_per_site=2, test_images=2)
     return folder
 
 
@@ -171,7 +172,7 @@ def test_cases_have_a_row_per_site_and_one_for_the_test_set(federation, model, t
 
 def test_cases_without_a_test_set_are_those_of_at_most_four_sites(model, tmp_path):
     folder = tmp_path / "federation"
-    write_phantom_federation(folder, num_sites=9, images_per_site=1, test_images=1)
+    write_phantom_federation(folder, LesionImages(), num_sites=9, images_per_site=1, test_images=1)
     (folder / "test" / "data.yaml").unlink()
     pixels = read_picture(draw_cases(SUMMARY, model, folder, tmp_path / "cases.png", cache=tmp_path / "cache"))
     assert inches(pixels) == (6, 12)
@@ -195,7 +196,7 @@ def test_contours_of_annotation_clean_label_and_prediction_are_drawn(federation,
 
 def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monkeypatch):
     folder = tmp_path / "federation"
-    write_phantom_federation(folder, num_sites=1, images_per_site=1, test_images=2)
+    write_phantom_federation(folder, LesionImages(), num_sites=1, images_per_site=1, test_images=2)
     # Without clean labels the site's own contour is the red one of the annotation.
     datalist = folder / "site-1" / "datalist.json"
     content = json.loads(datalist.read_text(encoding="utf-8"))

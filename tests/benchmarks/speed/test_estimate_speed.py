@@ -6,7 +6,8 @@ from measuring import time_in_turns
 from fedannot.apps.importing.datalists import read_source_datalist
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
@@ -34,7 +35,7 @@ def report(speed_table, cases, inference, spatial_dims, what):
 
 
 def test_pictures(speed_table, tmp_path):
-    write_phantom_federation(tmp_path / "data", num_sites=1, images_per_site=48, test_images=1)
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=1, images_per_site=48, test_images=1)
     cases = load_site_data(tmp_path / "data" / "site-1", tmp_path / "cache", site="site-1").cases
     report(speed_table, cases, Inference(8), 2, "48 phantoms 64 × 64")
 

@@ -10,7 +10,8 @@ import yaml
 from measuring import Measurement, time_in_turns
 
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
@@ -36,7 +37,7 @@ SIZES = {
 
 def federation(folder: Path, num_sites: int, images: int, side: int) -> Path:
     """Generated lesions without a test set, in a given size."""
-    write_phantom_federation(folder, num_sites=num_sites, images_per_site=images, test_images=1)
+    write_phantom_federation(folder, LesionImages(), num_sites=num_sites, images_per_site=images, test_images=1)
     for index in range(1, num_sites + 1):
         file = folder / f"site-{index}" / "data.yaml"
         description = yaml.safe_load(file.read_text(encoding="utf-8"))

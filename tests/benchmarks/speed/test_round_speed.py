@@ -13,7 +13,9 @@ import pytest
 from measuring import Measurement
 
 from fedannot.apps.runs.job import Job
-from fedannot.custom.data.phantoms.lesions import phantom_site_names, write_phantom_federation
+from fedannot.custom.data.phantoms.drawing import phantom_site_names
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 
 pytestmark = pytest.mark.benchmark
 
@@ -30,7 +32,7 @@ import gc, json, os, sys, time, tracemalloc
 from pathlib import Path
 from fedannot.apps.runs.in_process import run_in_process
 from fedannot.apps.runs.job import Job
-from fedannot.custom.data.phantoms.lesions import phantom_site_names
+from fedannot.custom.data.phantoms.drawing import phantom_site_names
 from fedannot.custom.flare.federated_averaging import FedAvgController
 
 os.environ["FEDANNOT_DATA"] = sys.argv[3]
@@ -120,7 +122,7 @@ def test_a_round_of_fifty_sites_and_memory_over_fifty_rounds(speed_table, idle_j
 def test_a_round_of_fifty_sites_that_build_the_network(speed_table, idle_job, tmp_path):
     """All that a task asks of a site but the training: data, network, filters, answer."""
     data = tmp_path / "data"
-    write_phantom_federation(data, num_sites=NUM_SITES, images_per_site=3, test_images=1)
+    write_phantom_federation(data, LesionImages(), num_sites=NUM_SITES, images_per_site=3, test_images=1)
     (data / "test").rename(tmp_path / "not-scored")
     rounds = rounds_in_process(idle_job(12, NUM_SITES, UNTRAINED), tmp_path, NUM_SITES, data=data)
     # The first round decodes the images.
@@ -178,7 +180,7 @@ def test_a_round_in_the_simulator(speed_table, idle_job, tmp_path, processes):
 def test_a_task_without_training(speed_table, idle_job, tmp_path, what, options, goal):
     """With one process for all sites NVFlare starts a new one for every task."""
     data = tmp_path / "data"
-    write_phantom_federation(data, num_sites=NUM_SEPARATE, images_per_site=12, test_images=1)
+    write_phantom_federation(data, LesionImages(), num_sites=NUM_SEPARATE, images_per_site=12, test_images=1)
     (data / "test").rename(tmp_path / "not-scored")
     each = seconds_of_a_simulated_round(idle_job, tmp_path, 1, NUM_SEPARATE, data, **options) / NUM_SEPARATE
     speed_table.add(Measurement(f"a site's task without training in a new process: {what}", each, goal=goal))

@@ -11,7 +11,8 @@ from measuring import Measurement
 
 from fedannot.apps.benchmarks.fedgsca import PUBLISHED
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.data.phantoms.cells import write_cell_federation
+from fedannot.custom.data.phantoms.cells import Cells
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 
 pytestmark = pytest.mark.benchmark
 
@@ -29,7 +30,7 @@ METHODS = {
 @pytest.mark.parametrize("epochs", [5, 1])
 def test_a_round(speed_table, tmp_path, epochs):
     """The first round has no selector yet and is left out: medians of the seven after it, in runs that take turns."""
-    write_cell_federation(tmp_path / "data", num_sites=1, label_noise="S40", test_images=8)
+    write_phantom_federation(tmp_path / "data", Cells("S40"), num_sites=1, test_images=8)
     times: dict[str, list[float]] = {name: [] for name in METHODS}
     for turn in range(TURNS):
         for name, (job, settings) in METHODS.items():
@@ -55,7 +56,7 @@ def test_a_round(speed_table, tmp_path, epochs):
 @pytest.mark.parametrize("name", ["FedGSCA as published", "FedGSCA, the job's own form"])
 def test_where_a_round_of_one_epoch_goes(speed_table, tmp_path, name):
     """What a site does between the model that it gets and the one that it sends; a profile slows all of it down."""
-    write_cell_federation(tmp_path / "data", num_sites=1, label_noise="S40", test_images=8)
+    write_phantom_federation(tmp_path / "data", Cells("S40"), num_sites=1, test_images=8)
     job, settings = METHODS[name]
     profile = cProfile.Profile()
     profile.enable()

@@ -11,7 +11,8 @@ import torch
 from measuring import Measurement, time_in_turns
 from torch import nn
 
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
@@ -128,7 +129,9 @@ def without_padding(network: nn.Module) -> nn.Module:
 
 @pytest.fixture
 def phantom(tmp_path):
-    write_phantom_federation(tmp_path / "data", num_sites=1, images_per_site=96, test_images=50, seed=100)
+    write_phantom_federation(
+        tmp_path / "data", LesionImages(), num_sites=1, images_per_site=96, test_images=50, seed=100
+    )
     return [
         load_site_data(tmp_path / "data" / name, tmp_path / "cache", section=section, site=name)
         for name, section in (("site-1", "training"), ("test", "testing"))

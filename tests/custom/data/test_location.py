@@ -5,9 +5,9 @@ import hashlib
 import pytest
 
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation, locate_site_data, locate_test_data
-from fedannot.custom.data.phantoms.lesions import write_phantom_site, write_phantom_test
-from fedannot.custom.method_settings import FedAvgSettings
-from fedannot.custom.settings import EmbeddedSettings
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.settings import EmbeddedSettings
+from fedannot.custom.data.phantoms.writer import write_phantom_site, write_phantom_test
 from fedannot.transforms.errors import DataError
 
 EMBEDDED = EmbeddedSettings(sites=2, images_per_site=1, test_images=1, seed=5)
@@ -39,10 +39,6 @@ def make_federation(folder, *names):
     return folder
 
 
-def job(data=""):
-    return FedAvgSettings(data=str(data), embedded=EMBEDDED)
-
-
 def hashes(folder):
     return {
         str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -61,9 +57,9 @@ def test_variable_comes_before_the_configuration_and_that_before_the_setting(tmp
             monkeypatch.delenv(DATA_VARIABLE)
         if last == "setting":
             (config / "data.yaml").unlink()
-        settings = job("" if last == "embedded" else setting)
-        found = locate_site_data("site-1", settings, config, run_folder)
-        places[last] = (found, locate_test_data(settings, config, run_folder, sites_are_embedded=found.embedded))
+        named = "" if last == "embedded" else str(setting)
+        found = locate_site_data("site-1", named, EMBEDDED, config, run_folder)
+        places[last] = (found, locate_test_data(named, EMBEDDED if found.embedded else None, config, run_folder))
     assert places == {
         "variable": (DataLocation(variable / "site-1", embedded=False), variable / "test"),
         "configuration": (DataLocation(config, embedded=False), config),
@@ -82,20 +78,20 @@ def test_named_folder_may_be_the_site_s_own(tmp_path, config, run_folder, monkey
     (own / "data.yaml").touch()
     if place == "variable":
         monkeypatch.setenv(DATA_VARIABLE, str(own))
-    found = locate_site_data("hospital", job(own if place == "setting" else ""), config, run_folder)
+    found = locate_site_data("hospital", str(own) if place == "setting" else "", EMBEDDED, config, run_folder)
     assert found == DataLocation(own, embedded=False)
 
 
 def test_site_s_folder_comes_before_a_description_beside_it(tmp_path, config, run_folder):
     federation = make_federation(tmp_path / "federation", ".", "site-1")
-    assert locate_site_data("site-1", job(federation), config, run_folder).folder == federation / "site-1"
-    assert locate_site_data("site-2", job(federation), config, run_folder).folder == federation
+    assert locate_site_data("site-1", str(federation), EMBEDDED, config, run_folder).folder == federation / "site-1"
+    assert locate_site_data("site-2", str(federation), EMBEDDED, config, run_folder).folder == federation
 
 
 def test_empty_variable_names_nothing(tmp_path, config, run_folder, monkeypatch):
     monkeypatch.setenv(DATA_VARIABLE, "")
     federation = make_federation(tmp_path / "federation", "site-1")
-    assert locate_site_data("site-1", job(federation), config, run_folder).folder == federation / "site-1"
+    assert locate_site_data("site-1", str(federation), EMBEDDED, config, run_folder).folder == federation / "site-1"
 
 
 def test_variable_without_the_site_s_data_is_an_error_and_nothing_else_is_tried(
@@ -105,7 +101,7 @@ def test_variable_without_the_site_s_data_is_an_error_and_nothing_else_is_tried(
     monkeypatch.setenv(DATA_VARIABLE, str(elsewhere))
     (config / "data.yaml").touch()
     with pytest.raises(DataError) as caught:
-        locate_site_data("site-1", job(make_federation(tmp_path / "setting", "site-1")), config, run_folder)
+        locate_site_data("site-1", str(make_federation(tmp_path / "setting", "site-1")), EMBEDDED, config, run_folder)
     assert str(caught.value) == (
         f"Site site-1: the environment variable FEDANNOT_DATA names {elsewhere}; expected there a data.yaml or a "
         "folder 'site-1' that has one."
@@ -119,7 +115,7 @@ def test_setting_without_the_site_s_data_is_an_error(tmp_path, config, run_folde
     if exists:
         folder.mkdir()
     with pytest.raises(DataError) as caught:
-        locate_site_data("site-1", job(folder), config, run_folder)
+        locate_site_data("site-1", str(folder), EMBEDDED, config, run_folder)
     assert str(caught.value) == (
         f"Site site-1: the job's setting 'data' names {folder}; expected there a data.yaml or a folder 'site-1' that "
         "has one."
@@ -127,31 +123,27 @@ def test_setting_without_the_site_s_data_is_an_error(tmp_path, config, run_folde
 
 
 def test_embedded_site_is_the_one_of_the_settings_and_made_once(tmp_path, config, run_folder):
-    settings = FedAvgSettings(
-        embedded=EMBEDDED.model_copy(update={"noise": "M(25,-25,10,0.5)", "exact": True, "stratified": 0.5})
-    )
-    found = locate_site_data("site-2", settings, config, run_folder)
+    embedded = EMBEDDED.model_copy(update={"noise": "M(25,-25,10,0.5)", "exact": True, "stratified": 0.5})
+    found = locate_site_data("site-2", "", embedded, config, run_folder)
     assert found == DataLocation(run_folder / "embedded" / "site-2", embedded=True)
     write_phantom_site(
         tmp_path / "expected",
         1,
+        LesionImages(noise="M(25,-25,10,0.5)", exact=True, stratified=0.5),
         num_sites=2,
-        noise="M(25,-25,10,0.5)",
-        exact=True,
-        stratified=0.5,
         seed=5,
         num_images=1,
     )
     assert hashes(found.folder) == hashes(tmp_path / "expected")
     (found.folder / "kept").touch()
-    assert locate_site_data("site-2", settings, config, run_folder) == found
+    assert locate_site_data("site-2", "", embedded, config, run_folder) == found
     assert (found.folder / "kept").exists()
 
 
 @pytest.mark.parametrize("site", ["site-3", "site-0", "hospital"])
 def test_site_outside_the_embedded_names_is_told_where_to_name_its_data(config, run_folder, site):
     with pytest.raises(DataError) as caught:
-        locate_site_data(site, job(), config, run_folder)
+        locate_site_data(site, "", EMBEDDED, config, run_folder)
     assert str(caught.value) == (
         f"Site {site}: no data are named (environment variable FEDANNOT_DATA, local/data.yaml or the job's setting "
         "'data'), and the embedded phantom has only site-1 to site-2."
@@ -160,31 +152,41 @@ def test_site_outside_the_embedded_names_is_told_where_to_name_its_data(config, 
 
 
 def test_embedded_test_set_is_used_only_if_all_sites_are_embedded(tmp_path, config, run_folder):
-    assert locate_test_data(job(), config, run_folder, sites_are_embedded=False) is None
+    assert locate_test_data("", None, config, run_folder) is None
     assert list(run_folder.iterdir()) == []
-    found = locate_test_data(job(), config, run_folder, sites_are_embedded=True)
+    found = locate_test_data("", EMBEDDED, config, run_folder)
     assert found == run_folder / "embedded" / "test"
-    write_phantom_test(tmp_path / "expected", num_images=1, seed=5)
+    write_phantom_test(tmp_path / "expected", LesionImages(), num_images=1, seed=5)
     assert hashes(found) == hashes(tmp_path / "expected")
     (found / "kept").touch()
-    assert locate_test_data(job(), config, run_folder, sites_are_embedded=True) == found
+    assert locate_test_data("", EMBEDDED, config, run_folder) == found
     assert (found / "kept").exists()
 
 
-@pytest.mark.parametrize("sites_are_embedded", [False, True])
+@pytest.mark.parametrize("embedded", [None, EMBEDDED])
 def test_named_data_without_a_test_set_give_none_and_a_site_s_own_folder_is_no_test_set(
-    tmp_path, config, run_folder, monkeypatch, sites_are_embedded
+    tmp_path, config, run_folder, monkeypatch, embedded
 ):
     federation = make_federation(tmp_path / "federation", ".", "site-1")
-    assert locate_test_data(job(federation), config, run_folder, sites_are_embedded) is None
+    assert locate_test_data(str(federation), embedded, config, run_folder) is None
     monkeypatch.setenv(DATA_VARIABLE, str(federation))
     # The first named place decides, for the test set as for the sites.
     (config / "data.yaml").touch()
-    assert locate_test_data(job(), config, run_folder, sites_are_embedded) is None
+    assert locate_test_data("", embedded, config, run_folder) is None
 
 
 def test_server_s_configuration_may_describe_the_test_set_or_have_it_in_a_folder(config, run_folder):
     (config / "data.yaml").touch()
-    assert locate_test_data(job(), config, run_folder, sites_are_embedded=False) == config
+    assert locate_test_data("", None, config, run_folder) == config
     make_federation(config, "test")
-    assert locate_test_data(job(), config, run_folder, sites_are_embedded=False) == config / "test"
+    assert locate_test_data("", None, config, run_folder) == config / "test"
+
+
+def test_a_job_that_asks_for_data_makes_no_phantom_at_a_site_that_names_none(config, run_folder):
+    with pytest.raises(DataError) as caught:
+        locate_site_data("site-1", "", None, config, run_folder)
+    assert str(caught.value) == (
+        "Site site-1: no data are named (environment variable FEDANNOT_DATA, local/data.yaml or the job's setting "
+        "'data'), and the job does not train on the embedded phantom (setting 'data_required')."
+    )
+    assert list(run_folder.iterdir()) == []

@@ -9,7 +9,9 @@ from PIL import Image
 from torch import nn
 
 from fedannot.custom.data.location import DATA_VARIABLE
-from fedannot.custom.data.phantoms.lesions import write_phantom_test
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.settings import EmbeddedSettings
+from fedannot.custom.data.phantoms.writer import write_phantom_test
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation import global_test as server_test
 from fedannot.custom.evaluation.global_test import ServerTest
@@ -17,7 +19,7 @@ from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
 from fedannot.custom.method_settings import FedAvgSettings
 from fedannot.custom.networks import devices
-from fedannot.custom.settings import EmbeddedSettings, NetworkSettings, TrainingSettings
+from fedannot.custom.settings import NetworkSettings, TrainingSettings
 from fedannot.transforms.errors import DataError
 
 SETTINGS = FedAvgSettings(
@@ -55,7 +57,7 @@ def folders(tmp_path):
 @pytest.fixture
 def with_test_set(folders):
     run_folder, config = folders
-    write_phantom_test(config, num_images=3, seed=2)
+    write_phantom_test(config, LesionImages(), num_images=3, seed=2)
     return run_folder, config
 
 
@@ -160,7 +162,7 @@ def test_embedded_test_set_is_looked_for_again_when_all_sites_are_embedded(folde
 
 def test_a_test_set_of_another_kind_is_refused_with_the_settings_that_fit(folders):
     run_folder, config = folders
-    write_phantom_test(config, num_images=1, seed=2)
+    write_phantom_test(config, LesionImages(), num_images=1, seed=2)
     settings = SETTINGS.model_copy(update={"network": NetworkSettings(num_classes=2)})
     with pytest.raises(DataError, match=r"Site test: .*data\.yaml describes .* --set network\.num_classes=1, or write"):
         ServerTest(Threshold(), settings, run_folder, config).score(Threshold().state_dict(), sites_are_embedded=False)

@@ -12,7 +12,8 @@ from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
 from fedannot.custom.data.overview import federation_overview
-from fedannot.custom.data.phantoms.chambers import write_chamber_federation, write_chamber_site
+from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.writer import write_phantom_federation, write_phantom_site
 from fedannot.transforms.errors import DataError
 
 SIZE = 48
@@ -191,9 +192,9 @@ def test_where_no_noise_was_asked_for_nothing_has_to_change(tmp_path, caplog, no
 
 
 def test_chambers_whose_protocol_changes_nothing_are_refused(tmp_path):
-    options = {"num_sites": 2, "protocols": "0-D(2,2)"}
+    drawing = Chambers("0-D(2,2)")
     with pytest.raises(DataError, match=r"Site site-2: the noise D\(2,2,4,0.25\) changed none of 7 annotations"):
-        write_chamber_site(tmp_path / "site", 1, num_volumes=1, **options)
+        write_phantom_site(tmp_path / "site", 1, drawing, num_sites=2, num_images=1)
     with pytest.raises(DataError, match="Site site-2"):
-        write_chamber_federation(tmp_path / "out", volumes_per_site=1, test_volumes=1, **options)
+        write_phantom_federation(tmp_path / "out", drawing, num_sites=2, images_per_site=1, test_images=1)
     assert list(tmp_path.iterdir()) == []

@@ -1,31 +1,24 @@
 import json
 
-import nibabel
 import numpy as np
 import pytest
 from PIL import Image
 
-from fedannot.custom.data.datalist import read_datalist
-from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import measured_noise, read_manifest
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
-from fedannot.custom.data.phantoms.chambers import write_chamber_federation
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
-from fedannot.custom.data.phantoms.volumes import write_volume_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.transforms.connected_lesions import label_lesions
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.noise.federation_noise import ContourNoise
-from fedannot.transforms.noise.follow_protocol import FollowProtocol
-from fedannot.transforms.noise.site_protocol import SiteProtocol
 
 CHOICE = NoiseChoice("M(25,-25,5,0.5)", exact=True, stratified=0.5)
 
 
 @pytest.fixture
 def source(tmp_path):
-    write_phantom_federation(tmp_path / "source", num_sites=2, images_per_site=3, test_images=1)
+    write_phantom_federation(tmp_path / "source", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
     return tmp_path / "source"
 
 
@@ -126,87 +119,9 @@ def test_measured_dice_by_hand():
     assert noise.area_ratio == 1.0
 
 
-# The file's axes lead to the front, the bottom and the left: slices across bottom–top lie across its second axis.
-PERMUTED = np.array([[0, 0, -0.9, 5], [1.1, 0, 0, -6], [0, -3.5, 0, 7], [0, 0, 0, 1.0]])
-VOLUMES = (
-    "pipeline: volume_slices\nclasses: [a, b]\nlabels: {0: 0, 40: 1, 500: 2, 41: 1}\nsize: [64, 64]\nslice_axis: 2\n"
-)
-
-
-def write_volumes(folder, description=VOLUMES, affine=PERMUTED):
-    """A federation of one site with a volume: two boxes, a gap of empty slices on either side of the second axis."""
-    site = folder / "site-1"
-    site.mkdir(parents=True)
-    labels = np.zeros((60, 9, 50), np.int16)
-    labels[10:50, 2:7, 8:24], labels[20:45, 3:6, 28:42] = 40, 500
-    image = np.random.default_rng(0).normal(size=labels.shape).astype("f4")
-    nibabel.save(nibabel.Nifti1Image(image, affine), site / "image.nii.gz")
-    nibabel.save(nibabel.Nifti1Image(labels, affine), site / "label.nii")
-    (site / "data.yaml").write_text(description)
-    (site / "datalist.json").write_text(json.dumps({"training": [{"image": "image.nii.gz", "label": "label.nii"}]}))
-    (folder / "federation.yaml").write_text("name: x\nsites: [site-1]\n")
-    return labels
-
-
-def test_noise_of_a_volume_lies_in_its_slices_and_keeps_affine_and_values(tmp_path):
-    labels = write_volumes(tmp_path / "source")
-    add_contour_noise(tmp_path / "source", tmp_path / "noisy", NoiseChoice("M(0,-20,6,0)", stratified=0.9), seed=1)
-    site = tmp_path / "noisy" / "site-1"
-    image = nibabel.load(site / "labels" / "label.nii.gz")
-    noisy = np.asarray(image.dataobj)
-    np.testing.assert_array_equal(image.affine, nibabel.load(site / "images" / "image.nii.gz").affine)
-    assert set(np.unique(noisy)) == {0, 40, 500}
-    assert (noisy != labels).any()
-    for value in (40, 500):
-        # Drawn smaller: inside the clean object, and in every slice that had it, to its very ends.
-        assert not (noisy == value)[labels != value].any()
-        slices = (noisy == value).any((0, 2))
-        np.testing.assert_array_equal(slices, (labels == value).any((0, 2)))
-        # All slices of the box are alike when clean; each has noise of its own.
-        drawn = [(noisy == value)[:, index].tobytes() for index in np.flatnonzero(slices)]
-        assert len(set(drawn)) > 1
-    data = load_site_data(site, tmp_path / "cache", site="site-1")
-    assert (data.num_samples, data.excluded) == (9, ())
-    assert int(data.clean_labels.ne(0).sum()) == np.count_nonzero(labels)
-    noise = read_manifest(site).noise
-    assert noise.mean < 0
-    assert noise.area_ratio == pytest.approx(np.count_nonzero(noisy) / np.count_nonzero(labels))
-    clean = nibabel.load(site / "clean_labels" / "label.nii")
-    np.testing.assert_array_equal(np.asarray(clean.dataobj), labels)
-
-
-@pytest.mark.parametrize(
-    ("description", "axis"),
-    [
-        (VOLUMES, 1),
-        (VOLUMES.replace("slice_axis: 2", "slice_axis: 0"), 2),
-        (VOLUMES.replace("slice_axis: 2", "slice_axis: 0\norientation: PSL"), 0),
-        ("pipeline: volume\nclasses: [a, b]\nlabels: {0: 0, 40: 1, 500: 2, 41: 1}\n", 1),
-    ],
-)
-def test_the_axis_of_the_slices_comes_from_the_affine(tmp_path, description, axis):
-    labels = write_volumes(tmp_path / "source", description)
-    add_contour_noise(tmp_path / "source", tmp_path / "noisy", NoiseChoice("M(0,-20,6,0)", stratified=0.9), seed=1)
-    noisy = np.asarray(nibabel.load(tmp_path / "noisy" / "site-1" / "labels" / "label.nii.gz").dataobj)
-    # Only across the slices is the extent of the smaller object that of the clean one.
-    same = [
-        bool(((noisy == 40).any(others) == (labels == 40).any(others)).all()) for others in ((1, 2), (0, 2), (0, 1))
-    ]
-    assert same == [index == axis for index in range(3)]
-
-
-def test_same_seed_same_bits_in_volumes(tmp_path):
-    write_volumes(tmp_path / "source")
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        add_contour_noise(tmp_path / "source", tmp_path / name, CHOICE, seed=seed)
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    label = "site-1/labels/label.nii.gz"
-    assert contents(tmp_path / "a")[label] != contents(tmp_path / "c")[label]
-
-
-def test_sites_without_masks_are_an_error_that_says_so(tmp_path):
+def test_sites_without_masks_are_an_error_that_says_so(source, tmp_path):
     classes = "pipeline: classification\nclasses: [a, b]\nchannels: 1\nsize: [8, 8]\n"
-    write_volumes(tmp_path / "source", classes)
+    (source / "site-1" / "data.yaml").write_text(classes)
     with pytest.raises(
         DataError,
         match=r"^Site site-1: .*data\.yaml has the pipeline 'classification'; imperfect contours .* need masks\.$",
@@ -234,64 +149,11 @@ def test_items_that_are_no_case_with_a_mask_are_left_out_and_listed(source, tmp_
     assert sum("Site site-1: an item is left out: " in record.message for record in caplog.records) == 2
 
 
-def test_lesions_are_left_out_of_whole_volumes_and_of_pictures(tmp_path):
-    """Each site keeps round(c a) of the c lesions of every case; a lesion over several slices is one."""
-    write_volume_federation(tmp_path / "clean", num_sites=3, volumes_per_site=3, test_volumes=1)
-    before = contents(tmp_path / "clean")
-    shares = (0.0, 0.5, 1.0)
-    leave_lesions_out(tmp_path / "clean", tmp_path / "less", shares, seed=3)
-    assert contents(tmp_path / "clean") == before
-    for index, share in enumerate(shares):
-        site = tmp_path / "less" / f"site-{index + 1}"
-        counts = []
-        for case in read_datalist(site / "datalist.json").section("training"):
-            label, clean = (np.asarray(nibabel.load(file).dataobj) for file in (case.label, case.clean_label))
-            assert not (label & ~clean).any()
-            counts.append((label_lesions(label)[1], label_lesions(clean)[1]))
-        assert counts == [(int(share * lesions + 0.5), lesions) for _, lesions in counts]
-        missing = read_manifest(site).missing_lesions
-        assert missing.completeness == share
-        assert (missing.num_kept, missing.num_lesions) == tuple(map(sum, zip(*counts, strict=True)))
-    assert read_federation(tmp_path / "less").noise == "completeness 0,0.5,1"
-    leave_lesions_out(tmp_path / "clean", tmp_path / "again", shares, seed=3)
-    assert contents(tmp_path / "again") == contents(tmp_path / "less")
-
-
 @pytest.mark.parametrize(("shares", "text"), [((0.5,), "1 values for 2 sites"), ((0.5, 1.5), "found \\[1.5\\]")])
 def test_shares_that_do_not_fit_the_federation_are_refused(source, tmp_path, shares, text):
     with pytest.raises(DataError, match=text):
         leave_lesions_out(source, tmp_path / "out", shares)
     assert not (tmp_path / "out").exists()
-
-
-def test_protocols_change_training_labels_wholly_and_validation_labels_systematically(tmp_path):
-    """Along the slices of the file's own geometry; the test set and the source stay."""
-    write_chamber_federation(tmp_path / "clean", num_sites=2, volumes_per_site=1, test_volumes=1)
-    before = contents(tmp_path / "clean")
-    follow_protocols(tmp_path / "clean", tmp_path / "drawn", "0-C(12,8)", seed=3)
-    assert contents(tmp_path / "clean") == before
-    systematic = FollowProtocol(SiteProtocol.parse("C(12,8)"), systematic_only=True)
-    datalist = read_datalist(tmp_path / "drawn" / "site-2" / "datalist.json")
-    given, generic = (
-        {
-            section: [np.asarray(nibabel.load(getattr(case, kind)).dataobj) for case in datalist.section(section)]
-            for section in ("training", "validation")
-        }
-        for kind in ("label", "clean_label")
-    )
-    for drawn, clean in zip(given["validation"], generic["validation"], strict=True):
-        assert np.array_equal(drawn, systematic(clean))
-    drawn, expected = given["training"][0], np.asarray(systematic(generic["training"][0]))
-    assert np.all(drawn <= expected)
-    assert drawn.sum() < expected.sum()
-    manifest = read_manifest(tmp_path / "drawn" / "site-2").protocol
-    dice = 2 * drawn.sum() / (drawn.sum() + generic["training"][0].sum())
-    assert (manifest.protocol, manifest.dice) == ("C(12,8,4,0.25)", pytest.approx(float(dice)))
-    for label in (tmp_path / "drawn" / "site-1" / "labels").iterdir():
-        clean = label.parents[1] / "clean_labels" / label.name
-        assert np.array_equal(nibabel.load(label).dataobj, nibabel.load(clean).dataobj)
-    assert contents(tmp_path / "drawn" / "test" / "labels") == contents(tmp_path / "clean" / "test" / "labels")
-    assert read_federation(tmp_path / "drawn").noise == "protocols 0-C(12,8)"
 
 
 def test_protocols_that_do_not_fit_the_federation_are_refused(source, tmp_path):

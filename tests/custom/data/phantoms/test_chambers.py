@@ -1,6 +1,4 @@
-"""The embedded chambers on disk: the same bits whoever writes them, and labels that follow each site's protocol."""
-
-import hashlib
+"""Heart chambers on disk: labels follow each site's protocol, the generic ones lie beside."""
 
 import nibabel
 import numpy as np
@@ -10,23 +8,14 @@ from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.overview import federation_overview
-from fedannot.custom.data.phantoms.chambers import write_chamber_federation, write_chamber_site, write_chamber_test
+from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.writer import write_phantom_federation, write_phantom_site
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.transforms.errors import DataError
 from fedannot.transforms.noise.follow_protocol import FollowProtocol
 from fedannot.transforms.noise.site_protocol import SiteProtocol
 from fedannot.transforms.phantoms.chamber_phantom import SHAPE, SPACING
 
 PROTOCOLS = "0-C(12,8)-D(12,8)"
-COMMON = {"num_sites": 3, "protocols": PROTOCOLS, "seed": 3}
-
-
-def hashes(folder):
-    return {
-        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-    }
 
 
 def voxels(file):
@@ -36,20 +25,8 @@ def voxels(file):
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
     out = tmp_path_factory.mktemp("chambers") / "federation"
-    write_chamber_federation(out, volumes_per_site=2, test_volumes=3, **COMMON)
+    write_phantom_federation(out, Chambers(PROTOCOLS), num_sites=3, seed=3, images_per_site=2, test_images=3)
     return out
-
-
-def test_a_site_written_alone_and_later_is_the_same_bit_for_bit(federation, tmp_path):
-    write_chamber_site(tmp_path / "own", 1, num_volumes=2, **COMMON)
-    assert hashes(tmp_path / "own") == hashes(federation / "site-2")
-    write_chamber_test(tmp_path / "test", num_volumes=3, seed=3)
-    assert hashes(tmp_path / "test") == hashes(federation / "test")
-
-
-def test_no_two_volumes_are_alike(federation):
-    images = [digest for name, digest in hashes(federation).items() if "images/" in name]
-    assert len(images) == len(set(images)) == 3 * (2 + 6) + 3
 
 
 @pytest.mark.parametrize(("site", "text"), [("site-1", "0"), ("site-2", "C(12,8)"), ("site-3", "D(12,8)")])
@@ -95,7 +72,7 @@ def test_overview_and_manifest_say_what_the_protocols_did(federation):
 
 
 def test_generic_labels_everywhere_without_protocols(tmp_path):
-    write_chamber_site(tmp_path / "site", 0, num_sites=1, num_volumes=1)
+    write_phantom_site(tmp_path / "site", 0, Chambers(), num_sites=1, num_images=1)
     for file in (tmp_path / "site" / "labels").iterdir():
         assert np.array_equal(voxels(file), voxels(tmp_path / "site" / "clean_labels" / file.name))
     assert read_manifest(tmp_path / "site").protocol is None
@@ -106,17 +83,3 @@ def test_sites_load_them_as_slices_in_millimetres(federation, tmp_path):
     assert data.num_samples == 2 * SHAPE[2]
     assert tuple(data.cases[0].image.shape) == (SHAPE[2], 1, *SHAPE[:2])
     assert data.cases[0].spacing == pytest.approx(SPACING[:2])
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"protocols": "0-C"}, r"Protocols 0-C: found 2 entries for 3 sites; expected 1 or all"),
-        ({"protocols": "E"}, r"Found the protocol 'E'; expected 0"),
-        ({"test_volumes": 0}, r"found test_volumes=0, expected at least 1"),
-    ],
-)
-def test_what_cannot_be_made_is_refused_and_leaves_nothing(changes, reason, tmp_path):
-    with pytest.raises(DataError, match=reason):
-        write_chamber_federation(tmp_path / "out", **(COMMON | changes))
-    assert not (tmp_path / "out").exists()

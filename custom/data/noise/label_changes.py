@@ -1,0 +1,215 @@
+"""How the labels of one site become imperfect, mask by mask, and the account of it for its manifest."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....transforms.noise.federation_noise import ContourNoise
+from ....transforms.noise.site_protocol import SiteProtocol, mask_scale
+from ..datalist import TRAINING
+from ..description import SegmentationDescription
+from ..manifest import MissingLesionsManifest, ProtocolManifest, measured_noise
+from ..masks import Mask, annotated_axis
+from .choice import NoiseChoice, contour_noise_seed, missing_lesions_seed, protocol_seed
+from .effect import (
+    NoEffect,
+    completeness_without_effect,
+    contour_noise_without_effect,
+    protocol_without_effect,
+)
+
+_Pair = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+class LabelChange(ABC):
+    """Makes the labels of one site imperfect, one after the other, and keeps account of what it did.
+
+    Args:
+        seed: the copy's.
+
+    Attributes:
+        made: how the labels were made, for the manifest.
+        num_masks: masks so far.
+        num_changed: how many of them are not as they were.
+    """
+
+    made: ClassVar[str]
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.num_masks = self.num_changed = 0
+        self._annotated = False
+
+    def __call__(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Return the imperfect mask; the clean one is for the account, the purpose decides what is random."""
+        changed = self._changed(given, clean, description, *purpose)
+        self.num_masks += 1
+        self.num_changed += not np.array_equal(changed.classes, given.classes)
+        self._annotated |= bool(given.classes.any())
+        return changed
+
+    @abstractmethod
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask: ...
+
+    @abstractmethod
+    def manifest(self) -> Mapping[str, Any]:
+        """Return the manifest's fields that say what was done."""
+
+    @abstractmethod
+    def asked_for(self) -> str | None:
+        """Return the noise that the site was to have, None for none."""
+
+    @abstractmethod
+    def without_effect(self) -> NoEffect:
+        """Say why no label was changed."""
+
+
+class ContourNoiseChange(LabelChange):
+    """Contour noise on every mask, in volumes slice by slice.
+
+    Args:
+        noise: the site's.
+        choice: the federation's.
+        seed: the copy's.
+    """
+
+    made = "contour noise"
+
+    def __init__(self, noise: ContourNoise, choice: NoiseChoice, seed: int) -> None:
+        super().__init__(seed)
+        self._noise, self._choice = noise, choice
+        self._pairs: list[_Pair] = []
+        self._scales: list[float] = []
+
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Draw on a picture, or on a volume slice by slice, as an annotator draws."""
+        from ....transforms.noise.contour_evolution import ContourEvolution
+
+        evolution = ContourEvolution(self._noise.mean, self._noise.spread)
+        evolution.set_random_state(seed=contour_noise_seed(self.seed, *purpose))
+        noisy = _drawn_on_slices(given, description, evolution)
+        self._pairs.append((noisy.classes, clean.classes))
+        self._scales.append(mask_scale(_slice_shape(given, description)))
+        return noisy
+
+    def manifest(self) -> Mapping[str, Any]:
+        """Compare the noisy with the clean masks."""
+        choice = self._choice
+        return {
+            "noise": measured_noise(
+                self._pairs, self._noise, model=choice.model, exact=choice.exact, stratified=choice.stratified
+            )
+        }
+
+    def asked_for(self) -> str | None:
+        """Return the federation's noise and the site's own lengths."""
+        noise = self._noise
+        if not (noise.mean or noise.spread):
+            return None
+        return f"{self._choice.model}, here {noise.mean:.3g} ± {noise.spread:.3g} pixels"
+
+    def without_effect(self) -> NoEffect:
+        """Say what kept the contours in place."""
+        return contour_noise_without_effect(self._choice.limit, self._scales, is_empty=not self._annotated)
+
+
+class MissingLesionsChange(LabelChange):
+    """Masks that lack lesions, in volumes whole ones.
+
+    Args:
+        completeness: share of the lesions that stay.
+        seed: the copy's.
+    """
+
+    made = "missing lesions"
+
+    def __init__(self, completeness: float, seed: int) -> None:
+        super().__init__(seed)
+        self._completeness = completeness
+        self._cases: list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]] = []
+
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Drop lesions of a picture or of a whole volume."""
+        from ....transforms.noise.missing_lesions import DropLesions
+
+        del description
+        drop = DropLesions(self._completeness).set_random_state(seed=missing_lesions_seed(self.seed, *purpose))
+        params = drop.make_params(given.classes)
+        incomplete = np.asarray(drop.apply_transform(given.classes, params))
+        self._cases.append((incomplete, clean.classes, params.kept))
+        return Mask(incomplete, given.affine)
+
+    def manifest(self) -> Mapping[str, Any]:
+        """Count the lesions that stayed."""
+        return {"missing_lesions": MissingLesionsManifest.measured(self._completeness, self._cases)}
+
+    def asked_for(self) -> str | None:
+        """Return the share, None for all lesions."""
+        return f"completeness {self._completeness:g}" if self._completeness < 1 else None
+
+    def without_effect(self) -> NoEffect:
+        """Say what kept all lesions."""
+        return completeness_without_effect(self._completeness, [len(kept) for _, _, kept in self._cases])
+
+
+class ProtocolChange(LabelChange):
+    """Masks drawn by a protocol, in volumes slice by slice; those of training with its random part.
+
+    Args:
+        protocol: the site's.
+        seed: the copy's.
+    """
+
+    made = "site protocol"
+
+    def __init__(self, protocol: SiteProtocol, seed: int) -> None:
+        super().__init__(seed)
+        self._protocol = protocol
+        self._pairs: list[_Pair] = []
+        self._shapes: list[tuple[int, ...]] = []
+
+    def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
+        """Draw a picture, or a volume slice by slice, by the protocol; the purpose names site, section and image."""
+        from ....transforms.noise.follow_protocol import FollowProtocol
+
+        is_training = purpose[1] == TRAINING
+        follow = FollowProtocol(self._protocol, systematic_only=not is_training)
+        follow.set_random_state(seed=protocol_seed(self.seed, *purpose))
+        drawn = _drawn_on_slices(given, description, follow)
+        self._shapes.append(_slice_shape(given, description))
+        if is_training:
+            self._pairs.append((drawn.classes, clean.classes))
+        return drawn
+
+    def manifest(self) -> Mapping[str, Any]:
+        """Compare the site's with the generic masks of training."""
+        discs = [self._protocol.discs(shape) for shape in self._shapes]
+        return {"protocol": ProtocolManifest.measured(self._protocol, self._pairs, discs)}
+
+    def asked_for(self) -> str | None:
+        """Return the protocol, None for generic labels."""
+        return str(self._protocol) if self._protocol.kind != "none" else None
+
+    def without_effect(self) -> NoEffect:
+        """Say what kept the masks as they were."""
+        return protocol_without_effect(self._protocol, self._shapes, is_empty=not self._annotated)
+
+
+def _slice_shape(given: Mask, description: SegmentationDescription) -> tuple[int, ...]:
+    """The shape ``(H, W)`` of what an annotator draws on."""
+    if given.affine is None:
+        return given.classes.shape
+    axis = annotated_axis(given, description)
+    return tuple(length for index, length in enumerate(given.classes.shape) if index != axis % given.classes.ndim)
+
+
+def _drawn_on_slices(
+    given: Mask, description: SegmentationDescription, draw: Callable[[NDArray[np.uint8]], Any]
+) -> Mask:
+    """Apply what draws on slices along the last axis to a mask whose slices lie along another, as its file has them."""
+    axis = -1 if given.affine is None else annotated_axis(given, description)
+    slices_last = np.ascontiguousarray(np.moveaxis(given.classes, axis, -1))
+    return Mask(np.moveaxis(np.asarray(draw(slices_last)), -1, axis), given.affine)

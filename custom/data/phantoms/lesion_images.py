@@ -1,0 +1,98 @@
+"""The phantom of images with one lesion, whose contours may have noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....transforms.noise.federation_noise import ContourNoise
+from ....transforms.phantoms.lesion_phantom import SIDE, lesion_phantom, reduce_image, reduce_mask, to_grey_levels
+from ...seeding import derive_seed
+from ..datalist import TRAINING
+from ..description import ImageDescription
+from ..federation import TEST_FOLDER
+from ..manifest import Manifest, measured_noise
+from ..noise.choice import NoiseChoice, contour_noise_seed
+from .drawing import Drawing, DrawnSite, FederationSize, PhantomSite
+from .storage import DrawnCase, ImageStorage
+
+_REDUCTION = 4
+
+
+@dataclass(frozen=True)
+class LesionImages(Drawing):
+    """Images with one lesion.
+
+    Noise is drawn on masks of 256 × 256 pixels, which are then reduced to 64 × 64 like the images.
+
+    Args:
+        noise: contour noise, ``M(25,-25,10,0.2)``; None leaves the labels clean.
+        exact: see :class:`fedannot.custom.data.noise.choice.NoiseChoice`.
+        stratified: likewise.
+    """
+
+    task = "lesions2d"
+    description = ImageDescription(
+        channels=1, size=(SIDE // _REDUCTION, SIDE // _REDUCTION), labels={0: 0, 255: 1}, classes=("lesion",)
+    )
+    storage = ImageStorage("lesion_{:03d}.png")
+    size = FederationSize(num_sites=10, images_per_site=12, test_images=50)
+
+    noise: str | None = None
+    exact: bool = False
+    stratified: float | None = None
+
+    @property
+    def imperfection(self) -> str | None:
+        """The contour noise."""
+        return self.noise
+
+    @property
+    def options(self) -> str:
+        """How the noise is drawn for the sites."""
+        if self.noise is None:
+            return ""
+        stratified = "" if self.stratified is None else f", stratified from {self.stratified}"
+        return (", exact count" if self.exact else "") + stratified
+
+    def draw_site(self, site: PhantomSite) -> DrawnSite:
+        """Draw a site's images and its labels with noise."""
+        choice = None if self.noise is None else NoiseChoice(self.noise, self.exact, self.stratified)
+        images, clean = _draw_images(site.seed, site.name, site.num_images)
+        if choice is None:
+            labels, measured = _reduced(clean), None
+        else:
+            noise = choice.draw(site.num_sites, site.seed)[site.index]
+            labels = _reduced(_with_noise(clean, noise, site))
+            pairs = zip(labels, _reduced(clean), strict=True)
+            measured = measured_noise(pairs, noise, model=choice.model, exact=self.exact, stratified=self.stratified)
+        cases = [DrawnCase(*drawn) for drawn in zip(images, labels, _reduced(clean), strict=True)]
+        return DrawnSite({TRAINING: cases}, Manifest(made=self.made, seed=site.seed, noise=measured))
+
+    def draw_test(self, num_images: int, seed: int) -> Sequence[DrawnCase]:
+        """Draw images with clean labels."""
+        images, masks = _draw_images(seed, TEST_FOLDER, num_images)
+        return [DrawnCase(image, mask) for image, mask in zip(images, _reduced(masks), strict=True)]
+
+
+def _draw_images(seed: int, part: str, count: int) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]]]:
+    """Images as they are written, and masks before they are reduced; every image has a generator of its own."""
+    drawn = [lesion_phantom(np.random.default_rng(derive_seed(seed, "phantom", part, index))) for index in range(count)]
+    return [to_grey_levels(reduce_image(image, _REDUCTION)) for image, _ in drawn], [mask for _, mask in drawn]
+
+
+def _reduced(masks: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
+    return [reduce_mask(mask, _REDUCTION) for mask in masks]
+
+
+def _with_noise(masks: Sequence[NDArray[np.bool_]], noise: ContourNoise, site: PhantomSite) -> list[NDArray[np.bool_]]:
+    # Clean phantoms need no MONAI.
+    from ....transforms.noise.contour_evolution import ContourEvolution
+
+    evolution = ContourEvolution(noise.mean, noise.spread)
+    noisy: list[NDArray[np.bool_]] = []
+    for index, mask in enumerate(masks):
+        evolution.set_random_state(seed=contour_noise_seed(site.seed, "phantom", site.index, index))
+        noisy.append(np.asarray(evolution(mask.astype(np.uint8))) != 0)
+    return noisy
