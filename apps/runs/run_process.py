@@ -234,7 +234,10 @@ def _run_forked(arguments: list[str], log: str, environment: Mapping[str, str], 
         os.dup2(descriptor, stream)
     os.close(descriptor)
     _end_with(parent)
+    from ...custom.flare.site_start import train_without_compiler
     from ..commands.cli import app
+
+    train_without_compiler()
 
     app(arguments, prog_name="fedannot")
 
