@@ -26,11 +26,6 @@ class FedAvgSettings(RunSettings):
     network: NetworkSettings = NetworkSettings()
     training: TrainingSettings = TrainingSettings()
 
-    def training_in(self, round_number: int) -> TrainingSettings:
-        """Return how a site trains in a round: with that round's learning rate."""
-        rate = self.training.learning_rate_at(round_number, self.rounds)
-        return self.training.model_copy(update={"learning_rate": rate})
-
     @property
     def reports_dice_loss(self) -> bool:
         """Whether sites report the Dice loss of their training."""
@@ -105,11 +100,6 @@ class FedIASettings(_WarmupSettings):
     correction: bool = True
     correction_margin: float = 0.03
     correction_threshold: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
-
-    def training_in(self, round_number: int) -> TrainingSettings:
-        """Return how a site trains in a round: with that round's learning rate."""
-        rate = self.training.learning_rate_at(round_number, self.rounds)
-        return self.training.model_copy(update={"learning_rate": rate})
 
     @property
     def reports_dice_loss(self) -> bool:

@@ -80,12 +80,18 @@ class ClassifierSettings(_Settings):
 
 
 class _ScheduledTraining(_Settings):
-    """What training of all tasks has: a learning rate that may fall in the course of a run.
+    """What training of all tasks has: an optimiser, and a learning rate that may fall in the course of a run.
 
     Args:
+        optimizer: ``adam``, or ``sgd``, stochastic gradient descent.
+        momentum: of ``sgd``.
+        weight_decay: how much of every parameter is added to its gradient.
         learning_rate_steps: shares of all rounds after which the learning rate is a tenth of what it was before.
     """
 
+    optimizer: Literal["adam", "sgd"] = "adam"
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
     learning_rate: Annotated[float, Field(gt=0)]
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
 
@@ -133,15 +139,15 @@ class TrainingSettings(_ScheduledTraining):
 
 
 class ClassifierTrainingSettings(_ScheduledTraining):
-    """How a site trains a classifier in one round, by stochastic gradient descent.
+    """How a site trains a classifier in one round.
 
     Args:
         augmentation: turn images by multiples of 90° and mirror them, at random.
     """
 
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-2
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    optimizer: Literal["adam", "sgd"] = "sgd"
     weight_decay: Annotated[float, Field(ge=0)] = 1e-6
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
     batch_size: Positive = 128
     local_epochs: Positive = 5

@@ -25,7 +25,10 @@ from ..outbound.registry import TRAIN, VALIDATE_CLASSES
 from ..outbound.reports import class_validation_report, selection_report, training_report
 from ..run.state import append_record
 from ..seeding import derive_seed
-from ..training.class_training import cross_entropy, train_classifier
+from ..training.batches import training_batches
+from ..training.loop import train
+from ..training.losses import build_loss
+from ..training.objectives import SupervisedObjective
 from .messages import SELECTOR
 from .site_executor import SiteExecutor, run_folder, trained_params
 
@@ -77,21 +80,17 @@ class ClassificationExecutor(SiteExecutor):
     ) -> DXO:
         """Train on all samples, or on those selected."""
         data, training = self.site_data(TRAINING, fl_ctx), self.settings.training
-        images, labels, trained_on = data.images, data.labels, data.units
+        labels, used, trained_on = None, None, data.units
         if selection is not None:
-            labels = torch.from_numpy(selection.labels)
+            labels, used = torch.from_numpy(selection.labels), torch.from_numpy(selection.used)
             trained_on = tuple(np.array(data.units, dtype=str)[selection.used].tolist())
-            if not selection.used.all():
-                used = torch.from_numpy(selection.used)
-                images, labels = images[used], labels[used]
-        outcome = train_classifier(
+        outcome = train(
             network,
-            images,
-            labels,
+            training_batches(data, training, next(network.parameters()).device, labels=labels, used=used),
+            SupervisedObjective(loss_function or build_loss(training)),
             training,
             learning_rate=training.learning_rate_at(round_number, self.settings.rounds),
             seed=derive_seed(self.settings.seed, data.site, round_number, "training"),
-            loss_function=loss_function or cross_entropy,
             should_stop=lambda: bool(stop.triggered),
         )
         self.log_info(fl_ctx, f"Round {round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")

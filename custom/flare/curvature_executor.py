@@ -11,11 +11,12 @@ from torch import nn
 from ..data.datalist import TRAINING
 from ..data.round_tensors import save_tensors_of_round
 from ..method_settings import FedCurvSettings
-from ..methods.fedcurv.curvature import Curvature, OthersCurvature, fisher_diagonal
+from ..methods.fedcurv.curvature import Curvature, CurvaturePenalty, OthersCurvature, fisher_diagonal
 from ..seeding import derive_seed
 from ..settings import RunSettings
-from ..training.batches import Batches
-from ..training.local_training import TrainingOutcome, train_locally
+from ..training.batch import Batches
+from ..training.loop import TrainingOutcome, train
+from ..training.objectives import Sum, training_objective
 from .executor import SegmentationExecutor
 from .messages import CURVATURE_SAMPLES, CURVATURE_SITES
 from .site_executor import run_folder, trained_params
@@ -48,26 +49,33 @@ class CurvatureExecutor(SegmentationExecutor):
         assert isinstance(curvature, Curvature)
         parameters = list(network.parameters())
         others = self._others(network, curvature, round_number - 1, meta, fl_ctx)
-        weight, seed = self.settings.curvature_weight, self.training_seed(round_number, fl_ctx)
+        seed, training, dice = (
+            self.training_seed(round_number, fl_ctx),
+            self.settings.training,
+            self.dice_record(network),
+        )
+        objective = training_objective(training, network, dice)
+        if others is not None:
+            objective = Sum(objective, CurvaturePenalty(self.settings.curvature_weight, others))
 
         def should_stop() -> bool:
             return bool(stop.triggered)
 
-        outcome = train_locally(
+        outcome = train(
             network,
             batches,
-            self.settings.training_in(round_number),
+            objective,
+            training,
+            learning_rate=training.learning_rate_at(round_number, self.settings.rounds),
             seed=seed,
             should_stop=should_stop,
-            record_dice=self.settings.reports_dice_loss,
-            penalty=None if others is None else lambda: weight * others.penalty(parameters),
         )
         generator = torch.Generator().manual_seed(derive_seed(seed, "curvature"))
         curvature.store(fisher_diagonal(network, batches, generator, should_stop), parameters)
         save_tensors_of_round(
             run_folder(fl_ctx) / _FOLDER, round_number, trained_params(curvature), keep=self.settings.keep_rounds
         )
-        return outcome
+        return outcome.with_dice(dice)
 
     def _others(
         self, network: nn.Module, received: Curvature, last_round: int, meta: Mapping[str, Any], fl_ctx: FLContext

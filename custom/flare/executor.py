@@ -18,8 +18,11 @@ from ..outbound.registry import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, ESTI
 from ..outbound.reports import completeness_report, quality_report, training_report, validation_report
 from ..seeding import derive_seed
 from ..settings import RunSettings
-from ..training.batches import Batches, training_batches
-from ..training.local_training import TrainingOutcome, train_locally
+from ..training.batch import Batches
+from ..training.batches import training_batches
+from ..training.loop import TrainingOutcome, train
+from ..training.losses import DiceRecord
+from ..training.objectives import training_objective
 from .messages import CONTINUED_ROUND
 from .site_executor import SiteExecutor, note_samples, run_folder, trained_params
 
@@ -72,14 +75,17 @@ class SegmentationExecutor(SiteExecutor):
     ) -> TrainingOutcome:
         """Train the received network in place on the site's data."""
         del meta
-        return train_locally(
+        training, dice = self.settings.training, self.dice_record(network)
+        outcome = train(
             network,
             batches,
-            self.settings.training_in(round_number),
+            training_objective(training, network, dice),
+            training,
+            learning_rate=training.learning_rate_at(round_number, self.settings.rounds),
             seed=self.training_seed(round_number, fl_ctx),
             should_stop=lambda: bool(stop.triggered),
-            record_dice=self.settings.reports_dice_loss,
         )
+        return outcome.with_dice(dice)
 
     def model_in_use(
         self, network: nn.Module, round_number: int, meta: Mapping[str, Any], fl_ctx: FLContext
@@ -93,6 +99,13 @@ class SegmentationExecutor(SiteExecutor):
     def training_seed(self, round_number: int, fl_ctx: FLContext) -> int:
         """Return the seed of a round's training at this site."""
         return derive_seed(self.settings.seed, fl_ctx.get_identity_name(), round_number, "training")
+
+    def dice_record(self, network: nn.Module) -> DiceRecord | None:
+        """Return what records the Dice loss of a round's training, where the site reports it."""
+        if not self.settings.reports_dice_loss:
+            return None
+        annotated_only = self.settings.training.dice_loss_over == "annotated"
+        return DiceRecord(annotated_only=annotated_only, device=next(network.parameters()).device)
 
     def validation_data(self, fl_ctx: FLContext) -> SiteData | None:
         """Return the site's validation cases, None if it has none."""

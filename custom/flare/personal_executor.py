@@ -18,8 +18,8 @@ from ..methods.personal.personal_methods import RoundOfTraining, personal_method
 from ..networks.devices import ready_to_compute
 from ..outbound.registry import KEEP_MODEL
 from ..seeding import derive_seed
-from ..training.batches import Batches
-from ..training.local_training import TrainingOutcome
+from ..training.batch import Batches
+from ..training.loop import TrainingOutcome
 from .executor import SegmentationExecutor
 from .site_executor import run_folder, trained_params
 

@@ -31,7 +31,7 @@ from ..networks.devices import ready_to_compute
 from ..outbound.private_statistics import SampleValues
 from ..run.threads import set_threads
 from ..settings import RunSettings, SettingsError
-from ..training.local_training import TrainingStopped
+from ..training.loop import TrainingStopped
 from .console import show_progress_alone
 from .kept_files import submitter
 from .messages import (

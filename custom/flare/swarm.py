@@ -32,8 +32,8 @@ from ..networks.building import assign_blocks, layer_blocks
 from ..outbound.registry import TRAIN, OutboundError, report_refusal
 from ..run.state import STATE_FILE, ResumeError, RunState
 from ..settings import RunSettings, SettingsError
-from ..training.batches import Batches
-from ..training.local_training import TrainingOutcome
+from ..training.batch import Batches
+from ..training.loop import TrainingOutcome
 from .aggregator import LayerwiseAggregator
 from .console import show_progress_alone
 from .messages import CONTINUED_JOB, CONTINUED_ROUND, HELD_BACK, REFUSAL_HEADER, SWARM_SITES

@@ -16,7 +16,7 @@ from ..method_settings import FedAvgSettings
 from ..methods.fedgsca.label_selection import Selection
 from ..methods.fedgsca.sample_selector import SampleSelector
 from ..settings import RunSettings
-from ..training.local_training import TrainingOutcome
+from ..training.loop import TrainingOutcome
 from .private_statistics import SampleValues
 from .registry import MINIMUM_CASES
 

@@ -30,6 +30,7 @@ _WITHOUT_EFFECT_ON_BITS = {
 # What settings were before there were any: a state that does not name them is of such a run.
 _LATER_SETTINGS: dict[str, Any] = {
     "start_model": "",
+    "training": {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0},
     "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
 }
 
@@ -129,8 +130,11 @@ class RunState:
 
 def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Add what had no setting when a state was made, also in a block that had others."""
-    complete = _LATER_SETTINGS | dict(settings)
-    blocks = {key: value for key, value in _LATER_SETTINGS.items() if isinstance(value, dict)}
+    later = dict(_LATER_SETTINGS)
+    if settings.get("task") == "classification":
+        later["training"] = {"optimizer": "sgd"}
+    complete = later | dict(settings)
+    blocks = {key: value for key, value in later.items() if isinstance(value, dict)}
     return complete | {key: block | complete[key] for key, block in blocks.items()}
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import torch
 
 from ..settings import AugmentationKind
-
-if TYPE_CHECKING:
-    from .batches import Batch, Batches
+from .batch import BEYOND_BORDER, Batch, Batches
 
 _IMAGE, _LABEL = "image", "label"
 _BOTH = (_IMAGE, _LABEL)
@@ -33,6 +32,7 @@ class AugmentedBatches:
     apart and move by 0.4 to 1.6 % of it, of patches along all three axes; white noise on the image with a standard
     deviation of up to 0.1. Samples are turned and deformed at once, so that they are interpolated once. What comes in
     from beyond the border is the border in the image and background in the annotation. The transforms are MONAI's.
+    Places go with the annotation, by the nearest pixel; what is drawn is the same with and without them.
 
     Args:
         batches: the samples as they are.
@@ -45,25 +45,36 @@ class AugmentedBatches:
         self._kinds = tuple(kinds)
         self._steps: Any = None
 
-    @property
-    def samples_at_hand(self) -> torch.Tensor:
-        """Which samples the last batch is of; see :class:`fedannot.custom.training.batches.Batches`."""
-        return self._batches.samples_at_hand
-
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield the batches of an epoch; see :class:`fedannot.custom.training.batches.Batches`."""
-        for images, labels in self._batches.epoch(generator):
+        """Yield the batches of an epoch; see :class:`fedannot.custom.training.batch.Batches`."""
+        for batch in self._batches.epoch(generator):
             if self._steps is None:
-                self._steps = _steps(self._kinds, images.shape[2:])
+                self._steps = _steps(self._kinds, batch.images.shape[2:])
             self._steps.set_random_state(seed=int(torch.randint(2**31, (), generator=generator)))
-            pairs = zip(images, labels, strict=True)
+            pairs = zip(batch.images, _with_places(batch), strict=True)
             changed = [self._steps({_IMAGE: image, _LABEL: label}) for image, label in pairs]
-            yield _stacked(changed, _IMAGE, images), _stacked(changed, _LABEL, labels)
+            images, labels = _stacked(changed, _IMAGE), _stacked(changed, _LABEL)
+            yield replace(
+                batch,
+                images=images.to(batch.images.dtype),
+                labels=labels[:, :1].to(batch.labels.dtype),
+                places=None if batch.places is None else labels[:, 1:].to(batch.places.dtype) + BEYOND_BORDER,
+            )
 
 
-def _stacked(samples: Sequence[dict[str, Any]], key: str, like: torch.Tensor) -> torch.Tensor:
-    """The batch of what is at a key, with the type that it had and without MONAI's record of the changes."""
-    return torch.stack([torch.as_tensor(sample[key]).as_subclass(torch.Tensor) for sample in samples]).to(like.dtype)
+def _with_places(batch: Batch) -> torch.Tensor:
+    """Labels, and places as further channels of theirs: MONAI draws anew for every entry that it changes.
+
+    From beyond the border come zeros, hence the shift; float32 holds indices and labels exactly.
+    """
+    if batch.places is None:
+        return batch.labels
+    return torch.cat([batch.labels.float(), (batch.places - BEYOND_BORDER).float()], dim=1)
+
+
+def _stacked(samples: Sequence[dict[str, Any]], key: str) -> torch.Tensor:
+    """The batch of what is at a key, without MONAI's record of the changes."""
+    return torch.stack([torch.as_tensor(sample[key]).as_subclass(torch.Tensor) for sample in samples])
 
 
 def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:

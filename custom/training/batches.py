@@ -1,14 +1,14 @@
 """What a site trains on in one round, batch by batch: its samples, or patches of its whole volumes."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import torch
 from torch.nn.functional import pad
 
 from ..data.site_data import LoadedCase, SiteData
-from ..settings import TrainingSettings
+from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches
+from .batch import BEYOND_BORDER, Batch, Batches, pixel_places
 
 # A site shares the GPU with the network's activations, and often with other sites.
 _SHARE_OF_FREE_GPU_MEMORY = 0.25
@@ -19,29 +19,16 @@ _KEPT_POSITIONS = 1000
 # Voxels tried at once for one outside all objects; objects that fill a volume up to 90 % are missed by 1 in 1000 draws.
 _TRIED_POSITIONS = 64
 
-Batch = tuple[torch.Tensor, torch.Tensor]
 
-
-class Batches(Protocol):
-    """A source of batches for training.
-
-    Attributes:
-        samples_per_epoch: how many samples or patches an epoch has.
-        samples_at_hand: which of the site's samples the batch that was yielded last is of, ``(B,)`` in main memory; for
-            patches, which of its volumes.
-    """
-
-    samples_per_epoch: int
-
-    @property
-    def samples_at_hand(self) -> torch.Tensor:
-        """See above."""
-
-    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield images ``(B, C, H, W[, D])`` and labels ``(B, 1, H, W[, D])`` on the training device."""
-
-
-def training_batches(data: SiteData, settings: TrainingSettings, device: torch.device) -> Batches:
+def training_batches(
+    data: SiteData,
+    training: TrainingSettings | ClassifierTrainingSettings,
+    device: torch.device,
+    *,
+    labels: Sequence[torch.Tensor] | torch.Tensor | None = None,
+    used: torch.Tensor | None = None,
+    with_places: bool = False,
+) -> Batches:
     """Return the site's samples as batches, or patches of its volumes where the settings name a patch.
 
     Nothing is copied in main memory but the batch at hand. On a GPU all data go there at once where they take at most a
@@ -49,15 +36,35 @@ def training_batches(data: SiteData, settings: TrainingSettings, device: torch.d
 
     Args:
         data: the site's data.
-        settings: batch size, patch, patches per volume and augmentation.
+        training: batch size, patch, patches per volume and augmentation.
         device: where the network is.
+        labels: in place of the given ones, one for each of the site's samples or volumes.
+        used: which of the samples or volumes are trained on, ``(N,)`` booleans; None for all. Batches name them by
+            their index among all.
+        with_places: say where in its sample each pixel lies; of segmentation only.
+
+    Raises:
+        ValueError: if there are not as many `labels` or flags in `used` as samples, or none is used.
     """
-    batches: Batches
-    if settings.patch is None:
-        batches = SampleBatches(data.images, data.labels, settings.batch_size, device)
-    else:
-        batches = PatchBatches(data.cases, settings.patch, settings.patches_per_volume, settings.batch_size, device)
-    return AugmentedBatches(batches, settings.augmentation) if settings.augmentation else batches
+    if isinstance(training, TrainingSettings) and training.patch is not None:
+        volumes: Batches = PatchBatches(
+            data.cases,
+            training.patch,
+            training.patches_per_volume,
+            training.batch_size,
+            device,
+            labels=labels,
+            used=used,
+            with_places=with_places,
+        )
+        return AugmentedBatches(volumes, training.augmentation) if training.augmentation else volumes
+    given = data.labels if labels is None else labels if isinstance(labels, torch.Tensor) else torch.stack([*labels])
+    if isinstance(training, ClassifierTrainingSettings):
+        return ClassBatches(
+            data.images, given, training.batch_size, device, augmentation=training.augmentation, used=used
+        )
+    samples = SampleBatches(data.images, given, training.batch_size, device, used=used, with_places=with_places)
+    return AugmentedBatches(samples, training.augmentation) if training.augmentation else samples
 
 
 class SampleBatches:
@@ -68,26 +75,43 @@ class SampleBatches:
         labels: ``(N, H, W[, D])`` integers, 0 for background.
         batch_size: samples per batch; the last one of an epoch may have fewer.
         device: where batches are needed.
+        used: which samples are trained on, ``(N,)`` booleans; None for all.
+        with_places: say where in its sample each pixel lies.
+
+    Raises:
+        ValueError: if there are not as many labels or flags as images, or none is used.
     """
 
-    def __init__(self, images: torch.Tensor, labels: torch.Tensor, batch_size: int, device: torch.device) -> None:
-        self.samples_per_epoch = len(images)
-        self.samples_at_hand = torch.empty(0, dtype=torch.int64)
+    def __init__(
+        self,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        batch_size: int,
+        device: torch.device,
+        *,
+        used: torch.Tensor | None = None,
+        with_places: bool = False,
+    ) -> None:
+        self._used = _indices(used, len(images), len(labels))
+        self.samples_per_epoch = len(self._used)
         self._images, self._labels = _placed([images, labels], device)
         self._batch_size = batch_size
         self._device = device
+        axes = [torch.arange(extent, device=device) for extent in images.shape[2:]]
+        self._places = pixel_places(axes) if with_places else None
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; see :class:`Batches`."""
-        for images, labels in self._drawn(generator):
-            yield images, labels.unsqueeze(1)
+        for images, labels, samples in self._drawn(generator):
+            places = None if self._places is None else self._places.expand(len(images), *self._places.shape)
+            yield Batch(images, labels.unsqueeze(1), samples, places)
 
-    def _drawn(self, generator: torch.Generator) -> Iterator[Batch]:
-        """The batches of an epoch with labels as they were given, on the training device."""
+    def _drawn(self, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Images and labels as they were given, on the training device, and the samples that they are of."""
         for chosen in self._split(torch.randperm(self.samples_per_epoch, generator=generator)):
-            self.samples_at_hand = chosen
-            selection = chosen.to(self._images.device)
-            yield _sent(self._images[selection], self._device), _sent(self._labels[selection], self._device)
+            samples = self._used[chosen]
+            selection = samples.to(self._images.device)
+            yield _sent(self._images[selection], self._device), _sent(self._labels[selection], self._device), samples
 
     def _split(self, order: torch.Tensor) -> Sequence[torch.Tensor]:
         return torch.split(order, self._batch_size)
@@ -104,18 +128,29 @@ class ClassBatches(SampleBatches):
         batch_size: samples per batch.
         device: where batches are needed.
         augmentation: turn images by multiples of 90° and mirror them.
+        used: which samples are trained on, ``(N,)`` booleans; None for all.
+
+    Raises:
+        ValueError: if there are not as many labels or flags as images, or none is used.
     """
 
     def __init__(
-        self, images: torch.Tensor, labels: torch.Tensor, batch_size: int, device: torch.device, *, augmentation: bool
+        self,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        batch_size: int,
+        device: torch.device,
+        *,
+        augmentation: bool,
+        used: torch.Tensor | None = None,
     ) -> None:
-        super().__init__(images, labels.long(), batch_size, device)
+        super().__init__(images, labels.long(), batch_size, device, used=used)
         self._augmentation = augmentation
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield images ``(B, C, H, W)`` and classes ``(B,)``."""
-        for images, labels in self._drawn(generator):
-            yield turned_and_mirrored(images, generator) if self._augmentation else images, labels
+        for images, labels, samples in self._drawn(generator):
+            yield Batch(turned_and_mirrored(images, generator) if self._augmentation else images, labels, samples)
 
     def _split(self, order: torch.Tensor) -> Sequence[torch.Tensor]:
         parts = list(torch.split(order, self._batch_size))
@@ -155,6 +190,12 @@ class PatchBatches:
         patches_per_volume: patches of each volume per epoch.
         batch_size: patches per batch; the last one of an epoch may have fewer.
         device: where batches are needed.
+        labels: annotations ``(H, W, D)`` in place of the given ones, one for each volume.
+        used: which volumes are trained on, ``(N,)`` booleans; None for all.
+        with_places: say where in its volume each voxel lies.
+
+    Raises:
+        ValueError: if there are not as many `labels` or flags as volumes, or none is used.
     """
 
     def __init__(
@@ -164,10 +205,14 @@ class PatchBatches:
         patches_per_volume: int,
         batch_size: int,
         device: torch.device,
+        *,
+        labels: Sequence[torch.Tensor] | torch.Tensor | None = None,
+        used: torch.Tensor | None = None,
+        with_places: bool = False,
     ) -> None:
-        self.samples_per_epoch = len(cases) * patches_per_volume
-        self.samples_at_hand = torch.empty(0, dtype=torch.int64)
-        self._annotations = [case.label[0] for case in cases]
+        self._annotations = [case.label[0] for case in cases] if labels is None else list(labels)
+        self._used = _indices(used, len(cases), len(self._annotations))
+        self.samples_per_epoch = len(self._used) * patches_per_volume
         placed = _placed([*(case.image[0] for case in cases), *(label[None] for label in self._annotations)], device)
         self._images, self._labels = placed[: len(cases)], placed[len(cases) :]
         self._positions: dict[int, list[torch.Tensor]] = {}
@@ -175,21 +220,28 @@ class PatchBatches:
         self._patches_per_volume = patches_per_volume
         self._batch_size = batch_size
         self._device = device
+        self._with_places = with_places
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; see :class:`Batches`."""
         for chosen in torch.split(torch.randperm(self.samples_per_epoch, generator=generator), self._batch_size):
-            self.samples_at_hand = chosen // self._patches_per_volume
-            places = [(volume, self._draw_centre(volume, generator)) for volume in self.samples_at_hand]
+            samples = self._used[chosen // self._patches_per_volume]
+            centres = [(int(volume), self._draw_centre(int(volume), generator)) for volume in samples]
             images, labels = (
-                torch.stack([cut_patch(tensors[volume], centre, self._patch) for volume, centre in places])
+                torch.stack([cut_patch(tensors[volume], centre, self._patch) for volume, centre in centres])
                 for tensors in (self._images, self._labels)
             )
-            yield _sent(images, self._device), _sent(labels, self._device)
+            yield Batch(_sent(images, self._device), _sent(labels, self._device), samples, self._places_of(centres))
 
-    def _draw_centre(self, volume: torch.Tensor, generator: torch.Generator) -> tuple[int, ...]:
+    def _places_of(self, centres: Sequence[tuple[int, tuple[int, ...]]]) -> torch.Tensor | None:
+        if not self._with_places:
+            return None
+        sizes = ((self._annotations[volume].shape, centre) for volume, centre in centres)
+        return torch.stack([patch_places(size, centre, self._patch) for size, centre in sizes]).to(self._device)
+
+    def _draw_centre(self, volume: int, generator: torch.Generator) -> tuple[int, ...]:
         annotation = self._annotations[volume]
-        classes = self._positions_of_classes(int(volume), generator)
+        classes = self._positions_of_classes(volume, generator)
         background = _draw_background(annotation, generator)
         position = background
         if classes and (background is None or _draw(2, generator)):
@@ -212,18 +264,49 @@ def cut_patch(volume: torch.Tensor, centre: Sequence[int], extents: Sequence[int
 
     Where the volume is smaller than the patch it lies in the patch's middle and its border goes on.
     """
-    places, margins = [slice(None)], []
+    parts, margins = [slice(None)], []
     for middle, extent, length in zip(centre, extents, volume.shape[1:], strict=True):
-        start = min(max(middle - extent // 2, 0), max(length - extent, 0))
-        places.append(slice(start, start + extent))
-        missing = max(extent - length, 0)
-        margins.append((missing // 2, missing - missing // 2))
-    cut = volume[tuple(places)]
+        start, before = _patch_start(middle, extent, length)
+        parts.append(slice(start, start + extent))
+        margins.append((before, max(extent - length, 0) - before))
+    cut = volume[tuple(parts)]
     if not any(map(any, margins)):
         return cut
     # PyTorch pads from the last axis on, and replicates floating numbers only.
     sides = [side for margin in reversed(margins) for side in margin]
     return pad(cut.float(), sides, mode="replicate").to(cut.dtype)
+
+
+def patch_places(shape: Sequence[int], centre: Sequence[int], extents: Sequence[int]) -> torch.Tensor:
+    """Return where in a volume of shape ``(H, W, D)`` each voxel of a patch lies, ``(3, *extents)`` int32.
+
+    It is -1 where the volume's border goes on; see :func:`cut_patch`.
+    """
+    axes = []
+    for middle, extent, length in zip(centre, extents, shape, strict=True):
+        start, before = _patch_start(middle, extent, length)
+        axis = torch.arange(extent) + start - before
+        axes.append(axis.masked_fill((axis < 0) | (axis >= length), BEYOND_BORDER))
+    return pixel_places(axes)
+
+
+def _patch_start(middle: int, extent: int, length: int) -> tuple[int, int]:
+    """Along one axis, the volume's first voxel in a patch, and how many the patch has before it."""
+    return min(max(middle - extent // 2, 0), max(length - extent, 0)), max(extent - length, 0) // 2
+
+
+def _indices(used: torch.Tensor | None, number: int, number_of_labels: int) -> torch.Tensor:
+    """Which of so many samples are trained on, ``(M,)`` int64."""
+    if number_of_labels != number:
+        raise ValueError(f"Expected a label for each of {number} samples, but got {number_of_labels}.")
+    if used is None:
+        return torch.arange(number)
+    if used.shape != (number,) or not used.any():
+        raise ValueError(
+            f"Expected a flag for each of {number} samples, one of them set, but got {int(used.sum())} set of shape "
+            f"{tuple(used.shape)}."
+        )
+    return used.cpu().nonzero().flatten()
 
 
 def _draw(number: int, generator: torch.Generator) -> int:

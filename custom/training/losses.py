@@ -1,16 +1,23 @@
-"""Losses of segmentation, on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``."""
+"""Losses of segmentation, on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``, and that of classes."""
 
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
+from ..settings import ClassifierTrainingSettings, TrainingSettings
+
 # Exponent of the noise-robust Dice loss, as in the comparison of FedIA.
 _NOISE_ROBUST_EXPONENT = 1.5
 _NOISE_ROBUST_SMOOTHING = 1e-5
 
 
-def build_loss(name: str) -> nn.Module:
+def build_loss(training: TrainingSettings | ClassifierTrainingSettings) -> nn.Module:
+    """Build the training loss that a job's settings name; of classification it is the cross entropy."""
+    return segmentation_loss(training.loss) if isinstance(training, TrainingSettings) else ClassCrossEntropy()
+
+
+def segmentation_loss(name: str) -> nn.Module:
     """Build the training loss on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``.
 
     ``"ce"`` is the mean pixel-wise cross entropy; ``"dice"`` the mean soft Dice loss of a sample over the foreground
@@ -44,6 +51,14 @@ class CrossEntropy(nn.Module):
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
         return nn.functional.cross_entropy(logits, labels.squeeze(1).long())
+
+
+class ClassCrossEntropy(nn.Module):
+    """Mean cross entropy of logits ``(B, C)`` and classes ``(B,)``."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        return nn.functional.cross_entropy(logits.float(), labels)
 
 
 class SampleDice(nn.Module):

@@ -1,40 +1,29 @@
-"""PyTorch's optimisers for processes that may live for one task only.
-
-The methods of PyTorch's optimisers are wrapped for the compiler, and load it at their first call whether anything is
-compiled or not: several seconds in every process that trains (docs/benchmarks/speed.md). Here they are used without
-their wrappings; the steps are PyTorch's, bit for bit.
-"""
-
-import inspect
-from collections.abc import Callable
-from typing import Any
+"""The optimiser of a round of local training, as the settings name it."""
 
 import torch
+from torch import nn
+
+from ..settings import ClassifierTrainingSettings, TrainingSettings
+
+# Momentum terms of Adam as in FedA³I and FedIA.
+_ADAM_BETAS = (0.9, 0.99)
 
 
-class Adam(torch.optim.Adam):
-    """:class:`torch.optim.Adam`, bit for bit, which does not load PyTorch's compiler."""
+def build_optimizer(
+    network: nn.Module, training: TrainingSettings | ClassifierTrainingSettings, learning_rate: float
+) -> torch.optim.Optimizer:
+    """Return an optimiser of those parameters that are to be trained; it is made anew in every round.
 
-    add_param_group = inspect.unwrap(torch.optim.Adam.add_param_group)
-    zero_grad = inspect.unwrap(torch.optim.Adam.zero_grad)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Do one step of all parameters that have a gradient."""
-        return _adam_step(self, closure)
-
-
-class SGD(torch.optim.SGD):
-    """:class:`torch.optim.SGD`, bit for bit, which does not load PyTorch's compiler."""
-
-    add_param_group = inspect.unwrap(torch.optim.SGD.add_param_group)
-    zero_grad = inspect.unwrap(torch.optim.SGD.zero_grad)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Do one step of all parameters that have a gradient."""
-        return _sgd_step(self, closure)
-
-
-_adam_step = inspect.unwrap(torch.optim.Adam.step)
-_sgd_step = inspect.unwrap(torch.optim.SGD.step)
+    Args:
+        network: what is trained.
+        training: which optimiser, its weight decay, and momentum of ``sgd``.
+        learning_rate: of the round.
+    """
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(
+            trained, lr=learning_rate, momentum=training.momentum, weight_decay=training.weight_decay
+        )
+    return torch.optim.Adam(
+        trained, lr=learning_rate, betas=_ADAM_BETAS, weight_decay=training.weight_decay, fused=True
+    )

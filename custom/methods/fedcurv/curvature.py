@@ -9,8 +9,9 @@ from torch.nn.functional import cross_entropy
 
 from ...networks.building import build_network
 from ...settings import FEATURES
-from ...training.batches import Batches
-from ...training.local_training import TrainingStopped
+from ...training.batch import Batch, Batches
+from ...training.loop import TrainingStopped
+from ...training.objectives import Step
 
 
 class Curvature(nn.Module):
@@ -83,10 +84,10 @@ def fisher_diagonal(
     sums = [torch.zeros_like(parameter) for parameter in parameters]
     count = 0
     network.eval()
-    for images, labels in batches.epoch(generator):
+    for batch in batches.epoch(generator):
         if should_stop is not None and should_stop():
             raise TrainingStopped
-        for image, label in zip(images, labels, strict=True):
+        for image, label in zip(batch.images, batch.labels, strict=True):
             loss = cross_entropy(network(image[None]), label.long())
             for total, gradient in zip(sums, torch.autograd.grad(loss, parameters), strict=True):
                 total.add_(gradient.square())
@@ -140,6 +141,24 @@ class OthersCurvature:
     def penalty(self, parameters: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the sum, a scalar; below zero where the parameters are better for the others than the received."""
         return _asked(self.pairs, parameters) - self.start
+
+
+@dataclass(frozen=True)
+class CurvaturePenalty:
+    """The local objective that is added to a site's own: weight times what the other sites ask.
+
+    Attributes:
+        weight: λ.
+        others: what they ask.
+    """
+
+    weight: float
+    others: OthersCurvature
+
+    def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
+        """Return the penalty."""
+        del batch, step
+        return self.weight * self.others.penalty(list(network.parameters()))
 
 
 def _asked(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], parameters: Sequence[torch.Tensor]) -> torch.Tensor:

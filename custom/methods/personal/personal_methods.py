@@ -6,7 +6,7 @@ The personal part is a module of its own. It lies in the site's files and is in 
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -17,20 +17,15 @@ from ...method_settings import (
     DittoSettings,
     FedAvgSettings,
     FedRepSettings,
+    PersonalSettings,
     SingleSiteSettings,
 )
 from ...networks.building import layer_blocks
 from ...seeding import derive_seed
-from ...training.batches import Batches
-from ...training.local_training import (
-    TrainingOutcome,
-    adam,
-    proximal_reference,
-    proximal_term,
-    run_epochs,
-    train_locally,
-)
+from ...training.batch import Batch, Batches
+from ...training.loop import TrainingOutcome, train
 from ...training.losses import build_loss
+from ...training.objectives import Objective, ProximalPenalty, Step, Sum, SupervisedObjective, training_objective
 from ..decoupled.loss import DecoupledLoss
 from ..decoupled.network import AdaptationNetwork, DecoupledNetwork, LocalModel
 
@@ -102,7 +97,7 @@ class Decoupled:
         """Train both networks together, by Eq. 7 in the warm-up and by Eq. 8 after it."""
         assert isinstance(shared, DecoupledNetwork)
         assert isinstance(personal, AdaptationNetwork)
-        settings, training = self._settings, self._settings.training_in(this_round.number)
+        settings = self._settings
         loss = DecoupledLoss(
             is_warmup=this_round.number <= settings.warmup_rounds,
             trace_weight=settings.trace_weight,
@@ -110,16 +105,12 @@ class Decoupled:
             exponent=settings.noise_exponent,
         )
         generator = torch.Generator().manual_seed(derive_seed(this_round.seed, "latent codes"))
-        both = nn.ModuleList([shared, personal])
-        return run_epochs(
-            both,
-            this_round.batches,
-            lambda images, labels: loss(shared, personal, images, labels, generator),
-            adam(both, training),
-            epochs=training.local_epochs,
-            seed=this_round.seed,
-            should_stop=this_round.should_stop,
-        )
+
+        def objective(network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
+            del network, step
+            return loss(shared, personal, batch.images, batch.labels, generator)
+
+        return _train(nn.ModuleList([shared, personal]), objective, settings, this_round)
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
         """Return W ⊙ p."""
@@ -149,17 +140,16 @@ class FedRep:
         together = self.local_model(shared, personal)
         name = layer_blocks(shared)[-1]
         head = {id(parameter) for parameter in together.get_submodule(name).parameters()}
-        training = self._settings.training_in(this_round.number)
-        outcome = None
-        for part, epochs in (("head", self._settings.head_epochs), ("representation", training.local_epochs)):
+        settings, outcome = self._settings, None
+        for part, epochs in (("head", settings.head_epochs), ("representation", settings.training.local_epochs)):
             for parameter in together.parameters():
                 parameter.requires_grad_((id(parameter) in head) == (part == "head"))
-            outcome = train_locally(
+            training = settings.training.model_copy(update={"local_epochs": epochs})
+            outcome = _train(
                 together,
-                this_round.batches,
-                training.model_copy(update={"local_epochs": epochs}),
-                derive_seed(this_round.seed, part),
-                this_round.should_stop,
+                training_objective(training, together),
+                settings.model_copy(update={"training": training}),
+                replace(this_round, seed=derive_seed(this_round.seed, part)),
             )
         for parameter in together.parameters():
             parameter.requires_grad_(True)
@@ -190,23 +180,12 @@ class Ditto:
 
     def train(self, shared: nn.Module, personal: nn.Module, this_round: RoundOfTraining) -> TrainingOutcome:
         """Train the personal network, then the shared one."""
-        training, loss = self._settings.training_in(this_round.number), build_loss(self._settings.training.loss)
-        received = proximal_reference(shared)
-
-        def batch_loss(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-            fit: torch.Tensor = loss(personal(images), labels)
-            return fit + self._settings.personal_proximal_weight * proximal_term(personal, received)
-
-        run_epochs(
-            personal,
-            this_round.batches,
-            batch_loss,
-            adam(personal, training),
-            epochs=training.local_epochs,
-            seed=derive_seed(this_round.seed, "personal"),
-            should_stop=this_round.should_stop,
-        )
-        return train_locally(shared, this_round.batches, training, this_round.seed, this_round.should_stop)
+        training = self._settings.training
+        near_received = ProximalPenalty(self._settings.personal_proximal_weight, shared)
+        own = Sum(SupervisedObjective(build_loss(training)), near_received)
+        own_round = replace(this_round, seed=derive_seed(this_round.seed, "personal"))
+        _train(personal, own, self._settings, own_round)
+        return _train(shared, training_objective(training, shared), self._settings, this_round)
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
         """Return the personal network."""
@@ -228,13 +207,28 @@ class SingleSite:
     def train(self, shared: nn.Module, personal: nn.Module, this_round: RoundOfTraining) -> TrainingOutcome:
         """Train the personal network; the shared one goes back as it was received."""
         del shared
-        training = self._settings.training_in(this_round.number)
-        return train_locally(personal, this_round.batches, training, this_round.seed, this_round.should_stop)
+        objective = training_objective(self._settings.training, personal)
+        return _train(personal, objective, self._settings, this_round)
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
         """Return the personal network."""
         del shared
         return personal
+
+
+def _train(
+    network: nn.Module, objective: Objective, settings: PersonalSettings, this_round: RoundOfTraining
+) -> TrainingOutcome:
+    """Train as the settings say, with the round's learning rate, data and seed."""
+    return train(
+        network,
+        this_round.batches,
+        objective,
+        settings.training,
+        learning_rate=settings.training.learning_rate_at(this_round.number, settings.rounds),
+        seed=this_round.seed,
+        should_stop=this_round.should_stop,
+    )
 
 
 _METHODS: dict[type[FedAvgSettings], Callable[..., PersonalMethod]] = {

@@ -110,13 +110,13 @@ def test_what_sites_use_of_monai_works_without_them():
         "import torch\n"
         "from fedannot.custom.networks.building import build_network\n"
         "network = build_network()\n"
-        "from fedannot.custom.training.local_training import build_loss\n"
+        "from fedannot.custom.training.losses import segmentation_loss\n"
         "from fedannot.custom.evaluation.segmentation_scores import score_labels\n"
         "from fedannot.transforms.noise.contour_evolution import ContourEvolution\n"
         "labels = torch.zeros(32, 32, dtype=torch.uint8)\n"
         "labels[8:20, 8:24] = 1\n"
         "print(score_labels(labels.roll(1, 0), labels, 1))\n"
-        "print(float(build_loss('ce_dice')(torch.zeros(1, 2, 32, 32), labels[None, None])))\n"
+        "print(float(segmentation_loss('ce_dice')(torch.zeros(1, 2, 32, 32), labels[None, None])))\n"
         "print(int(ContourEvolution(2.0, 0.5).set_random_state(0)(labels.numpy()).sum()))\n"
     )
     assert run(LIGHT + code) == run(code)

@@ -1,0 +1,125 @@
+"""Local objectives: what a site makes small in training, as functions of network, batch and step.
+
+A method with an objective of its own writes a function of this form. What it remembers per sample, it finds by
+:attr:`fedannot.custom.training.batch.Batch.samples`; further networks, such as teachers, are the function's own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from ..settings import ClassifierTrainingSettings, TrainingSettings
+from .batch import Batch
+from .losses import DiceRecord, build_loss
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a round's training is.
+
+    Attributes:
+        number: of the step, from 0 over the whole round.
+        epoch: of the round, from 0.
+        epochs: of the round.
+    """
+
+    number: int
+    epoch: int
+    epochs: int
+
+
+Objective = Callable[[nn.Module, Batch, Step], torch.Tensor]
+"""Runs the network in training, and whatever else it needs, on a batch and returns the batch's mean loss."""
+
+
+class SupervisedObjective:
+    """The loss of the network's logits and the given labels, of segmentation and classification alike.
+
+    Args:
+        loss: the mean loss of logits and labels.
+        dice: gets the Dice loss of every batch, beside whatever loss is trained with.
+    """
+
+    def __init__(
+        self, loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], dice: DiceRecord | None = None
+    ) -> None:
+        self._loss = loss
+        self._dice = dice
+
+    def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
+        """Return the loss."""
+        del step
+        logits = network(batch.images)
+        if self._dice is not None:
+            self._dice.add(logits, batch.labels, batch.samples)
+        return self._loss(logits, batch.labels)
+
+
+class ProximalPenalty:
+    """weight · ½ ‖w − w_ref‖², which keeps what is trained near a network as it is now.
+
+    FedProx (Li et al., *Federated Optimization in Heterogeneous Networks*, MLSys 2020) keeps local training near the
+    received model, Ditto (Li et al., ICML 2021) a personal model near the global one.
+
+    Args:
+        weight: μ of FedProx, λ of Ditto.
+        reference: the network with w_ref, whose parameters are copied.
+    """
+
+    def __init__(self, weight: float, reference: nn.Module) -> None:
+        self._weight = weight
+        self._reference = [parameter.detach().clone() for parameter in reference.parameters()]
+
+    def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
+        """Return the penalty."""
+        del batch, step
+        return self._weight * proximal_term(network, self._reference)
+
+
+class Sum:
+    """The sum of objectives, such as a loss and penalties.
+
+    Args:
+        first: an objective.
+        others: are added to it in their order.
+    """
+
+    def __init__(self, first: Objective, *others: Objective) -> None:
+        self._first = first
+        self._others = others
+
+    def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
+        """Return the sum."""
+        total = self._first(network, batch, step)
+        for other in self._others:
+            total = total + other(network, batch, step)
+        return total
+
+
+def training_objective(
+    training: TrainingSettings | ClassifierTrainingSettings, network: nn.Module, dice: DiceRecord | None = None
+) -> Objective:
+    """Return the objective that a job's settings name: their loss, and FedProx's penalty where it has a weight.
+
+    Args:
+        training: the settings.
+        network: with the received parameters, to which the penalty keeps what is trained.
+        dice: gets the Dice loss of every batch; segmentation only.
+    """
+    objective = SupervisedObjective(build_loss(training), dice)
+    if isinstance(training, TrainingSettings) and training.proximal_weight:
+        return Sum(objective, ProximalPenalty(training.proximal_weight, network))
+    return objective
+
+
+def proximal_term(network: nn.Module, reference: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return ½ ‖w − w_ref‖² over a network's parameters, a scalar.
+
+    Args:
+        network: with w.
+        reference: w_ref, a tensor for each parameter.
+    """
+    pairs = zip(network.parameters(), reference, strict=True)
+    return 0.5 * torch.stack([(parameter - fixed).square().sum() for parameter, fixed in pairs]).sum()
