@@ -13,6 +13,7 @@ from ..aggregation.influence import InfluenceBounds, inner_ranges
 from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..aggregation.weighting import LayerWeights, quantity_weights
+from ..data.whole_files import replaced
 from ..evaluation.global_test import ServerTest
 from ..evaluation.scoring import Scoring
 from ..methods.method import ServerMethod
@@ -267,7 +268,8 @@ class Course:
         self.state.history.append(record)
         self.state.save(folder / STATE_FILE)
         if this_round.number in self.settings.keep_rounds:
-            shutil.copyfile(folder / STATE_FILE, folder / kept_state_file(this_round.number))
+            with replaced(folder / kept_state_file(this_round.number)) as kept:
+                shutil.copyfile(folder / STATE_FILE, kept)
         append_record(folder / METRICS_FILE, record)
         self._write_result()
         self._show(record)

@@ -16,7 +16,12 @@ from pyhocon import ConfigFactory
 from fedannot.custom.data.phantoms.settings import EmbeddedSettings
 from fedannot.custom.method_settings import METHOD_SETTINGS, FedA3ISettings, FedAvgSettings, read_job_settings
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.settings import SettingsError, TrainingSettings, read_settings
+from fedannot.custom.settings import (
+    ClassifierTrainingSettings,
+    SettingsError,
+    TrainingSettings,
+    read_settings,
+)
 
 FILE = "jobs/example/app/config/settings.conf"
 JOBS = sorted(path.parent for path in Path(__file__).parents[2].glob("jobs/*/meta.json"))
@@ -39,7 +44,7 @@ def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
     assert text == (
         f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
         "Allowed keys: augmentation, batch_size, dice_loss_over, learning_rate, learning_rate_steps, local_epochs, "
-        "loss, patch, patches_per_volume, proximal_weight."
+        "loss, momentum, optimizer, patch, patches_per_volume, proximal_weight, weight_decay."
     )
 
 
@@ -97,7 +102,9 @@ def test_value_out_of_range_is_named_with_what_is_allowed(key, value, allowed):
 
 FLOATS = [
     "training.learning_rate",
+    "training.momentum",
     "training.proximal_weight",
+    "training.weight_decay",
     "embedded.stratified",
     "balance",
     "layer_weight",
@@ -331,8 +338,9 @@ def test_every_method_has_a_job():
 
 def test_the_learning_rate_falls_after_shares_of_all_rounds():
     training = TrainingSettings(learning_rate=0.002, learning_rate_steps=(0.5, 0.75))
-    settings = FedAvgSettings(method="fedavg", rounds=8, training=training)
-    rates = [settings.training_in(number).learning_rate for number in range(1, 9)]
+    rates = [training.learning_rate_at(number, 8) for number in range(1, 9)]
     assert rates == pytest.approx([0.002] * 4 + [0.0002] * 2 + [0.00002] * 2)
-    assert settings.training_in(8).model_copy(update={"learning_rate": 0.002}) == training
-    assert FedAvgSettings(method="fedavg").training_in(99).learning_rate == TrainingSettings().learning_rate
+    assert TrainingSettings().learning_rate_at(99, 100) == TrainingSettings().learning_rate
+    of_classes = ClassifierTrainingSettings(learning_rate=0.01, learning_rate_steps=(0.7, 0.9))
+    rates = [of_classes.learning_rate_at(number, 10) for number in range(1, 11)]
+    assert rates == pytest.approx([0.01] * 7 + [0.001] * 2 + [0.0001])

@@ -19,9 +19,9 @@ from fedannot.custom.outbound.registry import VALIDATE
 def untrained_executor(settings: Mapping[str, Any]) -> Executor:
     """Make a site's executor that does all that a task asks for but the training: data, network, filters, answer."""
     from fedannot.custom.flare import executor
-    from fedannot.custom.training.local_training import TrainingOutcome
+    from fedannot.custom.training.loop import TrainingOutcome
 
-    executor.train_locally = lambda *args, **kwargs: TrainingOutcome(mean_loss=0.0, steps=0)
+    executor.train = lambda *args, **kwargs: TrainingOutcome(mean_loss=0.0, steps=0)
     return executor.SegmentationExecutor(settings)
 
 

@@ -20,7 +20,8 @@ from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import preferred_device, ready_to_compute
 from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training.batches import SampleBatches
-from fedannot.custom.training.local_training import train_locally
+from fedannot.custom.training.loop import train
+from fedannot.custom.training.objectives import training_objective
 
 pytestmark = pytest.mark.benchmark
 
@@ -80,7 +81,7 @@ def test_local_training_beside_a_plain_loop(speed_table, size):
     batches = SampleBatches(images, labels, batch_size, device)
 
     def federated() -> None:
-        train_locally(ours, batches, settings, seed=0)
+        train(ours, batches, training_objective(settings, ours), settings, learning_rate=2e-3, seed=0)
         synchronise()
 
     # On a GPU local training is in bfloat16; so is the loop.

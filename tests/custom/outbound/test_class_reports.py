@@ -16,7 +16,7 @@ from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
 from fedannot.custom.outbound.registry import TRAIN, VALIDATE_CLASSES, check_outbound
 from fedannot.custom.outbound.reports import class_validation_report, selection_report, training_report
 from fedannot.custom.settings import ClassifierSettings
-from fedannot.custom.training.local_training import TrainingOutcome
+from fedannot.custom.training.loop import TrainingOutcome
 
 SETTINGS = ClassificationSettings(network=ClassifierSettings(in_channels=1, num_classes=3))
 SELECTOR = SampleSelector((0.2, 2.0), (0.1, 0.4), (0.8, 0.2))

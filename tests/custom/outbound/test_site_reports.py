@@ -30,7 +30,7 @@ from fedannot.custom.outbound.reports import (
     validation_report,
 )
 from fedannot.custom.settings import NetworkSettings, TrainingSettings
-from fedannot.custom.training.local_training import TrainingOutcome
+from fedannot.custom.training.loop import TrainingOutcome
 
 SIDE = 16
 OUTCOME = TrainingOutcome(0.5, 3)

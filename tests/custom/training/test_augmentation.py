@@ -1,5 +1,6 @@
 """What augmentation does to images and annotations."""
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,7 @@ from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.settings import AugmentationKind, TrainingSettings
 from fedannot.custom.training.augmentation import AugmentedBatches
-from fedannot.custom.training.batches import SampleBatches, training_batches
+from fedannot.custom.training.batches import PatchBatches, SampleBatches, training_batches
 
 ALL: tuple[AugmentationKind, ...] = ("rotation", "flip", "elastic", "noise")
 
@@ -33,7 +34,7 @@ def epoch(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     batches = AugmentedBatches(SampleBatches(images, labels, 5, torch.device("cpu")), kinds)
     parts = list(batches.epoch(torch.Generator().manual_seed(seed)))
-    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+    return torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts])
 
 
 @pytest.mark.parametrize("extents", [(128, 96), (48, 48, 24)])
@@ -117,7 +118,7 @@ def test_same_seed_same_bits_and_every_epoch_is_another() -> None:
     assert not torch.equal(first, other)
     batches = AugmentedBatches(SampleBatches(images, labels, 6, torch.device("cpu")), ALL)
     generator = torch.Generator().manual_seed(0)
-    one, two = (next(iter(batches.epoch(generator)))[0] for _ in range(2))
+    one, two = (next(iter(batches.epoch(generator))).images for _ in range(2))
     assert not torch.equal(one, two)
 
 
@@ -131,3 +132,58 @@ def test_training_is_augmented_where_the_settings_say_so() -> None:
     augmented = training_batches(data, TrainingSettings(augmentation=("noise",)), torch.device("cpu"))
     assert isinstance(augmented, AugmentedBatches)
     assert augmented.samples_per_epoch == 4
+
+
+@pytest.mark.parametrize("kinds", [("flip",), ("rotation",), ("elastic", "flip"), ALL])
+@pytest.mark.parametrize("extents", [(24, 18), (17, 20, 9)])
+def test_labels_are_those_at_the_places_of_the_sample(
+    kinds: Sequence[AugmentationKind], extents: Sequence[int]
+) -> None:
+    """By brute force, and with the bits of batches without places."""
+    generator = torch.Generator().manual_seed(2)
+    images = torch.randn(9, 1, *extents, generator=generator)
+    labels = torch.randint(1, 200, (9, *extents), generator=generator).to(torch.uint8)
+    plain, noted = (
+        AugmentedBatches(SampleBatches(images, labels, 4, torch.device("cpu"), with_places=given), kinds)
+        for given in (False, True)
+    )
+    moved, beyond = 0, 0
+    for one, batch in zip(
+        *(batches.epoch(torch.Generator().manual_seed(5)) for batches in (plain, noted)), strict=True
+    ):
+        assert torch.equal(one.images, batch.images)
+        assert torch.equal(one.labels, batch.labels)
+        assert batch.places is not None
+        assert batch.places.shape == (len(batch.images), len(extents), *extents)
+        assert batch.places.dtype == torch.int32
+        for label, sample, places in zip(batch.labels[:, 0], batch.samples, batch.places, strict=True):
+            for index in itertools.product(*map(range, extents)):
+                place = tuple(places[(slice(None), *index)].tolist())
+                moved += place != index
+                # What is put in from beyond the border is background, which these samples do not have.
+                assert (label[index] == 0) == (-1 in place)
+                if -1 in place:
+                    assert set(place) == {-1}
+                    beyond += 1
+                else:
+                    assert label[index] == labels[(int(sample), *place)]
+    assert moved
+    assert bool(beyond) is (kinds != ("flip",))
+
+
+def test_places_of_augmented_patches_are_those_of_the_volume() -> None:
+    """The patch is larger than the volume along two axes: what goes on beyond the border has no place."""
+    extents, patch = (12, 10, 14), (16, 10, 20)
+    labels = torch.arange(12 * 10 * 14).view(1, *extents) % 199 + 1
+    case = LoadedCase("a", "a", labels[:, None].float(), labels.to(torch.uint8), None, None)
+    batches = AugmentedBatches(
+        PatchBatches([case], patch, 4, 4, torch.device("cpu"), with_places=True), ("rotation", "flip")
+    )
+    (batch,) = batches.epoch(torch.Generator().manual_seed(0))
+    assert batch.places is not None
+    for label, places in zip(batch.labels[:, 0], batch.places, strict=True):
+        inside = (places >= 0).all(dim=0)
+        assert (places[:, ~inside] == -1).all()
+        rows, columns, slices = (axis[inside].long() for axis in places)
+        assert torch.equal(label[inside].long(), labels[0, rows, columns, slices])
+        assert 0.5 * labels.numel() < int(inside.sum()) <= labels.numel() * 1.05

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from fedannot.custom.data.site_data import LoadedCase
+from fedannot.custom.data.description import ImageDescription
+from fedannot.custom.data.site_data import LoadedCase, SiteData
+from fedannot.custom.settings import ClassifierTrainingSettings, TrainingSettings
 from fedannot.custom.training import batches as module
 from fedannot.custom.training.augmentation import AugmentedBatches
 from fedannot.custom.training.batches import (
@@ -15,6 +17,7 @@ from fedannot.custom.training.batches import (
     PatchBatches,
     SampleBatches,
     cut_patch,
+    training_batches,
     turned_and_mirrored,
 )
 
@@ -39,9 +42,9 @@ def test_samples_come_with_their_labels_in_the_order_of_the_generator():
     order = torch.Generator().manual_seed(0)
     for epoch in epochs(batches, 2):
         expected = torch.randperm(7, generator=order).tolist()
-        assert [value for pictures, _ in epoch for value in pictures[:, 0, 0, 0].tolist()] == expected
-        assert [len(pictures) for pictures, _ in epoch] == [3, 3, 1]
-        assert all(torch.equal(pictures.long(), labels) for pictures, labels in epoch)
+        assert [value for batch in epoch for value in batch.images[:, 0, 0, 0].tolist()] == expected
+        assert [len(batch.images) for batch in epoch] == [3, 3, 1]
+        assert all(torch.equal(batch.images.long(), batch.labels) for batch in epoch)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +90,9 @@ def test_every_volume_gives_its_patches_in_every_epoch_with_image_and_label_of_o
     assert batches.samples_per_epoch == 15
     orders = []
     for epoch in epochs(batches, 3):
-        assert [len(images) for images, _ in epoch] == [4, 4, 4, 3]
-        images = torch.cat([images for images, _ in epoch])
-        labels = torch.cat([labels for _, labels in epoch])
+        assert [len(batch.images) for batch in epoch] == [4, 4, 4, 3]
+        images = torch.cat([batch.images for batch in epoch])
+        labels = torch.cat([batch.labels for batch in epoch])
         assert images.shape == labels.shape == (15, 1, 4, 4, 4)
         volumes = (images - labels)[:, 0]
         assert all(len(volume.unique()) == 1 for volume in volumes)
@@ -109,9 +112,10 @@ def test_batches_say_which_samples_or_volumes_they_are_of(augmentation):
     ):
         used = AugmentedBatches(batches, augmentation) if augmentation else batches
         seen = []
-        for _, found in used.epoch(torch.Generator().manual_seed(0)):
-            assert used.samples_at_hand.tolist() == found.flatten(1)[:, 0].tolist()
-            seen += used.samples_at_hand.tolist()
+        for batch in used.epoch(torch.Generator().manual_seed(0)):
+            assert batch.samples.dtype == torch.int64
+            assert batch.samples.tolist() == batch.labels.flatten(1)[:, 0].tolist()
+            seen += batch.samples.tolist()
         assert len(seen) == used.samples_per_epoch
 
 
@@ -120,8 +124,8 @@ def classes_at_centres(cases, count, patch=(3, 3, 3)):
     found = Counter()
     batches = PatchBatches(cases, patch, 1, 8, CPU)
     for epoch in epochs(batches, count):
-        for _, labels in epoch:
-            found.update(labels[:, 0, 1, 1, 1].tolist())
+        for batch in epoch:
+            found.update(batch.labels[:, 0, 1, 1, 1].tolist())
     return found
 
 
@@ -155,8 +159,8 @@ def test_positions_are_spread_over_objects_of_which_a_part_is_kept(monkeypatch):
     batches = PatchBatches(
         [make_volume(label, torch.arange(12.0).view(12, 1, 1).expand(12, 12, 12))], (1, 1, 1), 300, 300, CPU
     )
-    ((images, _),) = epochs(batches, 1)[0:1][0]
-    assert set(images.flatten().tolist()) == set(range(12))
+    ((batch,),) = epochs(batches, 1)
+    assert set(batch.images.flatten().tolist()) == set(range(12))
 
 
 def test_the_generator_decides_the_patches():
@@ -166,7 +170,7 @@ def test_the_generator_decides_the_patches():
     for seed, global_seed in ((1, 0), (1, 5), (2, 0)):
         torch.manual_seed(global_seed)
         batches = PatchBatches(cases, (4, 4, 4), 2, 3, CPU)
-        runs.append(torch.cat([images for epoch in epochs(batches, 2, seed) for images, _ in epoch]))
+        runs.append(torch.cat([batch.images for epoch in epochs(batches, 2, seed) for batch in epoch]))
     assert torch.equal(runs[0], runs[1])
     assert not torch.equal(runs[0], runs[2])
 
@@ -205,9 +209,10 @@ def test_classes_come_with_their_images_and_no_batch_of_one_is_left_over(count, 
     images = torch.arange(float(count)).view(count, 1, 1, 1).expand(count, 1, 2, 2).contiguous()
     batches = ClassBatches(images, torch.arange(count, dtype=torch.uint8), 4, CPU, augmentation=True)
     (epoch,) = epochs(batches, 1)
-    assert [len(labels) for _, labels in epoch] == sizes
-    assert all(torch.equal(pictures[:, 0, 0, 0].long(), labels) for pictures, labels in epoch)
-    assert sorted(label for _, labels in epoch for label in labels.tolist()) == list(range(count))
+    assert [len(batch.labels) for batch in epoch] == sizes
+    assert all(torch.equal(batch.images[:, 0, 0, 0].long(), batch.labels) for batch in epoch)
+    assert all(torch.equal(batch.samples, batch.labels) for batch in epoch)
+    assert sorted(label for batch in epoch for label in batch.labels.tolist()) == list(range(count))
 
 
 def test_images_are_turned_and_mirrored_in_all_eight_ways():
@@ -229,3 +234,130 @@ def test_images_with_different_sides_keep_them():
     changed = turned_and_mirrored(images, torch.Generator().manual_seed(0))
     kinds = {tuple(picture.flatten().tolist()) for picture in changed}
     assert kinds == {(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 1, 0, 5, 4, 3), (3, 4, 5, 0, 1, 2)}
+
+
+# --- places
+
+EXTENTS = ((9, 8, 7), (5, 20, 4), (8, 9, 10))
+
+
+def noted_volumes():
+    """Volumes whose image is the flat position of every voxel, with random labels."""
+    generator = np.random.default_rng(3)
+    return [
+        make_volume(
+            torch.from_numpy(generator.integers(0, 3, extents)), torch.arange(float(np.prod(extents))).view(extents)
+        )
+        for extents in EXTENTS
+    ]
+
+
+@pytest.mark.parametrize("extents", [(5, 4), (5, 4, 3)])
+def test_places_of_whole_samples_are_their_own_pixels(extents):
+    images = torch.zeros(4, 1, *extents)
+    plain, noted = (SampleBatches(images, images[:, 0], 3, CPU, with_places=given) for given in (False, True))
+    for batch in noted.epoch(torch.Generator().manual_seed(0)):
+        assert batch.places.shape == (len(batch.images), len(extents), *extents)
+        assert batch.places.dtype == torch.int32
+        for index in np.ndindex(extents):
+            assert batch.places[(0, slice(None), *index)].tolist() == list(index)
+    assert all(batch.places is None for batch in plain.epoch(torch.Generator().manual_seed(0)))
+
+
+@pytest.mark.parametrize("patch", [(4, 4, 4), (3, 5, 1), (12, 4, 6), (16, 30, 12)])
+def test_a_patch_shows_the_voxels_at_its_places_and_nowhere_else(patch):
+    cases = noted_volumes()
+    plain, noted = (PatchBatches(cases, patch, 3, 4, CPU, with_places=given) for given in (False, True))
+    beyond = 0
+    for one, batch in zip(
+        *(batches.epoch(torch.Generator().manual_seed(1)) for batches in (plain, noted)), strict=True
+    ):
+        assert torch.equal(one.images, batch.images)
+        assert torch.equal(one.labels, batch.labels)
+        assert torch.equal(one.samples, batch.samples)
+        for image, label, sample, places in zip(batch.images, batch.labels, batch.samples, batch.places, strict=True):
+            case, shown = cases[int(sample)], []
+            for index in np.ndindex(*patch):
+                place = tuple(places[(slice(None), *index)].tolist())
+                if -1 in place:
+                    assert place == (-1, -1, -1)
+                    beyond += 1
+                else:
+                    shown.append(place)
+                    assert image[(0, *index)] == case.image[(0, 0, *place)]
+                    assert label[(0, *index)] == case.label[(0, *place)]
+            # Every voxel of the volume once, at most; along an axis all of them where the patch is longer.
+            assert len(set(shown)) == len(shown)
+            assert len(shown) == np.prod(np.minimum(patch, case.label.shape[1:]))
+    longer = [np.prod(patch) - np.prod(np.minimum(patch, extents)) for extents in EXTENTS]
+    assert beyond == 3 * sum(longer)
+
+
+# --- some of the samples, with other labels
+
+FLAGS = torch.tensor([True, False, True, True, False, True, True])
+
+
+def site_of(images, labels):
+    """A site whose cases are the samples, each by itself."""
+    cases = tuple(
+        LoadedCase(str(number), str(number), image[None], label[None], None, None)
+        for number, (image, label) in enumerate(zip(images, labels, strict=True))
+    )
+    # The description is of none of the tensors: what it says of their size is not read.
+    description = ImageDescription(channels=1, size=(8, 8), classes=("object",), labels={0: 0, 1: 1})
+    return SiteData("site-1", cases, description, ())
+
+
+def numbered(extents):
+    """Seven samples whose pixels are all the sample's number, with labels that are it, too."""
+    images = torch.arange(7.0).view(7, 1, *[1] * len(extents)).expand(7, 1, *extents).contiguous()
+    return images, images[:, 0].to(torch.uint8)
+
+
+@pytest.mark.parametrize("kind", ["samples", "patches", "classes"])
+def test_a_part_of_the_samples_with_other_labels_comes_with_their_index_among_all(kind):
+    extents = (8, 8, 8) if kind == "patches" else (8, 8)
+    images, labels = numbered(extents)
+    if kind == "classes":
+        training, given = ClassifierTrainingSettings(batch_size=2, augmentation=False), torch.zeros(7)
+        others = torch.arange(7) + 10
+    else:
+        training, given, others = TrainingSettings(batch_size=2), labels * 0, labels + 10
+        if kind == "patches":
+            # Without the check that a patch is as large as a network needs.
+            training = training.model_copy(update={"patch": (4, 4, 4)})
+    data = site_of(images, given)
+    batches = training_batches(data, training, CPU, labels=others, used=FLAGS)
+    seen = []
+    for batch in batches.epoch(torch.Generator().manual_seed(0)):
+        assert batch.samples.tolist() == batch.images.flatten(1)[:, 0].tolist()
+        assert batch.labels.reshape(len(batch.labels), -1)[:, 0].tolist() == (batch.samples + 10).tolist()
+        seen += batch.samples.tolist()
+    times = training.patches_per_volume if kind == "patches" else 1
+    assert sorted(seen) == sorted([0, 2, 3, 5, 6] * times)
+    assert batches.samples_per_epoch == 5 * times
+
+
+def test_a_part_of_the_samples_is_drawn_as_if_there_were_no_others():
+    images, labels = numbered((3, 3))
+    generators = [torch.Generator().manual_seed(4) for _ in range(2)]
+    part = SampleBatches(images, labels, 2, CPU, used=FLAGS).epoch(generators[0])
+    alone = SampleBatches(images[FLAGS], labels[FLAGS], 2, CPU).epoch(generators[1])
+    for one, other in zip(part, alone, strict=True):
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.labels, other.labels)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"used": torch.zeros(7, dtype=torch.bool)}, "a flag for each of 7 samples, one of them set, but got 0 set"),
+        ({"used": FLAGS[:3]}, r"a flag for each of 7 samples, one of them set, but got 2 set of shape \(3,\)"),
+        ({"labels": torch.zeros(6, 8, 8)}, "a label for each of 7 samples, but got 6"),
+    ],
+)
+def test_what_does_not_go_with_the_samples_is_refused(options, message):
+    data = site_of(*numbered((8, 8)))
+    with pytest.raises(ValueError, match=message):
+        training_batches(data, TrainingSettings(), CPU, **options)

@@ -14,7 +14,8 @@ from fedannot.custom.networks.devices import preferred_device, ready_to_compute
 from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training import batches
 from fedannot.custom.training.batches import PatchBatches, SampleBatches
-from fedannot.custom.training.local_training import train_locally
+from fedannot.custom.training.loop import train as train_on
+from fedannot.custom.training.objectives import training_objective
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, but PyTorch finds none")
 
@@ -41,7 +42,12 @@ def make_cases(images, labels):
 
 def train(network, images, labels, settings):
     source = SampleBatches(images, labels, settings.batch_size, next(network.parameters()).device)
-    return train_locally(network, source, settings, seed=0)
+    return train_from(source, network, settings)
+
+
+def train_from(source, network, settings):
+    objective = training_objective(settings, network)
+    return train_on(network, source, objective, settings, learning_rate=settings.learning_rate, seed=0)
 
 
 def predict(network, images, labels):
@@ -117,13 +123,16 @@ def test_batches_are_the_same_from_the_gpu_and_from_main_memory(monkeypatch, sha
 
     def source(device):
         if patches:
-            return PatchBatches(make_volumes(), (32, 32, 32), 2, 4, torch.device(device))
-        return SampleBatches(images, labels, 4, torch.device(device))
+            return PatchBatches(make_volumes(), (32, 32, 32), 2, 4, torch.device(device), with_places=True)
+        return SampleBatches(images, labels, 4, torch.device(device), with_places=True)
 
     on_cpu, on_gpu = (list(source(device).epoch(torch.Generator().manual_seed(3))) for device in ("cpu", "cuda"))
     for expected, found in zip(on_cpu, on_gpu, strict=True):
-        assert all(tensor.device.type == "cuda" for tensor in found)
-        assert all(torch.equal(a, b.cpu()) for a, b in zip(expected, found, strict=True))
+        for name in ("images", "labels", "places"):
+            assert getattr(found, name).device.type == "cuda"
+            assert torch.equal(getattr(expected, name), getattr(found, name).cpu())
+        assert found.samples.device.type == "cpu"
+        assert torch.equal(expected.samples, found.samples)
 
 
 def test_volumes_on_the_gpu():
@@ -131,7 +140,7 @@ def test_volumes_on_the_gpu():
     network = build_network(features=FEATURES, spatial_dims=3).to("cuda")
     settings = TrainingSettings(learning_rate=5e-3, batch_size=4, local_epochs=5, patch=(32, 32, 16))
     source = PatchBatches(cases, settings.patch, 2, settings.batch_size, torch.device("cuda"))
-    assert np.isfinite(train_locally(network, source, settings, seed=0).mean_loss)
+    assert np.isfinite(train_from(source, network, settings).mean_loss)
     inference = Inference(4, settings.patch)
     assert evaluate(network, cases, 1, inference).mean_dice > 0.7
     difficulty = site_difficulty(network, cases, 1, inference)

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from fedannot.custom.training.losses import DiceRecord, build_loss, sample_dice_losses
+from fedannot.custom.settings import ClassifierTrainingSettings, TrainingSettings
+from fedannot.custom.training.losses import DiceRecord, build_loss, sample_dice_losses, segmentation_loss
 
 
 def batch(num=3, side=6, classes=2, seed=0):
@@ -12,6 +14,13 @@ def batch(num=3, side=6, classes=2, seed=0):
     logits = torch.from_numpy(generator.normal(size=(num, classes + 1, side, side)).astype(np.float32))
     labels = torch.from_numpy(generator.integers(0, classes + 1, (num, 1, side, side)).astype(np.uint8))
     return logits, labels
+
+
+def make_data(num, side, channels, num_classes, spatial_dims=2):
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=(num, channels, *[side] * spatial_dims)).astype(np.float32)
+    labels = generator.integers(0, num_classes + 1, size=(num, *[side] * spatial_dims))
+    return torch.from_numpy(logits), torch.from_numpy(labels)
 
 
 def parts(logits, labels):
@@ -30,14 +39,14 @@ def test_dice_losses_of_samples_are_those_of_the_closed_form():
     p, g = parts(logits, labels)
     expected = [[dice(p[i, c], g[i, c]) for c in range(2)] for i in range(3)]
     np.testing.assert_allclose(sample_dice_losses(logits, labels).numpy(), expected, rtol=1e-5)
-    assert build_loss("dice")(logits, labels).item() == pytest.approx(np.mean(expected), rel=1e-5)
+    assert segmentation_loss("dice")(logits, labels).item() == pytest.approx(np.mean(expected), rel=1e-5)
 
 
 def test_the_dice_loss_of_a_batch_takes_its_pixels_together():
     logits, labels = batch()
     p, g = parts(logits, labels)
     expected = np.mean([dice(p[:, c], g[:, c]) for c in range(2)])
-    assert build_loss("batch_dice")(logits, labels).item() == pytest.approx(expected, rel=1e-5)
+    assert segmentation_loss("batch_dice")(logits, labels).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_noise_robust_dice_is_that_of_the_closed_form():
@@ -46,7 +55,7 @@ def test_noise_robust_dice_is_that_of_the_closed_form():
     expected = np.mean(
         [(abs(p[:, c] - g[:, c]) ** 1.5).sum() / ((p[:, c] ** 2).sum() + g[:, c].sum()) for c in range(2)]
     )
-    assert build_loss("nr_dice")(logits, labels).item() == pytest.approx(expected, rel=1e-5)
+    assert segmentation_loss("nr_dice")(logits, labels).item() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["dice", "batch_dice", "nr_dice"])
@@ -55,7 +64,7 @@ def test_losses_of_certain_answers(name):
     labels = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
     labels[:, :, :3] = 1
     right = torch.where(labels == 1, 40.0, -40.0)
-    loss = build_loss(name)
+    loss = segmentation_loss(name)
     assert loss(torch.cat([-right, right], dim=1), labels).item() == pytest.approx(0, abs=1e-6)
     assert loss(torch.cat([right, -right], dim=1), labels).item() == pytest.approx(1, abs=1e-6)
 
@@ -65,7 +74,7 @@ def gradient_on_empty_sample(name, probability=0.3):
     labels = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
     labels[0, 0, :4] = 1
     foreground = torch.full((2, 1, 8, 8), float(np.log(probability / (1 - probability))), requires_grad=True)
-    build_loss(name)(torch.cat([torch.zeros_like(foreground), foreground], dim=1), labels).backward()
+    segmentation_loss(name)(torch.cat([torch.zeros_like(foreground), foreground], dim=1), labels).backward()
     return foreground.grad[1].mean().item()
 
 
@@ -79,7 +88,7 @@ def test_only_losses_of_the_batch_hold_foreground_down_where_nothing_is_annotate
 @pytest.mark.parametrize("certain", [0.0, 50.0, -50.0])
 def test_losses_and_gradients_are_finite_on_empty_masks(name, certain):
     logits = torch.stack([torch.full((2, 4, 4), certain), torch.full((2, 4, 4), -certain)], dim=1).requires_grad_()
-    loss = build_loss(name)(logits, torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
+    loss = segmentation_loss(name)(logits, torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(logits.grad).all()
@@ -117,3 +126,57 @@ def test_record_without_a_sample_that_counts_is_undefined():
     record.add(torch.zeros(2, 2, 4, 4), torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.arange(2))
     assert np.isnan(record.mean)
     assert record.samples == frozenset()
+
+
+@pytest.mark.parametrize("spatial_dims", [2, 3])
+def test_cross_entropy_is_that_of_the_closed_form(spatial_dims):
+    images, labels = make_data(num=3, side=4, channels=3, num_classes=2, spatial_dims=spatial_dims)
+    logits = images.numpy().astype(np.float64)
+    log_sum = np.log(np.exp(logits).sum(axis=1))
+    chosen = np.take_along_axis(logits, labels.numpy()[:, None], axis=1)[:, 0]
+    for kind in (torch.uint8, torch.int64):
+        loss = segmentation_loss("ce")(images, labels[:, None].to(kind))
+        assert loss.item() == pytest.approx((log_sum - chosen).mean(), rel=1e-6)
+
+
+def test_dice_part_is_the_mean_soft_dice_loss_over_foreground_classes():
+    images, labels = make_data(num=3, side=6, channels=3, num_classes=2)
+    probabilities = images.double().softmax(dim=1).numpy()
+    losses = []
+    for sample in range(3):
+        for label in (1, 2):
+            truth = labels[sample].numpy() == label
+            overlap = 2 * probabilities[sample, label][truth].sum()
+            losses.append(1 - overlap / (probabilities[sample, label].sum() + truth.sum()))
+    cross_entropy = nn.functional.cross_entropy(images, labels).item()
+    assert segmentation_loss("ce_dice")(images, labels[:, None]).item() == pytest.approx(
+        cross_entropy + np.mean(losses), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("certain", [0.0, 50.0, -50.0])
+def test_ce_dice_and_its_gradient_are_finite_on_empty_masks(certain):
+    logits = torch.stack([torch.full((2, 4, 4), certain), torch.full((2, 4, 4), -certain)], dim=1).requires_grad_()
+    loss = segmentation_loss("ce_dice")(logits, torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_unknown_loss_is_refused():
+    with pytest.raises(ValueError, match=r"Expected a loss among 'ce', 'dice', 'batch_dice', .*, but got name='mse'"):
+        segmentation_loss("mse")
+
+
+def test_the_loss_is_that_of_the_settings():
+    logits, labels = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)), torch.ones(2, 1, 4, 4).long()
+    for name in ("ce", "dice", "batch_dice", "ce_dice", "nr_dice"):
+        expected = segmentation_loss(name)(logits, labels)
+        assert torch.equal(build_loss(TrainingSettings(loss=name))(logits, labels), expected)
+
+
+def test_the_loss_of_classes_is_the_mean_cross_entropy():
+    logits = torch.tensor([[0.0, 0.0], [np.log(3.0), 0.0]])
+    loss = build_loss(ClassifierTrainingSettings())(logits.half(), torch.tensor([0, 1]))
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx((np.log(2.0) + np.log(4.0)) / 2, rel=1e-3)

@@ -6,13 +6,16 @@ from torch import nn
 
 from fedannot.custom.methods.fedcurv.curvature import (
     Curvature,
+    CurvaturePenalty,
     OthersCurvature,
     build_network_with_curvature,
     fisher_diagonal,
 )
 from fedannot.custom.networks.building import build_network, layer_blocks
+from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import SampleBatches
-from fedannot.custom.training.local_training import TrainingStopped
+from fedannot.custom.training.loop import TrainingStopped
+from fedannot.custom.training.objectives import Step
 
 SMALL = {"features": (4, 4, 8, 8, 8, 4), "upsample": "nontrainable"}
 
@@ -95,6 +98,18 @@ def test_the_penalty_is_the_papers_less_that_of_the_received_parameters() -> Non
     gradients = torch.autograd.grad(others.penalty(parameters), parameters)
     for one, other in zip(gradients, torch.autograd.grad(asked(parameters), parameters), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_the_penalty_has_a_weight_and_goes_with_the_networks_parameters() -> None:
+    network = nn.Conv2d(1, 2, 1)
+    parts = [curvature_of(network, seed) for seed in range(2)]
+    others = OthersCurvature.of(parts[0][0], None, list(network.parameters()), share=0.5, num_sites=1)
+    with torch.no_grad():
+        network.bias += 0.3
+    batch = Batch(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), torch.zeros(1, dtype=torch.int64))
+    found = CurvaturePenalty(2.5, others)(network, batch, Step(0, 0, 1))
+    torch.testing.assert_close(found, 2.5 * others.penalty(list(network.parameters())))
+    assert float(found.detach()) != 0
 
 
 def test_sites_count_by_their_samples() -> None:

@@ -16,7 +16,8 @@ from fedannot.custom.methods.decoupled.adaptation import LocalModel
 from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import RoundOfTraining, personal_method
 from fedannot.custom.training.batches import SampleBatches
-from fedannot.custom.training.local_training import train_locally
+from fedannot.custom.training.loop import train
+from fedannot.custom.training.objectives import training_objective
 
 NETWORK = {"features": (4, 4, 8, 8, 8, 4)}
 TRAINING = {"batch_size": 4, "local_epochs": 1, "learning_rate": 0.01}
@@ -41,6 +42,11 @@ def batches():
 
 def this_round(batches, number=2, seed=5):
     return RoundOfTraining(number, batches, seed)
+
+
+def train_plainly(network, batches, training, seed=5):
+    objective = training_objective(training, network)
+    train(network, batches, objective, training, learning_rate=training.learning_rate, seed=seed)
 
 
 def values(network):
@@ -106,7 +112,7 @@ def test_the_warm_up_is_the_first_rounds(batches):
         personal = method.start(network, seed=1)
         for _ in range(5):
             method.train(network, personal, this_round(batches, number))
-        images = next(iter(batches.epoch(torch.Generator().manual_seed(0))))[0]
+        images = next(iter(batches.epoch(torch.Generator().manual_seed(0)))).images
         with torch.no_grad():
             flips = personal(images, network.unet(images), network.prior(images).mean)
         traces[number] = float(flips.diagonal(dim1=1, dim2=2).sum(-1).mean())
@@ -148,7 +154,7 @@ def test_dittos_shared_network_is_that_of_federated_averaging(batches):
     method, shared = personal_method(DITTO), described_network(DITTO.network)
     plain = copy.deepcopy(shared)
     method.train(shared, method.start(shared, seed=1), this_round(batches))
-    train_locally(plain, batches, FedAvgSettings.model_validate(COMMON).training, seed=5)
+    train_plainly(plain, batches, FedAvgSettings.model_validate(COMMON).training)
     assert all(torch.equal(value, shared.state_dict()[name]) for name, value in plain.state_dict().items())
 
 
@@ -171,7 +177,7 @@ def test_a_site_by_itself_sends_back_what_it_got(batches):
     method.train(shared, personal, this_round(batches))
     assert not changed(before, shared)
     plain = described_network(SINGLE.network)
-    train_locally(plain, batches, SINGLE.training, seed=5)
+    train_plainly(plain, batches, SINGLE.training)
     assert all(torch.equal(value, personal.state_dict()[name]) for name, value in plain.state_dict().items())
 
 
