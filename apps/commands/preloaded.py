@@ -23,6 +23,6 @@ from ...custom.flare import (
     personal_executor,
 )
 from ...transforms.loading import image_pipeline, volume_pipeline
-from ..commands import cli
 from ..reports import output, pictures
-from . import in_process, simulate
+from ..runs import in_process, simulate
+from . import simulation
