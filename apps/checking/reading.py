@@ -8,8 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import nibabel
 import numpy as np
+from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
+from PIL import Image
 
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import Case, read_datalist
@@ -205,17 +208,12 @@ def _finding(kind: str, file: str, found: str, mend: str, *, excludes: bool) -> 
 
 
 def _picture_facts(pixels: NDArray[np.float32], file: Path) -> ImageFacts:
-    from PIL import Image
-
     with Image.open(file) as picture:
         mode = picture.mode
     return _image_facts(pixels, None, None, mode)
 
 
 def _volume_facts(volume: Volume, file: Path) -> ImageFacts:
-    import nibabel
-    from nibabel.nifti1 import Nifti1Image
-
     header = nibabel.load(file)
     assert isinstance(header, Nifti1Image)
     orientation = "".join(str(code) for code in nibabel.aff2axcodes(volume.affine))

@@ -7,6 +7,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ...transforms.errors import DataError
+
 Number = TypeVar("Number", int, float)
 
 OutOption = Annotated[Path, typer.Option(help="The new federation's folder; must be absent or empty.")]
@@ -20,8 +22,6 @@ def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def refuse_options(what: str, given: Mapping[str, bool]) -> None:
     """Refuse options that something does not have, rather than pass over them."""
-    from ...transforms.errors import DataError
-
     if names := [name for name, is_given in given.items() if is_given]:
         raise DataError(f"{', '.join(names)}: {what} does not have it.")
 
@@ -32,8 +32,6 @@ def parse_label_map(text: str) -> dict[int, int]:
     Raises:
         DataError: if the text has another form.
     """
-    from ...transforms.errors import DataError
-
     try:
         entries = [entry.split(":") for entry in text.split(",")]
         return {int(value): int(label) for value, label in entries}
@@ -55,8 +53,6 @@ def parse_numbers(
     Raises:
         DataError: if the text has another form.
     """
-    from ...transforms.errors import DataError
-
     try:
         numbers = tuple(kind(part) for part in text.split(","))
         if not all(map(math.isfinite, numbers)) or (count is not None and len(numbers) != count):

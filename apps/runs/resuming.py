@@ -172,7 +172,8 @@ def _is_ours(entry: Path) -> bool:
 
 def _rounds_of_averaging(job: Job, settings: dict[str, Any]) -> int:
     """How many rounds at its start a job's method has in common with federated averaging, as its controller says."""
-    from ...custom.flare.federated_averaging import FedAvgController
+    # Only a run that goes on from another's state asks for it.
+    from ...custom.flare.federated_averaging import FedAvgController  # noqa: PLC0415
 
     for path, arguments in components_in(parse_hocon(job.server_config).get("workflows", [])):
         module, _, name = path.rpartition(".")

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..data.site_data import SiteData
+from ..evaluation.class_scores import ClassCounts, confusion_matrix
 from ..evaluation.inference import Inference
+from ..evaluation.segmentation_scores import evaluate
 from ..method_settings import FedAvgSettings
 from ..methods.fedgsca.label_selection import Selection
 from ..methods.fedgsca.sample_selector import SampleSelector
@@ -117,8 +119,6 @@ def class_validation_report(network: nn.Module, data: SiteData | None, settings:
     num_patients = len({case.unit for case in cases})
     if num_patients < MINIMUM_CASES:
         return report
-    from ..evaluation.class_scores import ClassCounts, confusion_matrix
-
     counts = ClassCounts.of_confusion(
         confusion_matrix(network, cases, settings.network.num_classes, Inference.of(settings))
     )
@@ -136,7 +136,8 @@ def completeness_report(network: nn.Module, data: SiteData, settings: FedAvgSett
 
     With fewer patients or volumes than the minimum count only the number of samples is reported.
     """
-    from ..methods.fedia.lesion_counts import count_lesions_by_case
+    # SciPy's image functions take 0.3 s.
+    from ..methods.fedia.lesion_counts import count_lesions_by_case  # noqa: PLC0415
 
     report: dict[str, Any] = {"num_samples": data.num_samples}
     num_patients = len(set(data.units))
@@ -161,7 +162,8 @@ def quality_report(network: nn.Module, data: SiteData, settings: FedAvgSettings)
     A class with usable samples of fewer patients or volumes than the minimum count is NaN: the site has no estimate for
     it.
     """
-    from ..methods.feda3i.learning_difficulty import sample_difficulties
+    # SciPy's image functions take 0.3 s.
+    from ..methods.feda3i.learning_difficulty import sample_difficulties  # noqa: PLC0415
 
     samples = sample_difficulties(network, data.cases, settings.network.num_classes, Inference.of(settings))
     difficulty = samples.mean()
@@ -196,8 +198,6 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: FedAv
     num_patients = 0 if data is None else len(set(data.units))
     if data is None or num_patients < MINIMUM_CASES:
         return report
-    from ..evaluation.segmentation_scores import evaluate
-
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
     defined = [count - missed for count, missed in zip(scores.num_annotated, scores.hd95_undefined, strict=True)]
     return report | {

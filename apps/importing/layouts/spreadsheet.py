@@ -33,7 +33,7 @@ def sheet_rows(file: Path) -> Iterator[list[str]]:
     """
     try:
         # An optional extra.
-        import openpyxl
+        import openpyxl  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise DataError(
             f"{file}: reading .xlsx needs openpyxl; install it with pip install 'fedannot[xlsx]', or {_AS_CSV}."
