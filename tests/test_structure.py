@@ -109,14 +109,14 @@ def test_data_know_nothing_of_the_settings_of_training(path):
 
 
 def test_no_imports_go_in_a_circle():
-    """Those inside functions among them, but for what only a type checker reads; of the parts below `apps`."""
-    edges = {module_name(path): set() for path in MODULES if path.relative_to(ROOT).parts[0] != "apps"}
+    """Those inside functions among them, but for what only a type checker reads."""
+    edges = {module_name(path): set() for path in MODULES}
     for path in MODULES:
-        if (name := module_name(path)) in edges:
-            found = imported_modules(path, for_types=False)
-            edges[name] = {module for one in found for module in (one, one.rpartition(".")[0]) if module in edges}
-            # A name of a package's own is none of the modules beside it.
-            edges[name].discard(name)
+        name = module_name(path)
+        found = imported_modules(path, for_types=False)
+        edges[name] = {module for one in found for module in (one, one.rpartition(".")[0]) if module in edges}
+        # A name of a package's own is none of the modules beside it.
+        edges[name].discard(name)
     graphlib.TopologicalSorter(edges).prepare()
 
 

@@ -1,7 +1,8 @@
 """Writes a MONAI Bundle, as a whole or not at all."""
 
 import json
-from importlib.resources import files
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def export_bundle(
         licence: file with the terms of use; by default the project's own, Apache-2.0.
 
     Raises:
-        DataError: if the folder holds files, or the model cannot be exported.
+        DataError: if the folder holds files, the model cannot be exported, or there is no file with the terms.
     """
     described = metadata(source, statements or Statements())
     inference = Inference.of(source.settings)
@@ -53,10 +54,21 @@ def export_bundle(
 
 def _read_licence(file: Path | None) -> str:
     if file is None:
-        return (files(__package__) / "LICENSE.txt").read_text(encoding="utf-8")
+        return _own_licence()
     if not file.is_file():
         raise DataError(f"{file}: found no such file; expected the bundle's terms of use.")
     return file.read_text(encoding="utf-8")
+
+
+def _own_licence() -> str:
+    """The project's own, which every installation keeps beside its metadata."""
+    with suppress(PackageNotFoundError):
+        if text := distribution("fedannot").read_text("licenses/LICENSE"):
+            return text
+    raise DataError(
+        "fedannot: found no LICENSE in what is installed; install the package again, or name a file with --licence "
+        "FILE."
+    )
 
 
 def _write_json(file: Path, content: dict[str, Any]) -> None:

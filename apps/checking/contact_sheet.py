@@ -113,7 +113,11 @@ def _problems_of(case: CaseFacts, problems: Mapping[str, Sequence[str]]) -> list
 
 def _files(case: CaseFacts) -> list[str]:
     """The files of a case that a finding may name."""
-    return [case.name, *([case.label] if case.label else []), *(problem.file for problem in case.problems)]
+    return [
+        case.name,
+        *([case.label] if case.label else []),
+        *(name for problem in case.problems for name in problem.files),
+    ]
 
 
 def _panel(case: CaseFacts, site: SiteFacts) -> Panel:

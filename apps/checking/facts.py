@@ -6,26 +6,8 @@ from pathlib import Path
 
 from ...custom.data.datalist import TRAINING, Case, ExcludedCase
 from ...custom.data.description import AnyDescription, ClassificationDescription
+from .finding import Finding, Severity
 from .layout import MaskLayout
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A file of a case that cannot be used as it is.
-
-    Attributes:
-        kind: short name of the kind of problem.
-        file: relative to the site's folder.
-        found: what was found, and what was expected.
-        mend: what to do about it.
-        excludes: the case is left out of training; else only its clean label is.
-    """
-
-    kind: str
-    file: str
-    found: str
-    mend: str
-    excludes: bool
 
 
 @dataclass(frozen=True)
@@ -90,7 +72,7 @@ class CaseFacts:
         label: the mask, likewise; None for classification.
         image: None if the image cannot be used.
         annotation: None if the annotation cannot be used.
-        problems: what is wrong with its files.
+        problems: what is wrong with its files; an error of one keeps the case from training.
     """
 
     section: str
@@ -99,12 +81,12 @@ class CaseFacts:
     label: str | None
     image: ImageFacts | None
     annotation: AnnotationFacts | None
-    problems: tuple[Problem, ...]
+    problems: tuple[Finding, ...]
 
     @property
     def is_usable(self) -> bool:
         """Whether training takes the case, in agreement with `load_site_data`."""
-        return not any(problem.excludes for problem in self.problems)
+        return not any(problem.severity == Severity.ERROR for problem in self.problems)
 
     @property
     def group(self) -> tuple[str | None, str] | None:

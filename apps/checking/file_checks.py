@@ -21,16 +21,7 @@ def check_files(site: SiteFacts) -> Iterator[Finding]:
                 "Correct the item in the datalist; files must lie in the datalist's folder.",
             )
     for case in site.cases:
-        for problem in case.problems:
-            yield Finding(
-                Severity.ERROR if problem.excludes else Severity.WARNING,
-                problem.kind if problem.excludes else f"clean-{problem.kind}",
-                (problem.file,),
-                problem.found,
-                problem.mend
-                if problem.excludes
-                else f"{problem.mend} Until then the clean labels of this list are not used at all.",
-            )
+        yield from case.problems
 
 
 def check_links(site: SiteFacts) -> Iterator[Finding]:

@@ -8,8 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import nibabel
 import numpy as np
+from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
+from PIL import Image
 
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import Case, read_datalist
@@ -25,7 +28,8 @@ from ...transforms.errors import DataError
 from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
 from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
 from .crop import share_kept
-from .facts import AnnotationFacts, CaseFacts, ImageFacts, Problem, SiteFacts
+from .facts import AnnotationFacts, CaseFacts, ImageFacts, SiteFacts
+from .finding import Finding, Severity
 from .layout import MaskLayout
 
 Result = TypeVar("Result")
@@ -84,7 +88,7 @@ class CaseReader:
 
     def __call__(self, section: str, case: Case) -> CaseFacts:
         """Read a case; what is wrong with it becomes its problems."""
-        problems: list[Problem] = []
+        problems: list[Finding] = []
         if isinstance(self._description, ClassificationDescription):
             image, annotation = self._classified(case, problems)
         elif isinstance(self._description, ImageDescription):
@@ -94,7 +98,7 @@ class CaseReader:
         label = self._name(case.label) if isinstance(case.label, Path) else None
         return CaseFacts(section, case, self._name(case.image), label, image, annotation, tuple(problems))
 
-    def _classified(self, case: Case, problems: list[Problem]) -> tuple[ImageFacts | None, AnnotationFacts | None]:
+    def _classified(self, case: Case, problems: list[Finding]) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         assert isinstance(self._description, ClassificationDescription)
         pixels = self._pixels(case.image, self._description.channels, problems)
         allowed = range(len(self._description.classes))
@@ -102,14 +106,14 @@ class CaseReader:
             if value is not None and (not isinstance(value, int) or value not in allowed):
                 which = "clean class" if is_clean else "class"
                 found = f"found the {which} {str(value)!r}; expected a whole number from 0 to {allowed[-1]}."
-                problems.append(Problem(CLASS, self._name(case.image), found, _MENDING[CLASS], not is_clean))
+                problems.append(_finding(CLASS, self._name(case.image), found, _MENDING[CLASS], excludes=not is_clean))
         annotation = None
         if isinstance(case.label, int) and case.label in allowed:
             annotation = AnnotationFacts({case.label: 1}, str(case.label))
         return None if pixels is None else _picture_facts(pixels, case.image), annotation
 
     def _picture(
-        self, case: Case, description: ImageDescription, problems: list[Problem]
+        self, case: Case, description: ImageDescription, problems: list[Finding]
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         pixels = self._pixels(case.image, description.channels, problems)
 
@@ -126,7 +130,7 @@ class CaseReader:
         return image, None if classes is None else _annotation_facts(classes)
 
     def _volume(
-        self, case: Case, description: SliceDescription | VolumeDescription, problems: list[Problem]
+        self, case: Case, description: SliceDescription | VolumeDescription, problems: list[Finding]
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         volume = _Attempt(case.image, self._name(case.image), problems)(IMAGE, lambda: read_volume(case.image))
 
@@ -146,14 +150,14 @@ class CaseReader:
             annotation = _annotation_facts(classes, kept)
         return None if volume is None else _volume_facts(volume, case.image), annotation
 
-    def _pixels(self, file: Path, channels: int, problems: list[Problem]) -> NDArray[np.float32] | None:
+    def _pixels(self, file: Path, channels: int, problems: list[Finding]) -> NDArray[np.float32] | None:
         return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_image(file, channels))
 
     def _masks(
         self,
         case: Case,
         read: Callable[[Path, "_Attempt"], NDArray[np.uint8] | None],
-        problems: list[Problem],
+        problems: list[Finding],
     ) -> NDArray[np.uint8] | None:
         """Read the label and, only to see whether it can be used, the clean label; return the label's classes."""
         classes = None
@@ -165,7 +169,7 @@ class CaseReader:
                 key = "clean_label" if is_clean else "label"
                 found = f"found {key!r} = {value} in the datalist; expected the path of a mask."
                 mend = "Name the mask in the datalist; for whole images with a class set pipeline: classification."
-                problems.append(Problem(MASK, self._name(case.image), found, mend, not is_clean))
+                problems.append(_finding(MASK, self._name(case.image), found, mend, excludes=not is_clean))
         return classes
 
     def _name(self, file: Path) -> str:
@@ -175,7 +179,7 @@ class CaseReader:
 class _Attempt:
     """Does what may go wrong with a file; an error becomes a problem."""
 
-    def __init__(self, file: Path, name: str, problems: list[Problem], *, excludes: bool = True) -> None:
+    def __init__(self, file: Path, name: str, problems: list[Finding], *, excludes: bool = True) -> None:
         self._file = file
         self._name = name
         self._problems = problems
@@ -190,23 +194,26 @@ class _Attempt:
         # The readers say what was found and expected first, what to do after it.
         found, _, advice = text.partition(". ")
         self._problems.append(
-            Problem(kind, self._name, found.rstrip(".") + ".", advice or _MENDING[kind], self._excludes)
+            _finding(kind, self._name, found.rstrip(".") + ".", advice or _MENDING[kind], excludes=self._excludes)
         )
         return None
 
 
-def _picture_facts(pixels: NDArray[np.float32], file: Path) -> ImageFacts:
-    from PIL import Image
+def _finding(kind: str, file: str, found: str, mend: str, *, excludes: bool) -> Finding:
+    """What is wrong with a file that keeps its case from training, or else with its clean label alone."""
+    if excludes:
+        return Finding(Severity.ERROR, kind, (file,), found, mend)
+    mend = f"{mend} Until then the clean labels of this list are not used at all."
+    return Finding(Severity.WARNING, f"clean-{kind}", (file,), found, mend)
 
+
+def _picture_facts(pixels: NDArray[np.float32], file: Path) -> ImageFacts:
     with Image.open(file) as picture:
         mode = picture.mode
     return _image_facts(pixels, None, None, mode)
 
 
 def _volume_facts(volume: Volume, file: Path) -> ImageFacts:
-    import nibabel
-    from nibabel.nifti1 import Nifti1Image
-
     header = nibabel.load(file)
     assert isinstance(header, Nifti1Image)
     orientation = "".join(str(code) for code in nibabel.aff2axcodes(volume.affine))

@@ -7,6 +7,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from ...transforms.errors import DataError
+
 Number = TypeVar("Number", int, float)
 
 OutOption = Annotated[Path, typer.Option(help="The new federation's folder; must be absent or empty.")]
@@ -15,8 +17,6 @@ SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
 
 def refuse_options(what: str, given: Mapping[str, bool]) -> None:
     """Refuse options that something does not have, rather than pass over them."""
-    from ...transforms.errors import DataError
-
     if names := [name for name, is_given in given.items() if is_given]:
         raise DataError(f"{', '.join(names)}: {what} does not have it.")
 
@@ -27,8 +27,6 @@ def parse_label_map(text: str) -> dict[int, int]:
     Raises:
         DataError: if the text has another form.
     """
-    from ...transforms.errors import DataError
-
     try:
         entries = [entry.split(":") for entry in text.split(",")]
         return {int(value): int(label) for value, label in entries}
@@ -50,8 +48,6 @@ def parse_numbers(
     Raises:
         DataError: if the text has another form.
     """
-    from ...transforms.errors import DataError
-
     try:
         numbers = tuple(kind(part) for part in text.split(","))
         if not all(map(math.isfinite, numbers)) or (count is not None and len(numbers) != count):

@@ -14,7 +14,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Point:
-    """What was found at one point of the check.
+    """What was found at one point of the check, also where nothing is wrong, of which there is no finding.
 
     Attributes:
         what: the point, ``certificate``.

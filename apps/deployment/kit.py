@@ -18,7 +18,7 @@ from ...custom.approval.approved import (
     write_approved,
 )
 from ...custom.data.description import DESCRIPTION_FILE, read_description_file
-from ...custom.data.whole_files import write_text
+from ...custom.data.whole_files import replaced, write_text
 from ...custom.flare.kept_files import MODELS_FOLDER
 from ...transforms import strict_files
 from ...transforms.errors import DataError
@@ -140,7 +140,8 @@ def prepare_kit(folder: Path, configs: Path, data: Path | None = None, jobs: Pat
     if kit.role == "server":
         (kit.folder / MODELS_FOLDER).mkdir(exist_ok=True)
     if data is not None and data.resolve() != (kit.local / DESCRIPTION_FILE).resolve():
-        shutil.copyfile(data, kit.local / DESCRIPTION_FILE)
+        with replaced(kit.local / DESCRIPTION_FILE) as temporary:
+            shutil.copyfile(data, temporary)
         written.append(kit.local / DESCRIPTION_FILE)
     return written
 

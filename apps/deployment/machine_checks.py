@@ -9,10 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
 from packaging.requirements import Requirement
 
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.location import DATA_VARIABLE
+from ...custom.run.threads import COMPUTE_FILE, number_of_threads
+from ...custom.settings import SettingsError
 from ...transforms.errors import DataError
 from ..checking.checking import check_site
 from .check_points import Point, State
@@ -83,9 +86,6 @@ def check_python(_: Kit) -> Iterator[Point]:
 
 def check_threads(kit: Kit) -> Iterator[Point]:
     """How many threads does a job get that leaves their number to the participant?"""
-    from ...custom.run.threads import COMPUTE_FILE, number_of_threads
-    from ...custom.settings import SettingsError
-
     try:
         threads = number_of_threads(0, kit.local)
     except (DataError, SettingsError) as error:
@@ -98,8 +98,6 @@ def check_gpu(kit: Kit) -> Iterator[Point]:
     """Is there a GPU to train on?"""
     if kit.role == "server":
         return
-    import torch
-
     if not torch.cuda.is_available():
         mend = "If there is one: is PyTorch's CUDA build installed, and does nvidia-smi show it?"
         yield Point("GPU", State.WARNING, "none; training takes the processor", mend)

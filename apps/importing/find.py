@@ -9,6 +9,7 @@ from pathlib import Path
 from ...transforms.errors import DataError
 from .datalists import read_source_datalist
 from .folders import read_folders
+from .layouts import DATASETS
 from .source import SourceDataset
 
 
@@ -92,8 +93,6 @@ def _group_of(name: str, pattern: str) -> str | None:
 
 
 def _named(text: str, seed: int) -> SourceDataset:
-    from .layouts import DATASETS
-
     name, separator, folder = text.partition("=")
     if not separator or name not in DATASETS:
         raise DataError(

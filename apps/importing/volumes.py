@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,8 +46,6 @@ def as_nifti(source: Path, target: Path) -> Path:
     """
     if is_volume(source):
         return source
-    import nibabel
-
     voxels, affine = _read(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Not by SimpleITK, which cannot write the sheared axes of a tilted gantry.
@@ -58,7 +57,8 @@ def as_nifti(source: Path, target: Path) -> Path:
 
 def _read(source: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Voxels ``(I, J, K)``, and the affine ``(4, 4)`` to millimetres, axes to the right, front and top."""
-    import SimpleITK
+    # SimpleITK is for formats that nibabel does not read; likewise below.
+    import SimpleITK  # noqa: PLC0415
 
     if not source.exists():
         raise DataError(f"{source}: found no such file; expected a volume.")
@@ -77,7 +77,7 @@ def _read(source: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
 
 
 def _read_file(file: Path) -> Any:
-    import SimpleITK
+    import SimpleITK  # noqa: PLC0415
 
     reader = SimpleITK.ImageFileReader()
     reader.SetFileName(str(file))
@@ -88,7 +88,7 @@ def _read_file(file: Path) -> Any:
 
 def _read_series(folder: Path) -> tuple[Any, NDArray[np.float64] | None]:
     """The volume of a DICOM series, and the way from slice to slice where they say their positions."""
-    import SimpleITK
+    import SimpleITK  # noqa: PLC0415
 
     series = SimpleITK.ImageSeriesReader.GetGDCMSeriesIDs(str(folder))
     if len(series) != 1:

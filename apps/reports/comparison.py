@@ -8,6 +8,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 from rich.text import Text
+from scipy.stats import ttest_rel
 
 from ...custom.aggregation.weighting import FEW_EFFECTIVE_SITES
 from ...transforms.strict_files import read_json
@@ -26,8 +27,6 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> dic
 
     With one pair, or equal differences, there is no test and the p-value is None.
     """
-    from scipy.stats import ttest_rel
-
     differences = [b - a for a, b in zip(reference, other, strict=True)]
     deviation = statistics.stdev(differences) if len(differences) > 1 else None
     # Differences that are equal but for rounding leave nothing to test.

@@ -16,6 +16,7 @@ from ...custom.run.threads import number_of_threads
 from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
+from ..commands.simulation import SIMULATION
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.output import main_score, read_summary, scoring_of
 from ..reports.pictures import draw_comparison
@@ -114,7 +115,7 @@ def _settings(arm: PlannedArm, settings: str | None) -> RunSettings:
 def _running(processes: int) -> Iterator[Commands]:
     """The runs, so many at a time, which do not outlive the block."""
     check_interruption()
-    commands = Commands(processes)
+    commands = Commands(SIMULATION, processes)
     try:
         yield commands
     finally:

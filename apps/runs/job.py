@@ -17,7 +17,7 @@ from typing import Any
 from ...custom.methods.lookup import read_job_settings
 from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
-from ...transforms.strict_files import read_json
+from ...transforms.strict_files import parse_yaml, read_json
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
@@ -172,7 +172,8 @@ class Job:
 
 def is_swarm(job: Job) -> bool:
     """Return whether a job's sites talk to each other."""
-    from nvflare.app_common.ccwf.server_ctl import ServerSideController
+    # NVFlare's controllers take 0.3 s.
+    from nvflare.app_common.ccwf.server_ctl import ServerSideController  # noqa: PLC0415
 
     for path, _ in components_in(parse_hocon(job.server_config).get("workflows", [])):
         module, _, name = path.rpartition(".")
@@ -233,9 +234,10 @@ def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
 
     A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
     """
-    from pyhocon import ConfigFactory
-    from pyhocon.exceptions import ConfigException
-    from pyparsing import ParseBaseException
+    # Commands that read no job need no parser of HOCON.
+    from pyhocon import ConfigFactory  # noqa: PLC0415
+    from pyhocon.exceptions import ConfigException  # noqa: PLC0415
+    from pyparsing import ParseBaseException  # noqa: PLC0415
 
     try:
         values: dict[str, Any] = ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
@@ -296,8 +298,6 @@ def parse_override(text: str) -> tuple[str, Any]:
     Raises:
         SettingsError: if there is no ``=``.
     """
-    from ...transforms.strict_files import parse_yaml
-
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...custom.data.whole_files import replaced
 from ...custom.methods.lookup import method_of
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, kept_state_file
 from ...custom.settings import RunSettings
@@ -129,7 +130,8 @@ def prepare_next_rounds(out: Path, earlier: EarlierRun) -> Path:
     # The states that the job keeps stay where other runs look for them.
     _state_file(out / RUN_FOLDER).parent.mkdir(parents=True)
     for kept in state.parent.glob(kept_state_file("*")):
-        shutil.copyfile(kept, _state_file(out / RUN_FOLDER).with_name(kept.name))
+        with replaced(_state_file(out / RUN_FOLDER).with_name(kept.name)) as temporary:
+            shutil.copyfile(kept, temporary)
     return state.resolve()
 
 

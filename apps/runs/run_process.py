@@ -1,4 +1,4 @@
-"""Runs of the `fedannot` command in processes of their own that need not import anything anew."""
+"""Runs of a command in processes of their own that need not import anything anew."""
 
 import multiprocessing
 import os
@@ -19,8 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
-# What a run imports; see preloaded_runs.
-_PRELOADED = "fedannot.apps.runs.preloaded_runs"
+from .program import Program
 
 # How long a command may take to end when it is told to, in seconds.
 _END_TIMEOUT = 5.0
@@ -37,14 +36,16 @@ class RunStoppedError(RuntimeError):
 
 
 class Commands:
-    """Runs ``fedannot ARGUMENTS`` in processes of their own, so many at a time, and ends them together.
+    """Runs a program in processes of their own, so many at a time, and ends them together.
 
     Args:
+        program: what is run.
         at_a_time: threads that wait for commands. Nobody waits for the threads: one that is starting a process
             cannot be told to stop.
     """
 
-    def __init__(self, at_a_time: int = 1) -> None:
+    def __init__(self, program: Program, at_a_time: int = 1) -> None:
+        self._program = program
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._running: set[_Process] = set()
@@ -95,7 +96,7 @@ class Commands:
             if (code := process.wait(timeout)) is None:
                 process.kill()
                 raise RunTimeoutError(
-                    f"fedannot {' '.join(arguments)}: took longer than {timeout:g} s and was stopped."
+                    f"{self._program.name} {' '.join(arguments)}: took longer than {timeout:g} s and was stopped."
                 )
             return code
         finally:
@@ -103,12 +104,14 @@ class Commands:
                 self._running.discard(process)
 
     def _begin(self, arguments: Sequence[str], log: Path) -> "_Process":
-        refused = RunStoppedError(f"fedannot {' '.join(arguments)}: not begun, since all runs were told to end.")
+        refused = RunStoppedError(
+            f"{self._program.name} {' '.join(arguments)}: not begun, since all runs were told to end."
+        )
         # The first start takes seconds, for which `stop` does not wait.
         with self._starting:
             if self._stopped:
                 raise refused
-            process = _begin(arguments, log)
+            process = _begin(self._program, arguments, log)
         with self._lock:
             if not self._stopped:
                 self._running.add(process)
@@ -136,11 +139,6 @@ class Commands:
                     process.kill()
 
 
-def run_command(arguments: Sequence[str], log: Path, *, timeout: float) -> int:
-    """Run ``fedannot ARGUMENTS`` in a process of its own and return its exit code; see :meth:`Commands.run`."""
-    return Commands().run(arguments, log, timeout=timeout)
-
-
 class _Process(Protocol):
     def wait(self, timeout: float) -> int | None:
         """The exit code, None if there is none in time."""
@@ -153,8 +151,8 @@ class _Process(Protocol):
 
 
 class _Forked:
-    def __init__(self, context: ForkServerContext, arguments: Sequence[str], log: Path) -> None:
-        what_it_gets = (list(arguments), str(log), dict(os.environ), str(Path.cwd()))
+    def __init__(self, context: ForkServerContext, program: Program, arguments: Sequence[str], log: Path) -> None:
+        what_it_gets = (program.entry, list(arguments), str(log), dict(os.environ), str(Path.cwd()))
         self._process = context.Process(target=_run_forked, args=what_it_gets, daemon=True)
         self._process.start()
 
@@ -171,8 +169,8 @@ class _Forked:
 
 
 class _New:
-    def __init__(self, arguments: Sequence[str], log: Path) -> None:
-        command = [sys.executable, "-m", "fedannot.apps", *arguments]
+    def __init__(self, program: Program, arguments: Sequence[str], log: Path) -> None:
+        command = [sys.executable, "-m", program.module, *arguments]
         with log.open("w", encoding="utf-8") as stream:
             self._process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
 
@@ -190,17 +188,18 @@ class _New:
         self._process.wait()
 
 
-def _begin(arguments: Sequence[str], log: Path) -> _Process:
-    context = _fork_server()
-    return _New(arguments, log) if context is None else _Forked(context, arguments, log)
+def _begin(program: Program, arguments: Sequence[str], log: Path) -> _Process:
+    context = _fork_server(program.preloaded)
+    return _New(program, arguments, log) if context is None else _Forked(context, program, arguments, log)
 
 
 @cache
-def _fork_server() -> ForkServerContext | None:
+def _fork_server(preloaded: str) -> ForkServerContext | None:
+    """What processes are forked from; the first program of a process decides what it has imported."""
     if sys.platform != "linux":
         return None
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([_PRELOADED])
+    context.set_forkserver_preload([preloaded])
     resource_tracker.ensure_running()
     with _blocked(signal.SIGINT):
         forkserver.ensure_running()
@@ -221,7 +220,9 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_forked(arguments: list[str], log: str, environment: Mapping[str, str], folder: str) -> None:
+def _run_forked(
+    entry: Callable[[Sequence[str]], None], arguments: list[str], log: str, environment: Mapping[str, str], folder: str
+) -> None:
     """In the new process: what the caller's process has, then the command; nothing if the caller has ended."""
     parent = multiprocessing.parent_process()
     if parent is None or not parent.is_alive():
@@ -234,12 +235,11 @@ def _run_forked(arguments: list[str], log: str, environment: Mapping[str, str], 
         os.dup2(descriptor, stream)
     os.close(descriptor)
     _end_with(parent)
-    from ...custom.flare.site_start import train_without_compiler
-    from ..commands.cli import app
+    # A process of fedannot's own; its command imports it anyway.
+    from ...custom.flare.site_start import train_without_compiler  # noqa: PLC0415
 
     train_without_compiler()
-
-    app(arguments, prog_name="fedannot")
+    entry(arguments)
 
 
 def _end_with(parent: BaseProcess) -> None:

@@ -102,7 +102,8 @@ def check_job(configuration: JobConfiguration, config_folder: Path) -> None:
     Raises:
         JobRefusedError: if the participant does not take part; the text holds nothing of the participant's files.
     """
-    from .limits import check_settings, read_limits
+    # Only the check of a job needs the settings of all methods.
+    from .limits import check_settings, read_limits  # noqa: PLC0415
 
     try:
         approved, limits = read_approved(config_folder), read_limits(config_folder)

@@ -66,7 +66,8 @@ def locate_test_data(
         return _in_folder(folder, _TEST, itself=folder == config_folder)
     if embedded is None:
         return None
-    from .phantoms.choice import write_embedded_test
+    # Phantoms take a second, and a site with data of its own has none.
+    from .phantoms.choice import write_embedded_test  # noqa: PLC0415
 
     folder = run_folder / "embedded" / _TEST
     if not folder.exists():
@@ -94,8 +95,9 @@ def _in_folder(folder: Path, name: str, *, itself: bool = True) -> Path | None:
 
 
 def _embedded_site(site: str, embedded: EmbeddedSettings | None, run_folder: Path) -> Path:
-    from .phantoms.choice import write_embedded_site
-    from .phantoms.drawing import phantom_site_names
+    # As above.
+    from .phantoms.choice import write_embedded_site  # noqa: PLC0415
+    from .phantoms.drawing import phantom_site_names  # noqa: PLC0415
 
     unnamed = (
         f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "

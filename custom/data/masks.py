@@ -89,7 +89,8 @@ def _read_values(
     """The label values of a mask as they lie in its file, and a volume's affine."""
     if isinstance(description, ImageDescription):
         return read_mask(file), None
-    from ...transforms.loading.volume_files import read_label_volume
+    # Only volumes need nibabel, here and below.
+    from ...transforms.loading.volume_files import read_label_volume  # noqa: PLC0415
 
     volume = read_label_volume(file)
     return volume.voxels, volume.affine
@@ -97,7 +98,7 @@ def _read_values(
 
 def _write_values(target: Path, values: NDArray[np.int64], affine: NDArray[np.float64] | None) -> Path:
     if affine is not None:
-        from ...transforms.loading.volume_files import write_label_volume
+        from ...transforms.loading.volume_files import write_label_volume  # noqa: PLC0415
 
         file = target.with_name(f"{target.name}.nii.gz")
         write_label_volume(file, values, affine)
@@ -122,7 +123,7 @@ def annotated_axis(mask: Mask, description: SegmentationDescription) -> int:
     It is the one that the site's pipeline cuts across, and for whole volumes the one nearest to bottom–top.
     """
     assert mask.affine is not None
-    from nibabel.orientations import io_orientation
+    from nibabel.orientations import io_orientation  # noqa: PLC0415
 
     direction = _DIRECTIONS.index("SI")
     if isinstance(description, SliceDescription):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...transforms.errors import DataError
 from .datalist import Case
 from .description import (
     ClassificationDescription,
@@ -48,7 +49,8 @@ def build_preparation(description: SiteDescription) -> Preparation:
 
 
 def _image_preparation(description: ImageDescription) -> Preparation:
-    from ...transforms.loading.image_pipeline import build_image_pipeline, decode_case
+    # MONAI takes 2 s, and a site whose cases are prepared needs none of it; likewise below.
+    from ...transforms.loading.image_pipeline import build_image_pipeline, decode_case  # noqa: PLC0415
 
     pipeline = build_image_pipeline(channels=description.channels, size=description.size, labels=description.labels)
 
@@ -90,7 +92,7 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
         return restore_volume
 
     def restore_picture(image: Path, mask: Path, classes: torch.Tensor) -> NDArray[np.uint8]:
-        from ...transforms.loading.image_files import read_mask
+        from ...transforms.loading.image_files import read_mask  # noqa: PLC0415
 
         del image
         size = read_mask(mask).shape
@@ -102,7 +104,7 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
 
 def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> Any:
     """Build the pipeline of volumes; see :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
-    from ...transforms.loading.volume_pipeline import VolumePipeline
+    from ...transforms.loading.volume_pipeline import VolumePipeline  # noqa: PLC0415
 
     return VolumePipeline(
         labels=description.labels,
@@ -116,8 +118,7 @@ def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> 
 
 
 def _classification_preparation(description: ClassificationDescription) -> Preparation:
-    from ...transforms.errors import DataError
-    from ...transforms.loading.image_pipeline import build_picture_pipeline, decode_case
+    from ...transforms.loading.image_pipeline import build_picture_pipeline, decode_case  # noqa: PLC0415
 
     pipeline = build_picture_pipeline(channels=description.channels, size=description.size)
 
@@ -141,8 +142,6 @@ def _classification_preparation(description: ClassificationDescription) -> Prepa
 
 def _mask_files(case: Case) -> dict[str, Path]:
     """The files of a case with masks, by kind."""
-    from ...transforms.errors import DataError
-
     files = {IMAGE: case.image, LABEL: case.label, CLEAN_LABEL: case.clean_label}
     for kind, file in files.items():
         if isinstance(file, int):

@@ -19,7 +19,8 @@ _LOCK = "lock"
 def new_folder(folder: Path) -> Iterator[Path]:
     """Give a temporary folder beside the wanted one that takes its place when everything went well.
 
-    What a process that was killed has left of the same folder is removed. A process that still writes it holds a lock,
+    What is there afterwards is on the disk, so that it outlives a loss of power, too. What a process that was killed
+    has left of the same folder is removed. A process that still writes it holds a lock,
     and what it writes stays.
 
     Args:
@@ -41,7 +42,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
         unfinished = workplace / folder.name
         unfinished.mkdir()
         yield unfinished
+        _sync_below(unfinished)
         unfinished.rename(folder)
+        _sync(folder.parent)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
         os.close(lock)
@@ -67,6 +70,14 @@ def replaced(file: Path) -> Iterator[Path]:
         _sync(file.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync_below(folder: Path) -> None:
+    """Have all that is in a folder written to the disk; links lead to what others have written."""
+    for parent, _, names in os.walk(folder):
+        for path in (*(Path(parent, name) for name in names), Path(parent)):
+            if not path.is_symlink():
+                _sync(path)
 
 
 def _sync(path: Path) -> None:

@@ -48,7 +48,8 @@ class Inference:
         if self.window is None:
             logits: torch.Tensor = network(images)
             return logits
-        from monai.inferers.utils import sliding_window_inference
+        # MONAI takes 2 s, and only sliding windows need it.
+        from monai.inferers.utils import sliding_window_inference  # noqa: PLC0415
 
         together: torch.Tensor = sliding_window_inference(
             images,

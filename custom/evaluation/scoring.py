@@ -9,7 +9,9 @@ from torch import nn
 from ..data.site_data import SiteData
 from ..outbound.fields import VALIDATE, VALIDATE_CLASSES
 from ..settings import RunSettings
+from .class_scores import ClassCounts, confusion_matrix, pool_site_counts
 from .inference import Inference
+from .segmentation_scores import evaluate, known, pool_site_scores
 
 _Answers = Mapping[str, Mapping[str, Any]]
 
@@ -48,8 +50,6 @@ class Scoring:
 
 
 def _score_segmentation(network: nn.Module, data: SiteData, settings: RunSettings) -> dict[str, Any]:
-    from .segmentation_scores import evaluate, known
-
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
     return {
         "dice": scores.mean_dice,
@@ -65,21 +65,15 @@ def _score_segmentation(network: nn.Module, data: SiteData, settings: RunSetting
 
 
 def _pool_segmentation(answers: _Answers) -> dict[str, Any]:
-    from .segmentation_scores import pool_site_scores
-
     return pool_site_scores(answers)
 
 
 def _score_classification(network: nn.Module, data: SiteData, settings: RunSettings) -> dict[str, Any]:
-    from .class_scores import ClassCounts, confusion_matrix
-
     confusion = confusion_matrix(network, data.cases, settings.network.num_classes, Inference.of(settings))
     return ClassCounts.of_confusion(confusion).scores() | {"confusion": confusion.tolist()}
 
 
 def _pool_classification(answers: _Answers) -> dict[str, Any]:
-    from .class_scores import pool_site_counts
-
     return pool_site_counts(answers)
 
 

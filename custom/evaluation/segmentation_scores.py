@@ -120,7 +120,8 @@ def score_labels(
         num_classes: number of foreground classes C.
         spacing: size of a pixel along each axis in millimetres; None measures in pixels.
     """
-    from monai.metrics import compute_dice
+    # MONAI takes 2 s, and a site process starts without it; likewise below.
+    from monai.metrics import compute_dice  # noqa: PLC0415
 
     dice, hd95, annotated, found = [], [], [], []
     for index in range(1, num_classes + 1):
@@ -177,7 +178,7 @@ def _units_of(counts: torch.Tensor, units: Sequence[str]) -> tuple[int, ...]:
 
 def _distance(found: torch.Tensor, true: torch.Tensor, spacing: Sequence[float] | None) -> float:
     """95th percentile Hausdorff distance of two masks that are not empty."""
-    from monai.metrics.utils import get_edge_surface_distance
+    from monai.metrics.utils import get_edge_surface_distance  # noqa: PLC0415
 
     with warnings.catch_warnings():
         # MONAI 1.6 warns of a deprecated argument that it passes to itself.

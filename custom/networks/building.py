@@ -39,7 +39,8 @@ def build_network(
         upsample: MONAI's upsampling mode, ``"deconv"`` or ``"nontrainable"`` (linear interpolation).
         seed: seed of the start weights; the global random state is left as it was.
     """
-    from monai.networks.nets.basic_unet import BasicUNet
+    # MONAI takes 2 s, and a site process starts without it; likewise below.
+    from monai.networks.nets.basic_unet import BasicUNet  # noqa: PLC0415
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -85,7 +86,7 @@ def build_classifier(
     Raises:
         DataError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
     """
-    from monai.networks.nets.resnet import ResNet
+    from monai.networks.nets.resnet import ResNet  # noqa: PLC0415
 
     block, layers = _STAGES[depth]
     is_large = stem == "large"

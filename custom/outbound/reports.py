@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from ..data.site_data import SiteData
+from ..evaluation.class_scores import ClassCounts, confusion_matrix
 from ..evaluation.inference import Inference
+from ..evaluation.segmentation_scores import evaluate
 from ..settings import RunSettings
 from ..training.loop import TrainingOutcome
 from .fields import MINIMUM_CASES
@@ -68,8 +70,6 @@ def class_validation_report(network: nn.Module, data: SiteData | None, settings:
     num_patients = len({case.unit for case in cases})
     if num_patients < MINIMUM_CASES:
         return report
-    from ..evaluation.class_scores import ClassCounts, confusion_matrix
-
     counts = ClassCounts.of_confusion(
         confusion_matrix(network, cases, settings.network.num_classes, Inference.of(settings))
     )
@@ -93,8 +93,6 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: RunSe
     num_patients = 0 if data is None else len(set(data.units))
     if data is None or num_patients < MINIMUM_CASES:
         return report
-    from ..evaluation.segmentation_scores import evaluate
-
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
     defined = [count - missed for count, missed in zip(scores.num_annotated, scores.hd95_undefined, strict=True)]
     return report | {

@@ -1,6 +1,11 @@
 """The files of a bundle, what they say of the run, and that nothing is half written."""
 
 import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +156,37 @@ def test_statements_of_a_person_and_nothing_of_this_machine(tmp_path: Path) -> N
     assert "| site-1 | 30 | 0.750 |" in card
 
 
-def test_the_licence_is_the_projects() -> None:
-    assert (ROOT / "apps" / "bundling" / "LICENSE.txt").read_bytes() == (ROOT / "LICENSE").read_bytes()
+def test_the_licence_is_the_projects_unless_another_is_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg"))
+    export_bundle(read_source(run), tmp_path / "bundle")
+    assert (tmp_path / "bundle" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_what_is_installed_carries_the_licence(kind: str, tmp_path: Path) -> None:
+    """Where :func:`export_bundle` looks for it, also where nothing but the wheel is."""
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("transforms", "custom", "apps"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    program = f"from setuptools import build_meta; print(build_meta.build_{kind}('.'))"
+    built = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(tmp_path / built.stdout.splitlines()[-1]) as wheel:
+        wheel.extractall(tmp_path / "installed")
+    (installed,) = distributions(name="fedannot", path=[str(tmp_path / "installed")])
+    assert installed.read_text("licenses/LICENSE") == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_without_a_licence_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg"))
+    (tmp_path / "fedannot-0.1.0.dist-info").mkdir()
+    (tmp_path / "fedannot-0.1.0.dist-info" / "METADATA").write_text("Name: fedannot\nVersion: 0.1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        DataError, match=r"found no LICENSE in what is installed; .* or name a file with --licence FILE"
+    ):
+        export_bundle(read_source(run), tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_nothing_is_overwritten_or_half_written(tmp_path: Path) -> None:

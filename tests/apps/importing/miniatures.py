@@ -1,5 +1,6 @@
 """Miniatures of public data sets: the folders and file names of the real ones, a few pixels in each file."""
 
+import csv
 import io
 import json
 import tempfile
@@ -63,7 +64,54 @@ def text(file, content):
     file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
 
 
-def sheet(file, rows, *, sheet_xml=None):
+_MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_CONTENT = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+
+
+def workbook(file, sheet_data, *, strings="", before="", prolog="", more=()):
+    """Write a workbook as Excel does; its first sheet is not the first file.
+
+    `sheet_data` is what is in the sheet's element of that name, `before` what stands before it, `strings` the items of
+    the table of texts, `more` further parts by name.
+    """
+
+    def sheet_xml(inside):
+        return f"{prolog}<worksheet {_MAIN}>{before}<sheetData>{inside}</sheetData></worksheet>"
+
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types">'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        + "".join(
+            f'<Override PartName="/xl/{name}.xml" ContentType="{_CONTENT}.{kind}+xml"/>'
+            for name, kind in (
+                ("workbook", "sheet.main"),
+                ("sharedStrings", "sharedStrings"),
+                ("worksheets/sheet1", "worksheet"),
+                ("worksheets/sheet7", "worksheet"),
+            )
+        )
+        + "</Types>",
+        "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">'
+        f'<Relationship Id="rId1" Type="{_RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook {_MAIN} xmlns:r="{_RELATIONS}"><sheets>'
+        '<sheet name="Sheet1" sheetId="1" r:id="rId3"/><sheet name="Sheet2" sheetId="2" r:id="rId1"/>'
+        "</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">'
+        f'<Relationship Id="rId1" Type="{_RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/>'
+        f'<Relationship Id="rId3" Type="{_RELATIONS}/worksheet" Target="worksheets/sheet7.xml"/></Relationships>',
+        "xl/sharedStrings.xml": f"<sst {_MAIN}>{strings}</sst>",
+        "xl/worksheets/sheet1.xml": sheet_xml(""),
+        "xl/worksheets/sheet7.xml": sheet_xml(sheet_data),
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in (parts | dict(more)).items():
+            archive.writestr(name, part)
+
+
+def sheet(file, rows):
     """Write rows of texts and numbers as Excel does: texts in a table of their own, empty cells left out."""
     strings = sorted({cell for row in rows for cell in row if isinstance(cell, str) and cell})
 
@@ -73,32 +121,22 @@ def sheet(file, rows, *, sheet_xml=None):
             return f'<c r="{reference}" t="s"><v>{strings.index(value)}</v></c>' if value else ""
         return f'<c r="{reference}"><v>{value}</v></c>'
 
-    main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
-    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     body = "".join(
         f'<row r="{index + 1}">{"".join(cell(index, column, value) for column, value in enumerate(row))}</row>'
         for index, row in enumerate(rows)
     )
-    parts = {
-        "xl/workbook.xml": f'<workbook {main} xmlns:r="{relations}"><sheets>'
-        '<sheet name="Sheet1" sheetId="1" r:id="rId3"/><sheet name="Sheet2" sheetId="2" r:id="rId1"/>'
-        "</sheets></workbook>",
-        "xl/_rels/workbook.xml.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/'
-        'relationships"><Relationship Id="rId1" Type="t" Target="worksheets/sheet1.xml"/>'
-        '<Relationship Id="rId3" Type="t" Target="worksheets/sheet7.xml"/></Relationships>',
-        "xl/sharedStrings.xml": f"<sst {main}>"
-        + "".join(
-            f"<si><r><t>{string[:2]}</t></r><r><rPr/><t>{string[2:]}</t></r><rPh sb='0' eb='1'><t>spoken</t></rPh></si>"
-            for string in strings
-        )
-        + "</sst>",
-        "xl/worksheets/sheet1.xml": f"<worksheet {main}><sheetData/></worksheet>",
-        "xl/worksheets/sheet7.xml": sheet_xml or f"<worksheet {main}><sheetData>{body}</sheetData></worksheet>",
-    }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, part in parts.items():
-            archive.writestr(name, part)
+    items = (
+        f"<si><r><t>{string[:2]}</t></r><r><rPr/><t>{string[2:]}</t></r><rPh sb='0' eb='1'><t>spoken</t></rPh></si>"
+        for string in strings
+    )
+    workbook(file, body, strings="".join(items))
+
+
+def comma_separated(file, rows):
+    """Write rows as CSV."""
+    lines = io.StringIO()
+    csv.writer(lines).writerows(rows)
+    text(file, lines.getvalue())
 
 
 def isic2017(root):
@@ -265,10 +303,11 @@ ODIR_SETS = {
 }
 
 
-def oia_odir(root):
+def oia_odir(root, *, write=comma_separated, suffix=".csv"):
+    """By default with tables that every installation reads; the publishers' are of the suffix ``.xlsx``."""
     for name, rows in ODIR_SETS.items():
         annotation = root / f"{name} Set" / "Annotation"
-        sheet(annotation / f"{name.lower()} annotation (English).xlsx", [ODIR_HEADER, *rows])
+        write(annotation / f"{name.lower()} annotation (English){suffix}", [ODIR_HEADER, *rows])
         text(annotation / f"{name.lower()} annotation (Chinese).xlsx", "not read")
         for row in rows:
             for image in row[3:5]:

@@ -4,12 +4,15 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from fedannot.apps.commands.cli import app
+from fedannot.apps.commands.simulation import SIMULATION
 from fedannot.apps.runs import run_process
-from fedannot.apps.runs.run_process import Commands, RunStoppedError, RunTimeoutError, run_command
+from fedannot.apps.runs.run_process import Commands, RunStoppedError, RunTimeoutError
 
 WAYS = pytest.mark.parametrize(
     "forked", [pytest.param(True, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")), False]
@@ -19,14 +22,23 @@ WAYS = pytest.mark.parametrize(
 @pytest.fixture
 def way(forked, monkeypatch):
     if not forked:
-        monkeypatch.setattr(run_process, "_fork_server", lambda: None)
+        monkeypatch.setattr(run_process, "_fork_server", lambda _: None)
+
+
+def run_any_command(arguments):
+    app(arguments, prog_name="fedannot")
 
 
 @WAYS
 def test_exit_code_and_output_are_the_commands(way, tmp_path):
     log = tmp_path / "run.log"
     log.write_text("of an earlier run, " * 1000)
-    assert run_command(["simulate", str(tmp_path / "absent"), "--out", str(tmp_path / "out")], log, timeout=120) == 1
+    assert (
+        Commands(SIMULATION).run(
+            ["simulate", str(tmp_path / "absent"), "--out", str(tmp_path / "out")], log, timeout=120
+        )
+        == 1
+    )
     assert f"Expected a job folder with a meta.json, but {tmp_path / 'absent'}" in log.read_text().replace("\n", "")
     assert "earlier" not in log.read_text(encoding="utf-8")
 
@@ -34,15 +46,15 @@ def test_exit_code_and_output_are_the_commands(way, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
 def test_environment_and_folder_are_those_of_the_moment(tmp_path, monkeypatch):
     """Not those of the process that runs are forked from, which is older."""
-    log = tmp_path / "run.log"
+    log, commands = tmp_path / "run.log", Commands(replace(SIMULATION, entry=run_any_command))
     for name in ("first", "second"):
         monkeypatch.setenv("COLUMNS", "100" if name == "first" else "60")
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         phantom = ["data", "phantom", "--sites", "1", "--images", "1", "--test-images", "1", "--out", "made"]
-        assert run_command(phantom, log, timeout=120) == 0
+        assert commands.run(phantom, log, timeout=120) == 0
         assert (tmp_path / name / "made" / "federation.yaml").is_file()
-        assert run_command(["data", "phantom", "--help"], log, timeout=120) == 0
+        assert commands.run(["data", "phantom", "--help"], log, timeout=120) == 0
         lines = log.read_text(encoding="utf-8").splitlines()
         assert max(len(line) for line in lines) <= (100 if name == "first" else 60)
 
@@ -54,12 +66,12 @@ def test_a_run_that_takes_too_long_is_stopped(way, tmp_path):
     with pytest.raises(
         RunTimeoutError, match=r"fedannot simulate jobs/fedaaai .*: took longer than 1 s and was stopped"
     ):
-        run_command(["simulate", "jobs/fedaaai", "--out", str(out)], tmp_path / "run.log", timeout=1)
+        Commands(SIMULATION).run(["simulate", "jobs/fedaaai", "--out", str(out)], tmp_path / "run.log", timeout=1)
     assert time.monotonic() - started < 60
 
 
 def test_no_more_is_done_at_a_time_than_asked_and_threads_end():
-    commands, busy, most = Commands(2), [], []
+    commands, busy, most = Commands(SIMULATION, 2), [], []
     together = threading.Barrier(2, timeout=30)
 
     def work(number):
@@ -85,7 +97,7 @@ def test_no_more_is_done_at_a_time_than_asked_and_threads_end():
 
 
 def test_after_a_stop_nothing_is_begun(tmp_path):
-    commands = Commands()
+    commands = Commands(SIMULATION)
     commands.stop()
     with pytest.raises(RunStoppedError, match=r"fedannot data phantom: not begun, since all runs were told to end\."):
         commands.run(["data", "phantom"], tmp_path / "log.txt", timeout=1)
@@ -94,6 +106,6 @@ def test_after_a_stop_nothing_is_begun(tmp_path):
 
 def test_what_runs_are_forked_from_has_no_thread_but_the_first():
     """A forked process would have neither the others nor what they held."""
-    program = "import threading, fedannot.apps.runs.preloaded_runs; print(threading.active_count())"
+    program = f"import threading, {SIMULATION.preloaded}; print(threading.active_count())"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert finished.stdout.strip() == "1"

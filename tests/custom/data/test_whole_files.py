@@ -59,6 +59,33 @@ def test_content_is_on_the_disk_before_it_takes_the_place_and_the_name_after(tmp
     assert others == [("replaced", tmp_path / "corrections.json"), ("synchronised", tmp_path)]
 
 
+def test_a_folder_is_on_the_disk_before_it_takes_its_place_and_the_name_after(tmp_path, monkeypatch):
+    """Else a loss of power could leave a whole folder of empty files."""
+    steps = []
+    synchronise, rename = os.fsync, Path.rename
+
+    def note_sync(descriptor):
+        steps.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+        synchronise(descriptor)
+
+    def note_renaming(self, target):
+        steps.append("renamed")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "rename", note_renaming)
+    (tmp_path / "elsewhere").write_text("of others")
+    with new_folder(tmp_path / "made") as folder:
+        (folder / "inner").mkdir()
+        written = [folder / "a", folder / "inner" / "b"]
+        for file in written:
+            file.write_text("content")
+        (folder / "link").symlink_to(tmp_path / "elsewhere")
+    *before, renamed, after = steps
+    assert sorted(before) == sorted([folder, *written, folder / "inner"])
+    assert (renamed, after) == ("renamed", tmp_path)
+
+
 def test_a_further_name_of_a_file_keeps_what_it_has(tmp_path):
     write_text(tmp_path / "a.json", "first")
     os.link(tmp_path / "a.json", tmp_path / "backup.json")

@@ -17,6 +17,6 @@ from ...custom.methods.decoupled import server, site
 from ...custom.methods.feda3i import server as feda3i_server
 from ...custom.methods.feda3i import site as feda3i_site
 from ...transforms.loading import image_pipeline, volume_pipeline
-from ..commands import cli
 from ..reports import output, pictures
-from . import in_process, simulate
+from ..runs import in_process, simulate
+from . import simulation
