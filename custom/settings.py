@@ -4,7 +4,7 @@ Types only: settings are also checked by processes that train nothing and load n
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -23,9 +23,6 @@ _MIN_EXTENT = 16
 # Widths of the segmentation network's levels, and of the classifier's stages.
 FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
-# Of decoupled predictions: entries of a latent code, and channels of the encoders.
-LATENT = 8
-ENCODER_FEATURES = (32, 64, 128, 192)
 
 
 class SettingsError(ValueError):
@@ -33,29 +30,18 @@ class SettingsError(ValueError):
 
 
 class NetworkSettings(SettingsModel):
-    """Which network is trained; see :func:`fedannot.custom.networks.build_network`."""
+    """Which network is trained; see :func:`fedannot.custom.networks.build_network`.
 
+    Attributes:
+        builder: the function that builds it, ``package.module:function``; a method with another network has another.
+    """
+
+    builder: ClassVar[str] = "fedannot.custom.networks.building:build_network"
     in_channels: Literal[1, 3] = 1
     num_classes: Positive = 1
     spatial_dims: Literal[2, 3] = 2
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
-
-
-class CurvatureNetworkSettings(NetworkSettings):
-    """A network that carries the curvature of the sites' losses.
-
-    See :mod:`fedannot.custom.methods.fedcurv.curvature`.
-    """
-
-
-class DecoupledNetworkSettings(NetworkSettings):
-    """The shared networks of decoupled predictions; see
-    :func:`fedannot.custom.methods.decoupled.network.build_decoupled_network`.
-    """
-
-    latent: Positive = LATENT
-    encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
 
 
 class ClassifierSettings(SettingsModel):
@@ -65,6 +51,7 @@ class ClassifierSettings(SettingsModel):
         checkpoint: file with start weights, read by the server alone.
     """
 
+    builder: ClassVar[str] = "fedannot.custom.networks.building:build_classifier"
     in_channels: Literal[1, 3] = 3
     num_classes: Annotated[int, Field(ge=2)] = 2
     spatial_dims: Literal[2] = 2

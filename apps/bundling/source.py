@@ -12,9 +12,9 @@ from ...custom.data.description import AnyDescription
 from ...custom.data.json_record import read_record
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...custom.evaluation.local_scores import LocalScores
-from ...custom.methods.described_network import described_network
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
+from ...custom.networks.described import described_network
 from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError

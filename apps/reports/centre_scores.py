@@ -17,10 +17,10 @@ from ...custom.data.site_data import SiteData, count_cases, load_site_data
 from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.evaluation.segmentation_scores import evaluate
-from ...custom.methods.described_network import described_network
 from ...custom.methods.fedavg.settings import FedAvgSettings
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
+from ...custom.networks.described import described_network
 from .local_models import local_model, personal_file
 from .output import MODEL_FILE
 

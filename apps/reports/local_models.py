@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
-from ...custom.methods.described_network import described_network
 from ...custom.methods.fedavg.settings import FedAvgSettings
 from ...custom.methods.lookup import method_of
 from ...custom.methods.personal.site import PersonalSite
+from ...custom.networks.described import described_network
 
 
 def personal_file(run: Path, site: str, name: str) -> Path | None:

@@ -17,9 +17,9 @@ from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.site_data import load_site_data
 from ...custom.data.whole_files import replaced
 from ...custom.evaluation.inference import Inference
-from ...custom.methods.described_network import described_network
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
+from ...custom.networks.described import described_network
 from ...transforms.natural_order import natural_order
 from .case_drawing import (
     FILL_OPACITY,

@@ -23,9 +23,9 @@ from ..approval.names import is_job_id, is_plain_name
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
 from ..data_fit import DataFitError, check_data_fit
-from ..methods.described_network import described_network
 from ..methods.lookup import method_of, read_job_settings
 from ..methods.views import SiteView
+from ..networks.described import described_network
 from ..networks.devices import ready_to_compute
 from ..outbound.private_statistics import SampleValues
 from ..run.course import CONTINUED_JOB, CONTINUED_ROUND

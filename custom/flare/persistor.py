@@ -8,8 +8,9 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.app_opt.pt.file_model_persistor import PTFileModelPersistor
 
 from ...transforms.errors import DataError
-from ..methods.described_network import described_network
 from ..methods.lookup import read_job_settings
+from ..networks.building import load_checkpoint
+from ..networks.described import described_network
 from ..settings import ClassifierSettings
 from .kept_files import model_file
 
@@ -45,7 +46,5 @@ class NetworkPersistor(PTFileModelPersistor):  # type: ignore[misc]
         described, seed = self._settings.network, self._settings.seed
         network = described_network(described, seed)
         if isinstance(described, ClassifierSettings) and described.checkpoint:
-            from ..networks.building import load_checkpoint
-
             load_checkpoint(network, model_file(described.checkpoint, fl_ctx))
         return network

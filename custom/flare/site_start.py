@@ -43,8 +43,9 @@ def train_without_compiler() -> None:
     Their methods are wrapped for the compiler and load it at their first call whether anything is compiled or not:
     several seconds in every process that trains. They are unwrapped in this process, which must be a site's own.
     """
-    from torch import no_grad
-    from torch.optim import SGD, Adam
+    # Not before a participant trains: this module is imported by all of them.
+    from torch import no_grad  # noqa: PLC0415
+    from torch.optim import SGD, Adam  # noqa: PLC0415
 
     for kind in (Adam, SGD):
         bare = {name: inspect.unwrap(getattr(kind, name)) for name in ("add_param_group", "zero_grad", "step")}

@@ -26,10 +26,10 @@ from torch import nn
 from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..approval.names import is_job_id
-from ..methods.described_network import described_network
 from ..methods.lookup import method_of, read_job_settings
 from ..methods.views import SiteView
 from ..networks.building import assign_blocks, layer_blocks
+from ..networks.described import described_network
 from ..networks.devices import params_in_main_memory
 from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundError, OutboundRegistry

@@ -22,8 +22,8 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.flare.privacy_filter import StatisticsPrivacyFilter
 from fedannot.custom.method_settings import FedA3ISettings
-from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.private_statistics import private_report
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.outbound.reports import EstimateReport, quality_report

@@ -30,7 +30,7 @@ from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.local_scores import LocalScores
 from fedannot.custom.evaluation.segmentation_scores import evaluate
 from fedannot.custom.method_settings import FedAvgSettings, read_job_settings
-from fedannot.custom.methods.described_network import described_network
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OUTBOUND_FIELDS
 from fedannot.custom.run.state import STATE_FILE
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    # Settings are checked without NumPy.
     import numpy as np
     from numpy.typing import NDArray
 
@@ -78,7 +79,7 @@ class ClassNoise:
             ValueError: when there are fewer than two classes, or clinical noise without confusions of every class.
         """
         # Settings read the text of a noise alone, and load no NumPy.
-        import numpy as np
+        import numpy as np  # noqa: PLC0415
 
         if num_classes < 2:
             raise ValueError(f"Expected at least two classes, but got {num_classes=}.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    # Settings are checked without NumPy; likewise below.
     import numpy as np
     from numpy.typing import NDArray
 
@@ -123,7 +124,7 @@ class FederationNoise:
             ValueError: when ``num_sites`` or ``stratified`` is out of range.
         """
         # Settings read the text of a noise alone, and load no NumPy.
-        import numpy as np
+        import numpy as np  # noqa: PLC0415
 
         if num_sites < 1:
             raise ValueError(f"A federation has at least one site, found num_sites={num_sites}.")
@@ -140,7 +141,7 @@ class FederationNoise:
 
     def _draw_directions(self, num_sites: int, generator: np.random.Generator, exact: bool) -> NDArray[np.bool_]:
         """Which sites draw larger, (K,)."""
-        import numpy as np
+        import numpy as np  # noqa: PLC0415
 
         if not exact:
             return generator.random(num_sites) < self.probability_larger
@@ -150,7 +151,7 @@ class FederationNoise:
 
 def _draw_strengths(count: int, generator: np.random.Generator, stratified: float | None) -> NDArray[np.float64]:
     """Strengths of the sites of one direction as a fraction of that direction's limit, (count,)."""
-    import numpy as np
+    import numpy as np  # noqa: PLC0415
 
     if stratified is None:
         return generator.random(count)

@@ -86,7 +86,8 @@ class ContourNoiseChange(LabelChange):
 
     def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Draw on a picture, or on a volume slice by slice, as an annotator draws."""
-        from ....transforms.noise.contour_evolution import ContourEvolution
+        # MONAI takes 2 s, scikit-image more, which a copy with other noise need not wait for; likewise below.
+        from ....transforms.noise.contour_evolution import ContourEvolution  # noqa: PLC0415
 
         evolution = ContourEvolution(self._noise.mean, self._noise.spread)
         evolution.set_random_state(seed=contour_noise_seed(self.seed, *purpose))
@@ -133,7 +134,7 @@ class MissingLesionsChange(LabelChange):
 
     def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Drop lesions of a picture or of a whole volume."""
-        from ....transforms.noise.missing_lesions import DropLesions
+        from ....transforms.noise.missing_lesions import DropLesions  # noqa: PLC0415
 
         del description
         drop = DropLesions(self._completeness).set_random_state(seed=missing_lesions_seed(self.seed, *purpose))
@@ -173,7 +174,7 @@ class ProtocolChange(LabelChange):
 
     def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Draw a picture, or a volume slice by slice, by the protocol; the purpose names site, section and image."""
-        from ....transforms.noise.follow_protocol import FollowProtocol
+        from ....transforms.noise.follow_protocol import FollowProtocol  # noqa: PLC0415
 
         is_training = purpose[1] == TRAINING
         follow = FollowProtocol(self._protocol, systematic_only=not is_training)

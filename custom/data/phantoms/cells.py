@@ -79,6 +79,6 @@ class Cells(Drawing):
 
 def _mislabelled(labels: Sequence[int], noise: ClassNoise, site: PhantomSite) -> list[int]:
     # Right labels need no MONAI.
-    from ..noise.mislabelled_copy import mislabelled
+    from ..noise.mislabelled_copy import mislabelled  # noqa: PLC0415
 
     return mislabelled(labels, CLASSES, noise, _TABLE, site.seed, "phantom", site.name)

@@ -106,7 +106,7 @@ def _annotated(
 ) -> list[NDArray[np.bool_]]:
     """Annotate volumes by a protocol, for training with its random part."""
     # Generic labels need no MONAI.
-    from ....transforms.noise.follow_protocol import FollowProtocol
+    from ....transforms.noise.follow_protocol import FollowProtocol  # noqa: PLC0415
 
     follow = FollowProtocol(protocol, systematic_only=section != TRAINING)
     labels: list[NDArray[np.bool_]] = []

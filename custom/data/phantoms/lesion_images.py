@@ -88,7 +88,7 @@ def _reduced(masks: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
 
 def _with_noise(masks: Sequence[NDArray[np.bool_]], noise: ContourNoise, site: PhantomSite) -> list[NDArray[np.bool_]]:
     # Clean phantoms need no MONAI.
-    from ....transforms.noise.contour_evolution import ContourEvolution
+    from ....transforms.noise.contour_evolution import ContourEvolution  # noqa: PLC0415
 
     evolution = ContourEvolution(noise.mean, noise.spread)
     noisy: list[NDArray[np.bool_]] = []

@@ -63,7 +63,7 @@ def _incomplete(
     masks: Sequence[NDArray[np.bool_]], completeness: float, site: PhantomSite
 ) -> tuple[list[NDArray[np.bool_]], MissingLesionsManifest]:
     # Complete phantoms need no MONAI.
-    from ....transforms.noise.missing_lesions import DropLesions
+    from ....transforms.noise.missing_lesions import DropLesions  # noqa: PLC0415
 
     drop = DropLesions(completeness)
     labels, kept = [], []

@@ -46,7 +46,8 @@ class DistributionEncoder(nn.Module):
 
     def __init__(self, in_channels: int, features: Sequence[int], latent: int, spatial_dims: int) -> None:
         super().__init__()
-        from monai.networks.nets.basic_unet import Down, TwoConv
+        # MONAI takes 2 s, and a site process starts without it.
+        from monai.networks.nets.basic_unet import Down, TwoConv  # noqa: PLC0415
 
         first, *others = features
         layers: list[nn.Module] = [TwoConv(spatial_dims, in_channels, first, "relu", "batch", bias=True)]

@@ -7,8 +7,9 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from ...networks.building import build_network, layer_blocks
-from ...settings import ENCODER_FEATURES, FEATURES, LATENT
+from ...settings import FEATURES
 from .codes import DistributionEncoder, Gaussian, spread
+from .settings import ENCODER_FEATURES, LATENT
 
 
 class DecoupledNetwork(nn.Module):

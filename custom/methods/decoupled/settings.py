@@ -1,12 +1,26 @@
 """Settings of decoupled predictions."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ...settings import DecoupledNetworkSettings, Positive
+from ...settings import NetworkSettings, Positive
 from ..fedavg.settings import check_warmup
 from ..personal.settings import PersonalSettings
+
+# Entries of a latent code, and channels of the encoders.
+LATENT = 8
+ENCODER_FEATURES = (32, 64, 128, 192)
+
+
+class DecoupledNetworkSettings(NetworkSettings):
+    """The shared networks of decoupled predictions; see
+    :func:`fedannot.custom.methods.decoupled.network.build_decoupled_network`.
+    """
+
+    builder: ClassVar[str] = "fedannot.custom.methods.decoupled.network:build_decoupled_network"
+    latent: Positive = LATENT
+    encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
 
 
 class DecoupledSettings(PersonalSettings):

@@ -1,11 +1,20 @@
 """Settings of FedCurv."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from ...settings import CurvatureNetworkSettings
+from ...settings import NetworkSettings
 from ..fedavg.settings import FedAvgSettings
+
+
+class CurvatureNetworkSettings(NetworkSettings):
+    """A network that carries the curvature of the sites' losses.
+
+    See :mod:`fedannot.custom.methods.fedcurv.curvature`.
+    """
+
+    builder: ClassVar[str] = "fedannot.custom.methods.fedcurv.curvature:build_network_with_curvature"
 
 
 class FedCurvSettings(FedAvgSettings):

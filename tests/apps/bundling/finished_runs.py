@@ -9,8 +9,8 @@ import torch
 from fedannot.custom.data.description import AnyDescription, ImageDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.custom.method_settings import PersonalSettings, read_job_settings
-from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import personal_method
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.settings import RunSettings
 
 SITES = ("site-1", "site-2")

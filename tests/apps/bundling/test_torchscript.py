@@ -9,10 +9,11 @@ from torch import nn
 
 from fedannot.apps.bundling.torchscript import to_torchscript
 from fedannot.custom.method_settings import DecoupledSettings
-from fedannot.custom.methods.described_network import described_network
+from fedannot.custom.methods.decoupled.settings import DecoupledNetworkSettings
 from fedannot.custom.methods.personal.personal_methods import personal_method
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.networks.devices import ready_to_compute
-from fedannot.custom.settings import ClassifierSettings, DecoupledNetworkSettings, NetworkSettings
+from fedannot.custom.settings import ClassifierSettings, NetworkSettings
 from fedannot.transforms.errors import DataError
 
 FEATURES = (4, 4, 8, 8, 8, 4)

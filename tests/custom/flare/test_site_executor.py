@@ -16,7 +16,7 @@ from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.flare.executor import SegmentationExecutor
 from fedannot.custom.flare.messages import MODEL_DOES_NOT_FIT, REFUSAL_HEADER, TASK_NOT_KNOWN
 from fedannot.custom.flare.task_process import Place
-from fedannot.custom.methods.described_network import described_network
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.run.threads import THREADS_VARIABLE
 from fedannot.transforms.errors import DataError
 

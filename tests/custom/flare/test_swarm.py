@@ -27,7 +27,7 @@ from fedannot.custom.flare.swarm import (
     SwarmNotPossibleError,
     SwarmSiteController,
 )
-from fedannot.custom.methods.described_network import described_network
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.networks.building import assign_blocks, build_classifier, layer_blocks
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.settings import ClassifierSettings
 from fedannot.transforms.errors import DataError
 

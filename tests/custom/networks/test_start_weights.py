@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from fedannot.custom.methods.described_network import described_network
+from fedannot.custom.methods.fedcurv.settings import CurvatureNetworkSettings
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.networks.start_weights import read_start_weights
-from fedannot.custom.settings import CurvatureNetworkSettings, NetworkSettings
+from fedannot.custom.settings import NetworkSettings
 from fedannot.transforms.errors import DataError
 
 SMALL = {"features": (4, 4, 8, 8, 8, 4)}

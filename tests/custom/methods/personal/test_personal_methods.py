@@ -13,8 +13,8 @@ from fedannot.custom.method_settings import (
     SingleSiteSettings,
 )
 from fedannot.custom.methods.decoupled.adaptation import LocalModel
-from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import RoundOfTraining, personal_method
+from fedannot.custom.networks.described import described_network
 from fedannot.custom.training.batches import SampleBatches
 from fedannot.custom.training.loop import train
 from fedannot.custom.training.objectives import training_objective
