@@ -33,19 +33,17 @@ from ..run.site_tasks import TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
-from .at_hand import note_task
+from .at_hand import note_task, own_name
 from .console import show_progress_alone
 from .kept_files import submitter
 from .messages import (
     DATA_DO_NOT_FIT,
-    METHOD_TASK,
     MODEL_DOES_NOT_FIT,
     NO_USABLE_DATA,
     PROCESS_DIED,
     RECEIVED_MODEL,
     REFUSAL_HEADER,
     SAMPLE_VALUES,
-    TASK,
     TASK_NOT_KNOWN,
     TRAINING_FAILED,
 )
@@ -99,7 +97,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         """Do one task, in a process of its own where the settings say so; see the class for what it answers."""
         received = from_shareable(shareable)
         fl_ctx.set_prop(RECEIVED_MODEL, received.data, private=True, sticky=False)
-        note_task(_own_name(task_name, received), self.settings, fl_ctx)
+        note_task(own_name(task_name, received), self.settings, fl_ctx)
         if not self.settings.task_process:
             return self.answer(task_name, shareable, fl_ctx, abort_signal)
         note_samples({}, fl_ctx)
@@ -158,7 +156,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         received = from_shareable(shareable)
         network = self.received_network(received.data)
         view = self.view(round_number, received.meta, fl_ctx, abort_signal)
-        result = self.do_task(_own_name(task, received), network, view)
+        result = self.do_task(own_name(task, received), network, view)
         note_samples(result.samples, fl_ctx)
         if result.params is None:
             return DXO(DataKind.METRICS, data=dict(result.fields)).to_shareable()
@@ -240,11 +238,6 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             )
             self._data[section] = replaced, data
         return self._data[section][1]
-
-
-def _own_name(task: str, received: DXO) -> str:
-    """A task's own name, which NVFlare's tells but for those of a method's own."""
-    return str(received.meta.get(TASK)) if task == METHOD_TASK else task
 
 
 def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
