@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
@@ -96,7 +98,7 @@ def simulate(
     # Its state holds a model, which is read once more.
     del earlier
     run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
-    with _environment(DATA_VARIABLE, str(data.resolve())), run_log(out, progress):
+    with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, lambda step: progress.state(str(step)))
     summary = collect_output(
@@ -168,6 +170,16 @@ def _environment(variable: str, value: str) -> Iterator[None]:
             del os.environ[variable]
         else:
             os.environ[variable] = before
+
+
+@contextmanager
+def _threads_given_back() -> Iterator[None]:
+    """Leave PyTorch with the number of threads that the caller had chosen; the run computes with its own."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _peak_memory_mb() -> float:
