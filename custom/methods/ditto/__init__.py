@@ -1,4 +1,10 @@
-"""Ditto: federated averaging, and beside it a model of each site near the global one (Li et al., ICML 2021)."""
+"""Ditto: federated averaging, and beside it a model of each site near the global one.
+
+Li et al., *Ditto: Fair and Robust Federated Learning Through Personalization*, ICML 2021.
+
+Equations, by what they define:
+    F_k(v) + λ/2 ‖v − w_t‖²         site.DittoSite.train_both
+"""
 
 from ..declaration import Method
 from ..personal import LEAVES, PERSONAL_SERVER

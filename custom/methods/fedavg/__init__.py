@@ -1,4 +1,12 @@
-"""Federated averaging (McMahan et al., AISTATS 2017), for segmentation and for classification."""
+"""Federated averaging, for segmentation and for classification; what other methods begin with.
+
+McMahan et al., *Communication-Efficient Learning of Deep Networks from Decentralized Data*, AISTATS 2017. Sites train
+the global model on their own data; the server averages what they send by their numbers of samples.
+
+Equations, by what they define:
+    Σ_k n_k/n θ_k                   fedannot.custom.aggregation.weighting.quantity_weights
+    μ/2 ‖θ − θ_t‖², FedProx         fedannot.custom.training.objectives.ProximalPenalty
+"""
 
 from ..declaration import Method
 from .settings import ClassificationSettings, FedAvgSettings

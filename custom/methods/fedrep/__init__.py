@@ -1,4 +1,10 @@
-"""FedRep: the representation is averaged, every site has a head of its own (Collins et al., ICML 2021)."""
+"""FedRep: the representation is averaged, every site has a head of its own.
+
+Collins et al., *Exploiting Shared Representations for Personalized Federated Learning*, ICML 2021.
+
+Equations, by what they define:
+    head first, then representation     site.FedRepSite.train_both
+"""
 
 from ..declaration import Method
 from ..personal import LEAVES, PERSONAL_SERVER
