@@ -18,6 +18,6 @@ class FedAvgServer(ServerMethod):
         return self.settings.task == "classification"
 
     def record(self, this_round: Round) -> dict[str, Any]:
-        """Return FedGSCA's measure of stability (Eq. 18) in classification, which compares methods."""
+        """Return the stability of a classification's models, which compares methods; see :func:`stability`."""
         has_drifts = self.measures_drifts and this_round.drifts
         return {"stability": stability(this_round.drifts)} if has_drifts else {}
