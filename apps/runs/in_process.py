@@ -15,6 +15,7 @@ from typing import Any
 
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.dxo import from_shareable
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FilterKey, FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext, FLContextManager
@@ -29,6 +30,7 @@ from nvflare.private.event import fire_event
 from nvflare.private.fed.client.client_json_config import ClientJsonConfigurator
 from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 
+from ...custom.flare.at_hand import own_name
 from .interruption import check_interruption
 from .job import Job, parse_hocon
 
@@ -52,7 +54,7 @@ class Step:
     Attributes:
         round_number: the round; None for a task that belongs to none.
         rounds: of the run, None where the job does not say.
-        task: the task's name.
+        task: the task's own name.
         site: whose turn it is.
         position: which of the sites that are asked it is, from 1.
         count: how many are asked.
@@ -294,7 +296,7 @@ def _run_workflow(
 def _step(task: Task, site: str, position: int, count: int) -> Step:
     headers = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS)
     round_number, rounds = (task.data.get_header(header) for header in headers)
-    return Step(round_number, rounds, task.name, site, position, count)
+    return Step(round_number, rounds, own_name(task.name, from_shareable(task.data)), site, position, count)
 
 
 def _own_copy(data: Shareable) -> Shareable:

@@ -1,12 +1,18 @@
 """What a site's executor leaves in the context of a task, and the filters of its result read there."""
 
+from nvflare.apis.dxo import DXO
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 
 from ..methods.lookup import find_method
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
-from .messages import METHOD_AT_HAND, METHOD_TASK, TASK_AT_HAND
+from .messages import METHOD_AT_HAND, METHOD_TASK, TASK, TASK_AT_HAND
+
+
+def own_name(task: str, received: DXO) -> str:
+    """Return a task's own name, which NVFlare's tells but for those of a method's own; what came with it does."""
+    return str(received.meta.get(TASK)) if task == METHOD_TASK else task
 
 
 def note_task(task: str, settings: RunSettings, fl_ctx: FLContext) -> None:

@@ -33,19 +33,17 @@ from ..run.site_tasks import TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
-from .at_hand import note_task
+from .at_hand import note_task, own_name
 from .console import show_progress_alone
 from .kept_files import submitter
 from .messages import (
     DATA_DO_NOT_FIT,
-    METHOD_TASK,
     MODEL_DOES_NOT_FIT,
     NO_USABLE_DATA,
     PROCESS_DIED,
     RECEIVED_MODEL,
     REFUSAL_HEADER,
     SAMPLE_VALUES,
-    TASK,
     TASK_NOT_KNOWN,
     TRAINING_FAILED,
 )
@@ -98,7 +96,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         """Do one task, in a process of its own where the settings say so; see the class for what it answers."""
         received = from_shareable(shareable)
         fl_ctx.set_prop(RECEIVED_MODEL, received.data, private=True, sticky=False)
-        note_task(_own_name(task_name, received), self.settings, fl_ctx)
+        note_task(own_name(task_name, received), self.settings, fl_ctx)
         if not self.settings.task_process:
             return self.answer(task_name, shareable, fl_ctx, abort_signal)
         note_samples({}, fl_ctx)
@@ -129,7 +127,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             self.log_error(fl_ctx, str(error), fire_event=False)
             return _refusal(TASK_NOT_KNOWN)
         except Exception:
-            self.log_exception(fl_ctx, f"Task {task_name!r} failed.")
+            self.log_exception(fl_ctx, f"Task {own_name(task_name, from_shareable(shareable))!r} failed.")
             return _refusal(TRAINING_FAILED)
 
     def _answer_of_process(self, task: str, shareable: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
@@ -148,7 +146,8 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.TASK_ABORTED)
         except TaskProcessError as error:
             self._process = None
-            self.log_error(fl_ctx, f"Task {task!r} failed: {error} The next task gets a new one.", fire_event=False)
+            failed = f"Task {own_name(task, from_shareable(shareable))!r} failed"
+            self.log_error(fl_ctx, f"{failed}: {error} The next task gets a new one.", fire_event=False)
             return _refusal(PROCESS_DIED)
 
     def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
@@ -157,7 +156,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         received = from_shareable(shareable)
         network = self.received_network(received.data)
         view = self.view(round_number, received.meta, fl_ctx, abort_signal)
-        result = self.do_task(_own_name(task, received), network, view)
+        result = self.do_task(own_name(task, received), network, view)
         note_samples(result.samples, fl_ctx)
         if result.params is None:
             return DXO(DataKind.METRICS, data=dict(result.fields)).to_shareable()
@@ -235,11 +234,6 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             )
             self._data[section] = replaced, data
         return self._data[section][1]
-
-
-def _own_name(task: str, received: DXO) -> str:
-    """A task's own name, which NVFlare's tells but for those of a method's own."""
-    return str(received.meta.get(TASK)) if task == METHOD_TASK else task
 
 
 def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:

@@ -28,9 +28,11 @@ from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.local_scores import LocalScores
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.method_settings import FedAvgSettings, read_job_settings
+from fedannot.custom.flare.messages import METHOD_TASK, TASK
 from fedannot.custom.methods.described_network import described_network
-from fedannot.custom.outbound.registry import OUTBOUND_FIELDS
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.methods.lookup import find_method, read_job_settings
+from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.state import STATE_FILE
 
 SMALL_PERSONAL = {
@@ -218,7 +220,8 @@ def test_nothing_personal_leaves_a_site(
 
     def listen(site: SiteParticipant, task: Any, server_context: Any) -> Any:
         reply = do_task(site, task, server_context)
-        sent.append((site.name, task.name, from_shareable(reply)))
+        own_name = from_shareable(task.data).meta[TASK] if task.name == METHOD_TASK else task.name
+        sent.append((site.name, own_name, from_shareable(reply)))
         for file in Path(site.workspace.get_run_dir("simulate_job")).glob("personal/round_*.pt"):
             personal.extend(torch.load(file, weights_only=True).values())
         return reply
@@ -229,8 +232,9 @@ def test_nothing_personal_leaves_a_site(
     assert {"train", "keep_model"} <= tasks
     own = [tensor for tensor in personal if tensor.numel() > 1]
     assert own
+    registry = OutboundRegistry(find_method("segmentation", "decoupled").leaves)
     for _, task, dxo in sent:
-        registered = {field.name for field in OUTBOUND_FIELDS if task in field.tasks}
+        registered = set(registry.of_task(task))
         assert set(dxo.meta) - {"params_type"} <= registered
         if dxo.data_kind == DataKind.METRICS:
             assert set(dxo.data) <= registered
