@@ -28,7 +28,7 @@ from ..methods.lookup import method_of, read_job_settings
 from ..methods.views import SiteView
 from ..networks.devices import ready_to_compute
 from ..outbound.private_statistics import SampleValues
-from ..run.course import CONTINUED_JOB, CONTINUED_ROUND
+from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
 from ..run.site_tasks import TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
 from ..settings import SettingsError
