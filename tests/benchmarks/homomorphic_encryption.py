@@ -12,8 +12,8 @@ import tenseal
 import torch
 
 from fedannot.custom.aggregation.streaming_average import StreamingAverage
-from fedannot.custom.method_settings import FedA3ISettings
 from fedannot.custom.methods.described_network import described_network
+from fedannot.custom.methods.feda3i.settings import FedA3ISettings
 from fedannot.custom.methods.feda3i.weights import layer_coefficients, layer_weights
 from fedannot.custom.networks.building import assign_blocks, layer_blocks
 

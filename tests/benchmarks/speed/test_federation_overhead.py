@@ -14,13 +14,14 @@ from fedannot.custom.data.phantoms.lesions import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.flare import executor
 from fedannot.custom.methods.feda3i.learning_difficulty import site_difficulty
+from fedannot.custom.methods.fedavg import site as fedavg_site
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training.batches import SampleBatches
-from fedannot.custom.training.local_training import train_locally
+from fedannot.custom.training.loop import train
+from fedannot.custom.training.objectives import training_objective
 
 pytestmark = pytest.mark.benchmark
 
@@ -54,11 +55,11 @@ def test_overhead_of_a_round(speed_table, tmp_path, monkeypatch, size):
 
     def timed(*args, **kwargs):
         started = time.perf_counter()
-        outcome = train_locally(*args, **kwargs)
+        outcome = train(*args, **kwargs)
         spent.append(time.perf_counter() - started)
         return outcome
 
-    monkeypatch.setattr(executor, "train_locally", timed)
+    monkeypatch.setattr(fedavg_site, "train", timed)
     overrides = {"rounds": ROUNDS, "validate_every": 1000, "network.features": list(FEATURES)}
     overrides |= {f"training.{key}": value for key, value in training.items()}
     summary = simulate(JOBS / "fedavg", tmp_path / "run", data=data, overrides=overrides)
@@ -91,9 +92,10 @@ def test_steps_of_feda3i(speed_table, tmp_path):
         device = next(network.parameters()).device
         batches = SampleBatches(site.images, site.labels, training["batch_size"], device)
         settings = TrainingSettings(learning_rate=2e-3, **training)
+        objective = training_objective(settings, network)
         times = time_in_turns(
             {
-                "training": lambda: train_locally(network, batches, settings, seed=0),
+                "training": lambda: train(network, batches, objective, settings, learning_rate=2e-3, seed=0),
                 "noise estimate": lambda: site_difficulty(network, site.cases, 1, Inference(8)),
                 "evaluation": lambda: evaluate(network, site.cases, 1, Inference(8)),
             },

@@ -19,7 +19,8 @@ from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import preferred_device, ready_to_compute
 from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training.batches import SampleBatches
-from fedannot.custom.training.local_training import train_locally
+from fedannot.custom.training.loop import train
+from fedannot.custom.training.objectives import training_objective
 
 pytestmark = pytest.mark.benchmark
 
@@ -79,7 +80,8 @@ def test_local_training_beside_a_plain_loop(speed_table, size):
     batches = SampleBatches(images, labels, batch_size, device)
 
     def federated() -> None:
-        train_locally(ours, batches, settings, seed=0)
+        objective = training_objective(settings, ours)
+        train(ours, batches, objective, settings, learning_rate=settings.learning_rate, seed=0)
         synchronise()
 
     # On a GPU local training is in bfloat16; so is the loop.
