@@ -11,7 +11,12 @@ from .messages import METHOD_AT_HAND, METHOD_TASK, TASK, TASK_AT_HAND
 
 
 def own_name(task: str, received: DXO) -> str:
-    """Return a task's own name, which NVFlare's tells but for those of a method's own; what came with it does."""
+    """Return a task's own name: NVFlare's, but for one of a method's own, whose name came with the model.
+
+    Args:
+        task: NVFlare's name of it.
+        received: what came with it.
+    """
     return str(received.meta.get(TASK)) if task == METHOD_TASK else task
 
 

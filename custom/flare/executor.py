@@ -47,7 +47,7 @@ from .messages import (
     TASK_NOT_KNOWN,
     TRAINING_FAILED,
 )
-from .site_start import import_light_monai, is_site_process
+from .site_start import import_light_monai, is_site_process, train_without_compiler
 from .task_process import Place, TaskProcess, TaskProcessError, TaskStopped
 
 
@@ -88,6 +88,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             fobs.register(TensorDecomposer)
             if is_site_process() and not self.settings.task_process:
                 import_light_monai()
+                train_without_compiler()
         if event_type == EventType.END_RUN and self._process is not None:
             self._process.end()
             self._process = None

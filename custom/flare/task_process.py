@@ -28,6 +28,7 @@ from nvflare.app_common.app_constant import AppConstants
 
 from ..outbound.private_statistics import SampleValues
 from .messages import REFUSAL_HEADER, SAMPLE_VALUES
+from .site_start import train_without_compiler
 
 # How often a waiting parent looks whether the run is being stopped, in seconds.
 _LOOK_EVERY = 0.2
@@ -170,6 +171,7 @@ def describe_exit(exit_code: int | None) -> str:
 def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any], place: Place) -> None:
     """The child: do tasks until the parent closes the connection or dies."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    train_without_compiler()
     logger = logging.getLogger()
     logger.setLevel(logging.INFO)
     logger.addHandler(_ToParent(connection))

@@ -1,6 +1,8 @@
-"""The networks of decoupled predictions: a U-Net that takes a latent code, and what adapts to a site."""
+"""The networks of decoupled predictions: a U-Net that takes a latent code, encoders of the code, and what adapts to a
+site."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -9,7 +11,6 @@ from torch.nn.functional import one_hot, softplus
 
 from ...networks.building import build_network, layer_blocks
 from ...settings import ENCODER_FEATURES, FEATURES, LATENT
-from .encoders import DistributionEncoder, Gaussian
 
 AdaptationForm = Literal["latent", "published", "feature", "image", "fixed"]
 
@@ -17,6 +18,60 @@ AdaptationForm = Literal["latent", "published", "feature", "image", "fixed"]
 _ADAPTATION_WIDTH = 8
 _ADAPTATION_LAYERS = 4
 _PRELU_SLOPE = 0.25
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Normal distributions of latent codes with diagonal covariance, one for every sample.
+
+    Attributes:
+        mean: ``(B, D)``.
+        log_variance: ``(B, D)``.
+    """
+
+    mean: torch.Tensor
+    log_variance: torch.Tensor
+
+    def sample(self, generator: torch.Generator) -> torch.Tensor:
+        """Draw a code for every sample ``(B, D)``, as a differentiable function of mean and variance."""
+        noise = torch.randn(self.mean.shape, generator=generator).to(self.mean)
+        return self.mean + noise * (0.5 * self.log_variance).exp()
+
+    def divergence_from(self, prior: "Gaussian") -> torch.Tensor:
+        """Return KL(self ‖ prior) of every sample ``(B,)``, summed over the D entries of the code."""
+        ratio = self.log_variance - prior.log_variance
+        distance = (self.mean - prior.mean).square() * (-prior.log_variance).exp()
+        return 0.5 * (ratio.exp() + distance - 1 - ratio).sum(dim=1)
+
+
+class DistributionEncoder(nn.Module):
+    """Maps images, or images with annotations, to a normal distribution of latent codes.
+
+    Pairs of convolutions with max-pooling between them, the mean over all pixels, one linear layer: the encoder of the
+    probabilistic U-Net (Kohl et al., NeurIPS 2018), of MONAI's blocks.
+
+    Args:
+        in_channels: channels of what is encoded.
+        features: channels at each resolution.
+        latent: entries D of a code.
+        spatial_dims: 2 or 3.
+    """
+
+    def __init__(self, in_channels: int, features: Sequence[int], latent: int, spatial_dims: int) -> None:
+        super().__init__()
+        from monai.networks.nets.basic_unet import Down, TwoConv
+
+        first, *others = features
+        layers: list[nn.Module] = [TwoConv(spatial_dims, in_channels, first, "relu", "batch", bias=True)]
+        for before, after in zip(features, others, strict=False):
+            layers.append(Down(spatial_dims, before, after, "relu", "batch", bias=True))
+        self.layers = nn.Sequential(*layers)
+        self.last = nn.Linear(features[-1], 2 * latent)
+
+    def forward(self, images: torch.Tensor) -> Gaussian:
+        """Encode ``(B, channels, H, W[, D])``."""
+        pooled = self.layers(images).flatten(2).mean(dim=2)
+        return Gaussian(*self.last(pooled).float().chunk(2, dim=1))
 
 
 class DecoupledNetwork(nn.Module):

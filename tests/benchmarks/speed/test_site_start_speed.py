@@ -34,11 +34,12 @@ STARTS = {
             "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
             "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
             "from fedannot.custom.networks.building import build_network; network = build_network()\n"
-            f"from {module} import Adam; Adam(network.parameters(), fused=True).zero_grad()"
+            f"from fedannot.custom.flare.site_start import train_without_compiler; {first}\n"
+            "from torch.optim import Adam; Adam(network.parameters(), fused=True).zero_grad()"
         )
-        for what, module in {
-            "PyTorch's Adam": "torch.optim",
-            "Adam without the compiler": "fedannot.custom.training.optimizers",
+        for what, first in {
+            "PyTorch's Adam": "pass",
+            "Adam without the compiler": "train_without_compiler()",
         }.items()
     },
 }
