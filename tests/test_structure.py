@@ -165,7 +165,8 @@ LONGEST = 300
     "path", [path for path in MODULES if path.relative_to(ROOT).parts[0] == "custom"], ids=identify
 )
 def test_a_module_fits_in_the_head(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+    lines = sum(1 for _ in path.open(encoding="utf-8"))
+    assert lines <= LONGEST
 
 
 def test_no_imports_go_in_a_circle():

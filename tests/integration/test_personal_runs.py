@@ -1,5 +1,6 @@
 """Whole runs of methods with personal parts: both ways of running, what leaves a site, resumed runs, scores."""
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from fedannot.apps.reports.comparison import describe_run
 from fedannot.apps.reports.local_models import local_model
 from fedannot.apps.reports.output import read_summary
 from fedannot.apps.reports.pictures import draw_run
-from fedannot.apps.runs.in_process import SiteParticipant
+from fedannot.apps.runs.in_process import SiteParticipant, run_in_process
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.json_record import read_record
@@ -241,6 +242,14 @@ def test_nothing_personal_leaves_a_site(
             continue
         for tensor in dxo.data.values():
             assert not any(tensor.shape == kept.shape and torch.equal(tensor, kept) and tensor.any() for kept in own)
+
+
+def test_steps_name_a_methods_own_tasks(small_personal_job: Callable[..., Path], tmp_path: Path) -> None:
+    """Not as NVFlare does, for which all of them have one name."""
+    steps: list[str] = []
+    job = Job.open(small_personal_job("single_site", rounds=1))
+    run_in_process(job, ["site-1", "site-2"], tmp_path / "run", lambda step: steps.append(step.task))
+    assert [task for task, _ in itertools.groupby(steps)] == ["train", "validate", "keep_model"]
 
 
 def test_scores_on_generic_and_on_own_cases_are_those_of_the_models_that_count(whole: Path) -> None:
