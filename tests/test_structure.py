@@ -69,9 +69,9 @@ def identify(path):
 
 def test_the_modules_are_found_and_their_imports_resolved():
     assert {identify(path).split("/")[0] for path in MODULES} == set(LEVELS)
-    executor = imported_modules(ROOT / "custom" / "flare" / "site_executor.py")
-    # from ..method_settings import read_job_settings
-    assert "fedannot.custom.method_settings.read_job_settings" in executor
+    executor = imported_modules(ROOT / "custom" / "flare" / "executor.py")
+    # from ..methods.lookup import read_job_settings
+    assert "fedannot.custom.methods.lookup.read_job_settings" in executor
     assert "fedannot.transforms.errors.DataError" in executor  # from ...transforms.errors import DataError
     assert "torch" in executor
 
@@ -104,8 +104,75 @@ def test_nvflare_is_imported_at_the_edge_only(path):
 
 @pytest.mark.parametrize("path", (ROOT / "custom" / "data").rglob("*.py"), ids=identify)
 def test_data_know_nothing_of_the_settings_of_training(path):
-    settings = ("fedannot.custom.settings", "fedannot.custom.method_settings")
+    settings = ("fedannot.custom.settings", "fedannot.custom.methods")
     assert [name for name in imported_modules(path) if name.startswith(settings)] == []
+
+
+# What is made of arrays is made elsewhere. A swarm averages at sites, in NVFlare's aggregator: it has the sum itself.
+FORMULAS = (
+    "numpy",
+    "scipy",
+    "torch.nn.functional",
+    "torch.optim",
+    *(f"fedannot.custom.{part}" for part in ("aggregation", "evaluation", "mixtures", "training")),
+)
+ADAPTED = {
+    "custom/flare/executor.py": {"fedannot.custom.training.loop.TrainingStopped"},
+    "custom/flare/swarm_aggregator.py": {
+        f"fedannot.custom.aggregation.{name}"
+        for name in ("round_average.RoundAverage", "sample_claims.SampleClaims", "sample_claims.claim_limit")
+    },
+    # Optimisers are touched there so that NVFlare's start of a process stays small.
+    "custom/flare/site_start.py": {"torch.optim.SGD", "torch.optim.Adam"},
+}
+# Of PyTorch: the type of tensors, and how they come from and go into messages.
+TENSORS = {"torch.Tensor", "torch.as_tensor", "torch.from_numpy", "torch.save", "torch.load"}
+ADAPTERS = sorted((ROOT / "custom" / "flare").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", ADAPTERS, ids=identify)
+def test_what_talks_to_nvflare_holds_no_formula(path):
+    imported = [name for name in imported_modules(path) if name.startswith(FORMULAS)]
+    assert set(imported) == ADAPTED.get(identify(path), set())
+    used = {
+        f"torch.{node.attr}"
+        for node in ast.walk(syntax_tree(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch"
+    }
+    assert used <= TENSORS
+
+
+METHODS = ROOT / "custom" / "methods"
+METHOD_FOLDERS = sorted(path.parent.name for path in METHODS.glob("*/__init__.py"))
+GENERAL = [
+    path
+    for path in MODULES
+    if path.relative_to(ROOT).parts[0] == "custom" and (METHODS not in path.parents or path.parent == METHODS)
+]
+# What names all methods.
+KNOW_METHODS = ("custom/methods/__init__.py",)
+
+
+@pytest.mark.parametrize("path", GENERAL, ids=identify)
+def test_general_code_knows_no_method(path):
+    """It asks for the job's; which there are stands in one place."""
+    assert {"fedavg", "feda3i", "fedia", "fedgsca", "personal"} <= set(METHOD_FOLDERS)
+    folders = tuple(f"fedannot.custom.methods.{name}" for name in METHOD_FOLDERS)
+    named = [
+        name for name in imported_modules(path) if name in folders or name.startswith(tuple(f"{f}." for f in folders))
+    ]
+    assert not named or identify(path) in KNOW_METHODS
+
+
+LONGEST = 300
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.relative_to(ROOT).parts[0] == "custom"], ids=identify
+)
+def test_a_module_fits_in_the_head(path):
+    lines = sum(1 for _ in path.open(encoding="utf-8"))
+    assert lines <= LONGEST
 
 
 def test_no_imports_go_in_a_circle():
@@ -152,6 +219,18 @@ def test_jobs_carry_the_folder_that_lets_nvflare_build_installed_classes(job):
     assert (job / app / "custom" / "README.txt").is_file()
 
 
+# Its sites talk to each other, by components of its own.
+SWARM = "decoupled"
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_jobs_with_a_server_have_the_same_configuration(side):
+    """Their settings say what they do: a configuration that a site has approved serves every method."""
+    texts = {(job / "app" / "config" / f"config_fed_{side}.conf").read_bytes() for job in JOBS if job.name != SWARM}
+    assert len(JOBS) >= 11
+    assert len(texts) == 1
+
+
 def component_paths(value):
     """All values of keys ``path`` in a nested configuration."""
     if isinstance(value, dict):
@@ -187,16 +266,42 @@ def test_a_gate_loads_nothing_that_trains(gate):
     assert modules_loaded_by(f"import fedannot.custom.flare.{gate}") & {"torch", "monai", "scipy.stats"} == set()
 
 
-@pytest.mark.parametrize("module", ["strict_model", "data.phantoms.settings", "settings", "method_settings"])
+@pytest.mark.parametrize("module", ["strict_model", "data.phantoms.settings", "settings", "methods.lookup"])
 def test_settings_are_types_alone(module):
     loaded = modules_loaded_by(f"import fedannot.custom.{module}")
     assert "pydantic" in loaded
     assert loaded & {"numpy", "torch", "monai", "nibabel", "PIL", "nvflare"} == set()
 
 
+def test_methods_are_declared_without_what_computes():
+    """Who checks a job's settings, or looks up what may leave, loads no PyTorch; no method knows NVFlare."""
+    loaded = modules_loaded_by(
+        "from fedannot.custom.methods.lookup import all_methods\n"
+        "from fedannot.custom.outbound.fields import COMMON_FIELDS\n"
+        "for method in all_methods(): method.settings(); method.own_tasks"
+    )
+    assert {f"fedannot.custom.methods.{name}.settings" for name in METHOD_FOLDERS} <= loaded
+    assert loaded & {"torch", "monai", "scipy", "nvflare"} == set()
+
+
+def test_halves_of_methods_load_no_nvflare():
+    loaded = modules_loaded_by(
+        "from pkgutil import resolve_name\n"
+        "from fedannot.custom.methods import METHODS\n"
+        "for method in METHODS: resolve_name(method.server); resolve_name(method.site)"
+    )
+    assert {"fedannot.custom.methods.fedia.server", "fedannot.custom.methods.fedia.site"} <= loaded
+    assert "nvflare" not in loaded
+
+
 def test_site_process_starts_without_what_it_does_not_need():
-    loaded = modules_loaded_by("import fedannot.custom.flare.executor")
-    assert "torch" in loaded
+    loaded = modules_loaded_by(
+        "from fedannot.custom.flare.executor import FederatedExecutor\nFederatedExecutor({'method': 'feda3i'})"
+    )
+    assert {"torch", "fedannot.custom.methods.feda3i.site"} <= loaded
+    # The server's half, the course of rounds, what is another method's.
+    server = ("methods.feda3i.server", "run.course", "aggregation.streaming_average", "methods.fedia.site")
+    assert loaded & {f"fedannot.custom.{name}" for name in server} == set()
     unwanted = {"monai", "monai.apps", "matplotlib", "typer", "rich", "pandas", "sklearn", "skimage"}
     assert loaded & unwanted == set()
     assert not any(name.startswith("fedannot.apps") for name in loaded)

@@ -54,7 +54,7 @@ class Step:
     Attributes:
         round_number: the round; None for a task that belongs to none.
         rounds: of the run, None where the job does not say.
-        task: the task's name.
+        task: the task's own name.
         site: whose turn it is.
         position: which of the sites that are asked it is, from 1.
         count: how many are asked.

@@ -1,5 +1,6 @@
 """A participant's limits for the settings of jobs: no path of its own, no number beyond what it allows."""
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 from pydantic import Field
 
 from ..data.json_record import JsonRecord, read_record
-from ..methods.lookup import read_job_settings
+from ..methods.lookup import UnusableMethodError, read_job_settings
 from ..settings import RunSettings, SettingsError
 from .configuration import JobRefusedError
 from .names import JOB_ID, PLAIN_NAME
+
+_LOGGER = logging.getLogger(__name__)
 
 # In a kit's folder `local`.
 LIMITS_FILE = "limits.json"
@@ -101,6 +104,12 @@ def check_settings(values: Mapping[str, Any], limits: Limits) -> RunSettings:
     """
     try:
         settings = read_job_settings(values, source="the job's settings")
+    except UnusableMethodError as error:
+        _LOGGER.error("%s", error)
+        raise JobRefusedError(
+            f"The method {values['method']!r} is of another package, which cannot be used here; see the participant's "
+            "log."
+        ) from error
     except (SettingsError, RecursionError) as error:
         raise JobRefusedError(str(error)) from error
     check_texts(settings)

@@ -28,7 +28,7 @@ from ..methods.views import SiteView
 from ..networks.described import described_network
 from ..networks.devices import ready_to_compute
 from ..outbound.private_statistics import SampleValues
-from ..run.course import CONTINUED_JOB, CONTINUED_ROUND
+from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
 from ..run.site_tasks import TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
 from ..settings import SettingsError
@@ -128,7 +128,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             self.log_error(fl_ctx, str(error), fire_event=False)
             return _refusal(TASK_NOT_KNOWN)
         except Exception:
-            self.log_exception(fl_ctx, f"Task {task_name!r} failed.")
+            self.log_exception(fl_ctx, f"Task {own_name(task_name, from_shareable(shareable))!r} failed.")
             return _refusal(TRAINING_FAILED)
 
     def _answer_of_process(self, task: str, shareable: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
@@ -147,7 +147,8 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.TASK_ABORTED)
         except TaskProcessError as error:
             self._process = None
-            self.log_error(fl_ctx, f"Task {task!r} failed: {error} The next task gets a new one.", fire_event=False)
+            failed = f"Task {own_name(task, from_shareable(shareable))!r} failed"
+            self.log_error(fl_ctx, f"{failed}: {error} The next task gets a new one.", fire_event=False)
             return _refusal(PROCESS_DIED)
 
     def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:

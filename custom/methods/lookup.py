@@ -15,6 +15,10 @@ ENTRY_POINTS = "fedannot.methods"
 TASKS = ("segmentation", "classification")
 
 
+class UnusableMethodError(SettingsError):
+    """Another package's method cannot be used; the text may name this machine's files."""
+
+
 def method_names(task: str) -> list[str]:
     """Return the names of the methods for a task, those of other packages last.
 
@@ -95,7 +99,7 @@ def _installed(name: str) -> tuple[Method, ...]:
         given = found.load()
         methods = (given,) if isinstance(given, Method) else tuple(given)
     except Exception as error:
-        raise SettingsError(
+        raise UnusableMethodError(
             f"The method {name!r} is of another package, {found.value!r}, which cannot be used: "
             f"{type(error).__name__}: {error}"
         ) from error
@@ -106,7 +110,7 @@ def _installed(name: str) -> tuple[Method, ...]:
 def _check(found: EntryPoint, methods: Iterable[Any]) -> None:
     for method in methods:
         if not isinstance(method, Method) or method.name != found.name:
-            raise SettingsError(
+            raise UnusableMethodError(
                 f"The entry point {found.value!r} of the group {ENTRY_POINTS!r} gives {method!r:.80}, expected a "
                 f"fedannot.custom.methods.declaration.Method of the name {found.name!r}."
             )

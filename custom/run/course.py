@@ -24,7 +24,7 @@ from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
-from .link import Beginning, Link, Request
+from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Request
 from .round_record import dominance_sentence, influence_record, progress_sentence, round_scalars
 from .round_results import RoundResults
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, kept_state_file, write_records
@@ -32,10 +32,6 @@ from .summary import write_summary
 
 # Where models wait for their weights, in the server's run folder.
 WAITING_FOLDER = "waiting_models"
-
-# What goes with every task in a run that continues an earlier one: its job, and the round after which it goes on.
-CONTINUED_JOB = "fedannot_continued_job"
-CONTINUED_ROUND = "fedannot_continued_round"
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
 _TRAINING, _VALIDATION = "training", "validation"

@@ -8,6 +8,10 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+# What goes with every task in a run that continues an earlier one: its job, and the round after which it goes on.
+CONTINUED_JOB = "fedannot_continued_job"
+CONTINUED_ROUND = "fedannot_continued_round"
+
 
 @dataclass(frozen=True)
 class Reply:

@@ -114,3 +114,21 @@ def _elastic(extents: Sequence[int], resampling: Mapping[str, Any]) -> Any:
     width = distance / 2
     left = math.sqrt(1 / 3) / (2 * math.sqrt(math.pi) * width) ** 1.5
     return Rand3DElasticd(sigma_range=(width, width), magnitude_range=(low / left, high / left), **resampling)
+
+
+def turned_and_mirrored(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Turn each image ``(B, C, H, W)`` by a random multiple of 90°, of 180° where sides differ, and mirror half of
+    them.
+    """
+    turns = torch.randint(4, (len(images),), generator=generator)
+    mirrored = torch.randint(2, (len(images),), generator=generator).bool()
+    if images.shape[-1] != images.shape[-2]:
+        turns = turns - turns % 2
+    changed = torch.empty_like(images)
+    for turn in range(4):
+        for mirror in (False, True):
+            chosen = ((turns == turn) & (mirrored == mirror)).nonzero().flatten().to(images.device)
+            if len(chosen):
+                part = torch.rot90(images[chosen], turn, (2, 3))
+                changed[chosen] = part.flip(3) if mirror else part
+    return changed

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch.nn.functional import pad
 
 from ..data.site_data import LoadedCase, SiteData
 from ..settings import ClassifierTrainingSettings, TrainingSettings
-from .augmentation import AugmentedBatches
-from .batch import BEYOND_BORDER, Batch, Batches, pixel_places
+from .augmentation import AugmentedBatches, turned_and_mirrored
+from .batch import Batch, Batches, pixel_places
+from .patches import cut_patch, patch_places
 
 # A site shares the GPU with the network's activations, and often with other sites.
 _SHARE_OF_FREE_GPU_MEMORY = 0.25
@@ -159,24 +159,6 @@ class ClassBatches(SampleBatches):
         return parts
 
 
-def turned_and_mirrored(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Turn each image ``(B, C, H, W)`` by a random multiple of 90°, of 180° where sides differ, and mirror half of
-    them.
-    """
-    turns = torch.randint(4, (len(images),), generator=generator)
-    mirrored = torch.randint(2, (len(images),), generator=generator).bool()
-    if images.shape[-1] != images.shape[-2]:
-        turns = turns - turns % 2
-    changed = torch.empty_like(images)
-    for turn in range(4):
-        for mirror in (False, True):
-            chosen = ((turns == turn) & (mirrored == mirror)).nonzero().flatten().to(images.device)
-            if len(chosen):
-                part = torch.rot90(images[chosen], turn, (2, 3))
-                changed[chosen] = part.flip(3) if mirror else part
-    return changed
-
-
 class PatchBatches:
     """Random patches of every volume in every epoch, in a random order.
 
@@ -257,42 +239,6 @@ class PatchBatches:
             found = [(flat == label).nonzero().flatten() for label in range(1, int(flat.max()) + 1)]
             self._positions[volume] = [_some(positions, generator) for positions in found if len(positions)]
         return self._positions[volume]
-
-
-def cut_patch(volume: torch.Tensor, centre: Sequence[int], extents: Sequence[int]) -> torch.Tensor:
-    """Cut a patch ``(C, *extents)`` out of a volume ``(C, H, W, D)``, around a voxel or as near to it as it fits.
-
-    Where the volume is smaller than the patch it lies in the patch's middle and its border goes on.
-    """
-    parts, margins = [slice(None)], []
-    for middle, extent, length in zip(centre, extents, volume.shape[1:], strict=True):
-        start, before = _patch_start(middle, extent, length)
-        parts.append(slice(start, start + extent))
-        margins.append((before, max(extent - length, 0) - before))
-    cut = volume[tuple(parts)]
-    if not any(map(any, margins)):
-        return cut
-    # PyTorch pads from the last axis on, and replicates floating numbers only.
-    sides = [side for margin in reversed(margins) for side in margin]
-    return pad(cut.float(), sides, mode="replicate").to(cut.dtype)
-
-
-def patch_places(shape: Sequence[int], centre: Sequence[int], extents: Sequence[int]) -> torch.Tensor:
-    """Return where in a volume of shape ``(H, W, D)`` each voxel of a patch lies, ``(3, *extents)`` int32.
-
-    It is -1 where the volume's border goes on; see :func:`cut_patch`.
-    """
-    axes = []
-    for middle, extent, length in zip(centre, extents, shape, strict=True):
-        start, before = _patch_start(middle, extent, length)
-        axis = torch.arange(extent) + start - before
-        axes.append(axis.masked_fill((axis < 0) | (axis >= length), BEYOND_BORDER))
-    return pixel_places(axes)
-
-
-def _patch_start(middle: int, extent: int, length: int) -> tuple[int, int]:
-    """Along one axis, the volume's first voxel in a patch, and how many the patch has before it."""
-    return min(max(middle - extent // 2, 0), max(length - extent, 0)), max(extent - length, 0) // 2
 
 
 def _indices(used: torch.Tensor | None, number: int, number_of_labels: int) -> torch.Tensor:

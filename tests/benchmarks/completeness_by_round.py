@@ -20,9 +20,9 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
-from fedannot.custom.method_settings import read_job_settings
 from fedannot.custom.methods.fedia.completeness import Completeness
 from fedannot.custom.methods.fedia.lesion_counts import count_site_lesions
+from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.run.state import RunState, kept_state_file

@@ -12,7 +12,7 @@ import tenseal
 import torch
 
 from fedannot.custom.aggregation.streaming_average import StreamingAverage
-from fedannot.custom.method_settings import FedA3ISettings
+from fedannot.custom.methods.feda3i.settings import FedA3ISettings
 from fedannot.custom.methods.feda3i.weights import layer_coefficients, layer_weights
 from fedannot.custom.networks.building import assign_blocks, layer_blocks
 from fedannot.custom.networks.described import described_network

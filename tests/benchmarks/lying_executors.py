@@ -9,9 +9,11 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from fedannot.custom.flare.class_executor import ClassificationExecutor
-from fedannot.custom.flare.executor import SegmentationExecutor
-from fedannot.custom.outbound.registry import ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN
+from fedannot.custom.flare.at_hand import task_at_hand
+from fedannot.custom.flare.executor import FederatedExecutor
+from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
+from fedannot.custom.methods.fedia.outbound import ESTIMATE_COMPLETENESS
+from fedannot.custom.outbound.fields import TRAIN
 
 LIAR = "site-1"
 # How many times an update is sent with its sign turned.
@@ -73,23 +75,17 @@ def lie(attack: str, task: str, dxo: DXO, received: Mapping[str, torch.Tensor]) 
         dxo.data = false_quality(task, dict(dxo.data))
 
 
-class _Lying:
+class LyingExecutor(FederatedExecutor):
+    """Lies at one site, about whatever it is asked."""
+
     def __init__(self, settings: Mapping[str, Any], attack: str) -> None:
-        super().__init__(settings)  # type: ignore[call-arg]
+        super().__init__(settings)
         self._attack = attack
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        reply = super().execute(task_name, shareable, fl_ctx, abort_signal)  # type: ignore[misc]
+        reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
         if fl_ctx.get_identity_name() != LIAR:
             return reply
         dxo = from_shareable(reply)
-        lie(self._attack, task_name, dxo, from_shareable(shareable).data)
+        lie(self._attack, task_at_hand(fl_ctx), dxo, from_shareable(shareable).data)
         return dxo.update_shareable(reply)
-
-
-class LyingSegmentationExecutor(_Lying, SegmentationExecutor):
-    """Lies about segmentation."""
-
-
-class LyingClassificationExecutor(_Lying, ClassificationExecutor):
-    """Lies about classification."""

@@ -69,10 +69,8 @@ def lying_job(method: str, attack: str, changes: dict[str, Any], folder: Path) -
     job = Job.open(JOBS / method).copy_with(SMALL[method] | changes, folder)
     if attack != "honest":
         text = job.client_config.read_text(encoding="utf-8")
-        kind = "Classification" if method == "fedgsca" else "Segmentation"
-        module = "class_executor" if method == "fedgsca" else "executor"
         for found, instead in (
-            (f"fedannot.custom.flare.{module}.{kind}Executor", f"lying_executors.Lying{kind}Executor"),
+            ("fedannot.custom.flare.executor.FederatedExecutor", "lying_executors.LyingExecutor"),
             ("args { settings = ${?settings} }", f'args {{ settings = ${{?settings}}, attack = "{attack}" }}'),
         ):
             if text.count(found) != 1:

@@ -21,12 +21,13 @@ from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.flare.privacy_filter import StatisticsPrivacyFilter
-from fedannot.custom.method_settings import FedA3ISettings
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.methods.feda3i.quality_report import quality_report
+from fedannot.custom.methods.feda3i.settings import FedA3ISettings
+from fedannot.custom.methods.views import Answer
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.private_statistics import private_report
 from fedannot.custom.outbound.private_updates import spent_epsilon
-from fedannot.custom.outbound.reports import EstimateReport, quality_report
 from fedannot.custom.run.state import RunState, kept_state_file
 
 JOB = Path(__file__).parents[2] / "jobs" / "fedaaai"
@@ -34,7 +35,7 @@ NOISE = (0.25, 0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
 
 
-def reports_after_warmup(folder: Path, seed: int, images: int) -> tuple[dict[str, EstimateReport], FedA3ISettings]:
+def reports_after_warmup(folder: Path, seed: int, images: int) -> tuple[dict[str, Answer], FedA3ISettings]:
     """Train the warm-up and return what the sites would report."""
     settings = Job.open(JOB).settings()
     assert isinstance(settings, FedA3ISettings)

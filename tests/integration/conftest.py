@@ -73,7 +73,7 @@ def faulty_job(small_job: Callable[..., Path]) -> Callable[..., Path]:
         folder = small_job(name, **changes)
         config = folder / "app" / "config" / "config_fed_client.conf"
         text = config.read_text(encoding="utf-8")
-        path, arguments = "fedannot.custom.flare.executor.SegmentationExecutor", "args { settings = ${?settings} }"
+        path, arguments = "fedannot.custom.flare.executor.FederatedExecutor", "args { settings = ${?settings} }"
         assert path in text
         assert arguments in text
         listed = ", ".join(f'"{site}" = "{fault}"' for site, fault in faults.items())

@@ -12,10 +12,13 @@ from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
 
-from fedannot.custom.flare.executor import SegmentationExecutor
+from fedannot.custom.flare.at_hand import task_at_hand
+from fedannot.custom.flare.executor import FederatedExecutor
+from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
+from fedannot.custom.outbound.fields import TRAIN
 
 
-class FaultyExecutor(SegmentationExecutor):
+class FaultyExecutor(FederatedExecutor):
     """Does its task properly and then spoils the answer, at the sites and in the way that `faults` says."""
 
     def __init__(self, settings: Mapping[str, Any], faults: Mapping[str, str]) -> None:
@@ -28,15 +31,16 @@ class FaultyExecutor(SegmentationExecutor):
         if fault == "raises" or dropped_out:
             raise RuntimeError("no such luck: /secret/patient_0815.png")
         reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
-        if fault == "incomplete estimate" and task_name == "estimate_quality":
+        task = task_at_hand(fl_ctx)
+        if fault == "incomplete estimate" and task == ESTIMATE_QUALITY:
             dxo = from_shareable(reply)
             del dxo.data["inner_difficulty"]
             return dxo.update_shareable(reply)
-        if fault == "false estimate" and task_name == "estimate_quality":
+        if fault == "false estimate" and task == ESTIMATE_QUALITY:
             dxo = from_shareable(reply)
             dxo.data |= {"inner_difficulty": [1e300], "outer_difficulty": [-1e300]}
             return dxo.update_shareable(reply)
-        if fault in (None, "incomplete estimate", "false estimate", "raises after round 1") or task_name != "train":
+        if fault in (None, "incomplete estimate", "false estimate", "raises after round 1") or task != TRAIN:
             return reply
         dxo = from_shareable(reply)
         if fault == "duplicate":
@@ -99,6 +103,9 @@ def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:
         meta["num_samples"] = 10**12
     elif fault == "case names":
         meta["case_names"] = ["patient_0815"]
+    elif fault == "a field of another method":
+        # Which FedIA's sites may send with training.
+        meta["has_corrected"] = True
     else:
         raise AssertionError(fault)
     reply = DXO(DataKind.WEIGHTS, data=params, meta=meta).to_shareable()
@@ -106,7 +113,7 @@ def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:
     return reply
 
 
-class DyingExecutor(SegmentationExecutor):
+class DyingExecutor(FederatedExecutor):
     """Is killed in the first round at site-2, as for want of memory."""
 
     def answer(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:

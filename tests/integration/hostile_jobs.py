@@ -21,6 +21,9 @@ from fedannot.apps.runs.job import flat_settings
 
 _CLIENT, _SERVER = "app/config/config_fed_client.json", "app/config/config_fed_server.json"
 
+# Like one that another package could name by an entry point.
+ABSENT_METHOD = "fedelsewhere"
+
 # Keys that NVFlare reads in a job's configurations, and some that it reads in a site's.
 _KEYS = (
     "format_version",
@@ -130,7 +133,7 @@ def named_attacks(honest: Path, bait: Bait) -> list[HostileJob]:
     }
     spool = {
         "id": "spool",
-        "path": "fedannot.custom.flare.aggregator.ModelSpool",
+        "path": "fedannot.custom.aggregation.model_spool.ModelSpool",
         "args": {"folder": str(bait.victim)},
     }
     streamer = {
@@ -153,6 +156,13 @@ def named_attacks(honest: Path, bait: Bait) -> list[HostileJob]:
             {_SERVER: None, _SERVER.replace(".json", ".conf"): f"include url({json.dumps(bait.url)})"},
         ),
         HostileJob("the site's log", {_CLIENT: _with(client, "components", [streamer])}),
+        HostileJob(
+            "a method of a package that is not there",
+            {
+                file: _with_setting(config, "method", ABSENT_METHOD)
+                for file, config in ((_CLIENT, client), (_SERVER, server))
+            },
+        ),
         HostileJob("code", {"app/custom/mine.py": f"open({str(bait.marker)!r}, 'w')\n"}),
         HostileJob("a launcher of its own", {}, meta={"launcher_spec": {"site-1": {"process": {"python": "/bin/sh"}}}}),
     ]

@@ -83,7 +83,7 @@ def test_a_wrong_key_of_a_component_names_it(small_job: Callable[..., Path], tmp
     config = job / "app" / "config" / "config_fed_server.conf"
     config.write_text(config.read_text(encoding="utf-8").replace("args { settings", "args { setings"))
     with pytest.raises(
-        JobError, match=r"server\.conf: .*FedAvgController has no argument 'setings'; did you mean 'settings'"
+        JobError, match=r"server\.conf: .*FederatedController has no argument 'setings'; did you mean 'settings'"
     ):
         simulate(job, tmp_path / "out")
 

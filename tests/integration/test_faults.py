@@ -11,6 +11,7 @@ import torch
 from fedannot.apps.runs import in_process
 from fedannot.apps.runs.in_process import InProcessCommunicator, RunError
 from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.flare.messages import TASK_NOT_KNOWN
 
 FAULTS = {
     "nan": "not finite",
@@ -20,6 +21,7 @@ FAULTS = {
     "too many samples": "its number of samples is 1000000000000, expected 1 to",
     "raises": "EXECUTION_EXCEPTION",
     "case names": "TASK_RESULT_FILTER_ERROR",
+    "a field of another method": "TASK_RESULT_FILTER_ERROR",
 }
 
 
@@ -153,13 +155,37 @@ def test_tasks_in_processes_of_their_own_give_the_same_bits(small_job: Callable[
     assert_same_model(tmp_path / "here", tmp_path / "apart")
 
 
+@pytest.mark.parametrize(
+    ("task", "task_process"), [("estimate_completeness", False), ("estimate_completeness", True), (None, False)]
+)
+def test_a_task_that_the_jobs_method_does_not_have_is_refused_and_the_job_goes_on(
+    task: str | None, task_process: bool, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    job = small_job("fedavg", rounds=1, embedded__sites=2, task_process=task_process)
+    config = job / "app" / "config" / "config_fed_server.conf"
+    text = config.read_text(encoding="utf-8")
+    path, arguments = "fedannot.custom.flare.controller.FederatedController", "args { settings = ${?settings} }"
+    assert text.count(f"{path}\n    {arguments}") == 1
+    asked = f"args {{ settings = ${{?settings}}, task = {json.dumps(task)} }}"
+    config.write_text(
+        text.replace(f"{path}\n    {arguments}", f"faulty_controllers.AskingTooMuchController\n    {asked}")
+    )
+    summary = simulate(job, tmp_path / "out")
+    assert {refusal["site"]: refusal["reason"] for refusal in summary["refusals"]} == dict.fromkeys(
+        ("site-1", "site-2"), TASK_NOT_KNOWN
+    )
+    assert (summary["rounds_finished"], set(summary["sites"])) == (1, {"site-1", "site-2"})
+    log = (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+    assert f"Task {str(task)!r} is not known to the method 'fedavg'" in log
+
+
 def test_a_killed_task_process_costs_one_result(small_job: Callable[..., Path], tmp_path: Path) -> None:
     """The site takes part again in the next round, in a new process."""
     job = small_job("fedavg", rounds=2, embedded__sites=2, task_process=True)
     config = job / "app" / "config" / "config_fed_client.conf"
     text = config.read_text(encoding="utf-8")
     config.write_text(
-        text.replace("fedannot.custom.flare.executor.SegmentationExecutor", "faulty_executors.DyingExecutor")
+        text.replace("fedannot.custom.flare.executor.FederatedExecutor", "faulty_executors.DyingExecutor")
     )
     summary = simulate(job, tmp_path / "out")
     (refusal,) = summary["refusals"]

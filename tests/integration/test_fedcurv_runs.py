@@ -12,7 +12,7 @@ from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.phantoms.chambers import Chambers
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.flare.fedcurv import FedCurvController
+from fedannot.custom.flare.controller import FederatedController
 from fedannot.custom.run.state import RunState, kept_state_file
 from fedannot.custom.settings import SettingsError
 
@@ -81,4 +81,4 @@ def test_a_continued_run_ends_with_the_same_bits(
 def test_bounds_on_influence_are_refused_with_the_reason() -> None:
     """A site takes its own curvature out of the mean by its share of the samples."""
     with pytest.raises(SettingsError, match="key 'influence' cannot be set for fedcurv"):
-        FedCurvController({"method": "fedcurv", "influence": {"max_update_ratio": 3.0}})
+        FederatedController({"method": "fedcurv", "influence": {"max_update_ratio": 3.0}})

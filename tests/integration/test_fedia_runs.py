@@ -24,7 +24,7 @@ from fedannot.custom.data.corrections import revert_corrections
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import SiteData
-from fedannot.custom.flare import executor
+from fedannot.custom.methods.fedavg import site as fedavg_site
 from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.training.batches import training_batches
 
@@ -149,7 +149,7 @@ def test_a_site_whose_data_manager_reverts_trains_on_the_given_annotations_from_
             revert_corrections(found.folder)
         return training_batches(data, *args)
 
-    monkeypatch.setattr(executor, "training_batches", batches_of)
+    monkeypatch.setattr(fedavg_site, "training_batches", batches_of)
     summary = simulate(job, out)
     before, after, corrected, last = annotated["site-1"]
     assert before == after == last < corrected

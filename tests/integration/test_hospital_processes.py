@@ -242,7 +242,7 @@ def test_a_task_process_that_fails_costs_its_rounds_alone(hospitals: Hospitals, 
 # The last round that must be finished, the log's line that is waited for, and whether there is an estimate then.
 STAGES = {
     "in the warm-up": (1, "", False),
-    "in the estimate": (2, "Sending task estimate_quality", False),
+    "in the estimate": (2, "Sending task method_task", False),
     "after the estimate": (3, "", True),
 }
 

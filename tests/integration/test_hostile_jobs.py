@@ -2,12 +2,14 @@
 
 import io
 import json
+import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import JOBS
-from hostile_jobs import Bait, HostileJob, all_jobs, honest_job
+from hostile_jobs import ABSENT_METHOD, Bait, HostileJob, all_jobs, honest_job, named_attacks
 
 from fedannot.apps.deployment.deployable_job import read_configuration
 from fedannot.custom.approval.approved import (
@@ -19,6 +21,7 @@ from fedannot.custom.approval.approved import (
 )
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.submission import read_job
+from fedannot.custom.methods import lookup
 
 SITES = ("site-1", "site-2")
 
@@ -68,6 +71,47 @@ def test_nothing_hostile_passes(kit: Path, tmp_path: Path) -> None:
     for job, configuration in passed:
         text = json.dumps(configuration.settings)
         assert not any(found in text for found in ("/", "{$", "{SITE", "subprocess", "http", "include")), job.name
+
+
+@pytest.fixture
+def broken_package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of an installed package that names the method, and whose module has the parameter as its text."""
+    folder = tmp_path / "site-packages"
+    record = folder / "elsewhere-1.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    (record / "entry_points.txt").write_text(f"[{lookup.ENTRY_POINTS}]\n{ABSENT_METHOD} = elsewhere_methods:METHOD\n")
+    if request.param is not None:
+        (folder / "elsewhere_methods.py").write_text(request.param)
+    monkeypatch.syspath_prepend(folder)
+    caches = lookup._entry_points, lookup._installed
+    for cache in caches:
+        cache.cache_clear()
+    yield folder
+    for cache in caches:
+        cache.cache_clear()
+    sys.modules.pop("elsewhere_methods", None)
+
+
+@pytest.mark.parametrize(
+    "broken_package",
+    [None, "from elsewhere_methods import nothing", "raise OSError(__file__)", "METHOD = __file__"],
+    indirect=True,
+)
+def test_a_method_whose_package_cannot_be_used_is_refused_without_a_word_of_this_machine(
+    broken_package: Path, kit: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The site's own log says more."""
+    honest = honest_job(tmp_path / "honest", SITES)
+    files = {str(file.relative_to(honest)): file.read_text() for file in honest.rglob("*") if file.is_file()}
+    bait = Bait(tmp_path / "marker", tmp_path / "victim", tmp_path / "secret", "")
+    (job,) = [job for job in named_attacks(honest, bait) if "package" in job.name]
+    with pytest.raises(JobRefusedError) as refused:
+        check_job(read_job(submitted(job, files), "job"), kit)
+    assert str(refused.value) == (
+        f"The method {ABSENT_METHOD!r} is of another package, which cannot be used here; see the participant's log."
+    )
+    assert "'elsewhere_methods:METHOD'" in caplog.text
 
 
 def test_the_honest_jobs_pass(kit: Path, tmp_path: Path) -> None:

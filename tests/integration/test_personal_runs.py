@@ -1,5 +1,6 @@
 """Whole runs of methods with personal parts: both ways of running, what leaves a site, resumed runs, scores."""
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from fedannot.apps.reports.comparison import describe_run
 from fedannot.apps.reports.local_models import local_model
 from fedannot.apps.reports.output import read_summary
 from fedannot.apps.reports.pictures import draw_run
-from fedannot.apps.runs.in_process import SiteParticipant
+from fedannot.apps.runs.in_process import SiteParticipant, run_in_process
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.json_record import read_record
@@ -29,9 +30,11 @@ from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.local_scores import LocalScores
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.method_settings import FedAvgSettings, read_job_settings
+from fedannot.custom.flare.messages import METHOD_TASK, TASK
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.methods.lookup import find_method, read_job_settings
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.outbound.registry import OUTBOUND_FIELDS
+from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.state import STATE_FILE
 
 SMALL_PERSONAL = {
@@ -219,7 +222,8 @@ def test_nothing_personal_leaves_a_site(
 
     def listen(site: SiteParticipant, task: Any, server_context: Any) -> Any:
         reply = do_task(site, task, server_context)
-        sent.append((site.name, task.name, from_shareable(reply)))
+        own_name = from_shareable(task.data).meta[TASK] if task.name == METHOD_TASK else task.name
+        sent.append((site.name, own_name, from_shareable(reply)))
         for file in Path(site.workspace.get_run_dir("simulate_job")).glob("personal/round_*.pt"):
             personal.extend(torch.load(file, weights_only=True).values())
         return reply
@@ -230,14 +234,23 @@ def test_nothing_personal_leaves_a_site(
     assert {"train", "keep_model"} <= tasks
     own = [tensor for tensor in personal if tensor.numel() > 1]
     assert own
+    registry = OutboundRegistry(find_method("segmentation", "decoupled").leaves)
     for _, task, dxo in sent:
-        registered = {field.name for field in OUTBOUND_FIELDS if task in field.tasks}
+        registered = set(registry.of_task(task))
         assert set(dxo.meta) - {"params_type"} <= registered
         if dxo.data_kind == DataKind.METRICS:
             assert set(dxo.data) <= registered
             continue
         for tensor in dxo.data.values():
             assert not any(tensor.shape == kept.shape and torch.equal(tensor, kept) and tensor.any() for kept in own)
+
+
+def test_steps_name_a_methods_own_tasks(small_personal_job: Callable[..., Path], tmp_path: Path) -> None:
+    """Not as NVFlare does, for which all of them have one name."""
+    steps: list[str] = []
+    job = Job.open(small_personal_job("single_site", rounds=1))
+    run_in_process(job, ["site-1", "site-2"], tmp_path / "run", lambda step: steps.append(step.task))
+    assert [task for task, _ in itertools.groupby(steps)] == ["train", "validate", "keep_model"]
 
 
 def test_scores_on_generic_and_on_own_cases_are_those_of_the_models_that_count(whole: Path) -> None:

@@ -149,7 +149,7 @@ def test_no_estimate_leaves_when_the_budget_is_spent(
     budget = (spent_epsilon(1 / 4.0, 1e-5) + spent_epsilon(2 / 4.0, 1e-5)) / 2
     job = small_job("fedaaai", rounds=5, min_predicted_share=0.5, max_extra_warmup_rounds=2)
     # The shares have noise that no seed repeats: by chance all of them may look fit.
-    monkeypatch.setattr("fedannot.custom.flare.feda3i.mean_predicted_share", lambda answers: 0.0)
+    monkeypatch.setattr("fedannot.custom.methods.feda3i.server.mean_predicted_share", lambda answers: 0.0)
     make_statistics_private(job, f"noise_multiplier = 2.0, max_epsilon = {budget}")
     summary = simulate(job, tmp_path / "out")
     assert summary["rounds_finished"] == 5

@@ -19,7 +19,7 @@ class CredalLoss(nn.Module):
     the given one reaches β is wholly uncertain and has no loss.
 
     Args:
-        alpha: α, from 0 to below 1; see :class:`fedannot.custom.method_settings.FedGSCASettings`.
+        alpha: α, from 0 to below 1; see :class:`fedannot.custom.methods.fedgsca.settings.FedGSCASettings`.
         beta: β of the round.
         uniform: the rival form.
     """

@@ -12,7 +12,7 @@ from fedannot.apps.reports.comparison import paired_statistics
 from fedannot.apps.runs.job import Job, flat_settings
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.manifest import read_manifest
-from fedannot.custom.method_settings import read_job_settings
+from fedannot.custom.methods.lookup import read_job_settings
 
 JOBS = Path(__file__).parents[3] / "jobs"
 

@@ -8,8 +8,9 @@ import torch
 
 from fedannot.custom.data.description import AnyDescription, ImageDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
-from fedannot.custom.method_settings import PersonalSettings, read_job_settings
-from fedannot.custom.methods.personal.personal_methods import personal_method
+from fedannot.custom.methods.lookup import method_of, read_job_settings
+from fedannot.custom.methods.personal.settings import PersonalSettings
+from fedannot.custom.methods.personal.site import PersonalSite
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.settings import RunSettings
 
@@ -60,7 +61,9 @@ def _store_model(folder: Path, site: str, settings: PersonalSettings, shared: to
     (folder / "personal").mkdir()
     # JSON is HOCON.
     (config / "settings.conf").write_text(json.dumps({"settings": settings.model_dump(mode="json")}), encoding="utf-8")
-    personal = personal_method(settings).start(shared, seed)
+    method = method_of(settings).site_half(settings)
+    assert isinstance(method, PersonalSite)
+    personal = method.start(shared, seed)
     with torch.no_grad():
         for parameter in personal.parameters():
             parameter.add_(0.1 * (seed + 1))

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from fedannot.apps.bundling.torchscript import to_torchscript
-from fedannot.custom.method_settings import DecoupledSettings
-from fedannot.custom.methods.decoupled.settings import DecoupledNetworkSettings
-from fedannot.custom.methods.personal.personal_methods import personal_method
+from fedannot.custom.methods.decoupled.settings import DecoupledNetworkSettings, DecoupledSettings
+from fedannot.custom.methods.decoupled.site import DecoupledSite
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.settings import ClassifierSettings, NetworkSettings
@@ -61,7 +60,7 @@ def test_networks(name: str) -> None:
 def test_personal_models_in_every_form(form: Any) -> None:
     network = DecoupledNetworkSettings(features=FEATURES, encoder_features=(4, 8))
     settings = DecoupledSettings(adaptation=form, network=network)
-    method, shared = personal_method(settings), described_network(network)
+    method, shared = DecoupledSite(settings), described_network(network)
     personal = method.start(shared, seed=1)
     assert_same_bits(trained(method.local_model(shared, personal)), (32, 36), 1)
 

@@ -167,7 +167,7 @@ def test_the_command_shows_what_a_job_names_before_it_is_approved(make_kit: Make
     arguments = ["deploy", "approve", str(ROOT / "jobs" / "fedavg"), "--kit", str(folder)]
     refused = CliRunner().invoke(app, arguments, input="n\n")
     assert refused.exit_code == 1
-    assert "fedannot.custom.flare.executor.SegmentationExecutor" in refused.output
+    assert "fedannot.custom.flare.executor.FederatedExecutor" in refused.output
     approved = read_approved(folder / "local")
     assert approved is not None
     assert approved.others == ()

@@ -265,7 +265,7 @@ def replace_in(file, old, new):
     file.write_text(text.replace(old, new))
 
 
-AGGREGATOR = "fedannot.custom.flare.aggregator.LayerwiseAggregator"
+CONTROLLER = "fedannot.custom.flare.controller.FederatedController"
 PERSISTOR = "fedannot.custom.flare.persistor.NetworkPersistor"
 FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
 
@@ -273,7 +273,7 @@ FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
 @pytest.mark.parametrize(
     ("side", "path", "wrong"),
     [
-        ("server", AGGREGATOR, AGGREGATOR[:-2]),  # no such class in the module
+        ("server", CONTROLLER, CONTROLLER[:-2]),  # no such class in the module
         ("server", PERSISTOR, "fedannot.custom.flare.persistors.NetworkPersistor"),  # no such module
         ("server", PERSISTOR, "NetworkPersistor"),  # no module at all
         ("client", "fedannot.custom.flare.executor.", "fedannot.flare.executor."),
@@ -295,16 +295,16 @@ def test_component_that_does_not_exist_is_named_with_its_file(job, side, path, w
             "client",
             "args { settings =",
             "args { setings =",
-            "fedannot.custom.flare.executor.SegmentationExecutor has no argument 'setings'; did you mean 'settings'? "
+            "fedannot.custom.flare.executor.FederatedExecutor has no argument 'setings'; did you mean 'settings'? "
             "Allowed: ['settings'].",
         ),
-        # The class passes its arguments on; the base class has them.
+        # One of several.
         (
             "server",
-            "FedA3IController\n    args { settings = ${?settings} }",
-            "FedA3IController\n    args { settings = ${?settings}, aggregatr_id = x }",
-            "fedannot.custom.flare.feda3i.FedA3IController has no argument 'aggregatr_id'; did you mean "
-            "'aggregator_id'? Allowed: ['settings', 'persistor_id', 'aggregator_id', 'task_check_period'].",
+            "FederatedController\n    args { settings = ${?settings} }",
+            "FederatedController\n    args { settings = ${?settings}, persistr_id = x }",
+            f"{CONTROLLER} has no argument 'persistr_id'; did you mean 'persistor_id'? Allowed: ['settings', "
+            "'persistor_id', 'task_check_period'].",
         ),
         # A component of NVFlare.
         (
@@ -331,13 +331,26 @@ def test_argument_that_a_component_does_not_take_is_named_with_the_nearest(job, 
     assert str(caught.value) == f"{file}: {text}"
 
 
-def test_arguments_of_a_base_class_are_taken(job):
-    replace_in(
-        job.server_config,
-        "FedA3IController\n    args { settings = ${?settings} }",
-        "FedA3IController\n    args { settings = ${?settings}, task_check_period = 0.2 }",
-    )
-    assert Job.open(job.folder) == job
+@pytest.fixture
+def swarm(tmp_path, monkeypatch):
+    """Its components pass their arguments on to NVFlare's, which have most of them."""
+    monkeypatch.delenv("FEDANNOT_RESUME", raising=False)
+    shutil.copytree(JOBS / "decoupled", tmp_path / "decoupled")
+    return Job(tmp_path / "decoupled")
+
+
+def test_arguments_of_a_base_class_are_taken(swarm):
+    replace_in(swarm.server_config, "job_status_check_interval = 0.5", "task_check_period = 0.2")
+    assert Job.open(swarm.folder) == swarm
+
+
+def test_arguments_that_no_base_class_takes_are_named_with_the_nearest(swarm):
+    replace_in(swarm.server_config, "job_status_check_interval = 0.5", "job_status_chek_interval = 0.5")
+    with pytest.raises(JobError) as caught:
+        Job.open(swarm.folder)
+    path = parsed(swarm.server_config)["workflows"][0]["path"]
+    text = f"{path} has no argument 'job_status_chek_interval'; did you mean 'job_status_check_interval'? Allowed: ['"
+    assert str(caught.value).startswith(f"{swarm.server_config}: {text}settings', 'num_rounds', ")
 
 
 def test_arguments_that_cannot_be_known_are_not_judged(tmp_path):

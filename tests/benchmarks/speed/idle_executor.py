@@ -13,16 +13,17 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_opt.pt.decomposers import TensorDecomposer
 from nvflare.fuel.utils import fobs
 
-from fedannot.custom.outbound.registry import VALIDATE
+from fedannot.custom.outbound.fields import VALIDATE
 
 
 def untrained_executor(settings: Mapping[str, Any]) -> Executor:
     """Make a site's executor that does all that a task asks for but the training: data, network, filters, answer."""
-    from fedannot.custom.flare import executor
+    from fedannot.custom.flare.executor import FederatedExecutor
+    from fedannot.custom.methods.fedavg import site
     from fedannot.custom.training.loop import TrainingOutcome
 
-    executor.train = lambda *args, **kwargs: TrainingOutcome(mean_loss=0.0, steps=0)
-    return executor.SegmentationExecutor(settings)
+    site.train = lambda *args, **kwargs: TrainingOutcome(mean_loss=0.0, steps=0)
+    return FederatedExecutor(settings)
 
 
 class IdleExecutor(Executor):

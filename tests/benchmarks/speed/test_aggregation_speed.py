@@ -14,8 +14,7 @@ AGGREGATE = """
 import json, sys, time
 from pathlib import Path
 import torch
-from nvflare.app_common.abstract.fl_model import FLModel
-from fedannot.custom.flare.aggregator import LayerwiseAggregator
+from fedannot.custom.aggregation.round_average import RoundAverage
 from fedannot.custom.networks.building import assign_blocks, build_network, layer_blocks
 
 torch.set_num_threads(1)
@@ -29,12 +28,10 @@ def memory(key):
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024
 Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 before, started = memory("VmRSS"), time.perf_counter()
-aggregator = LayerwiseAggregator()
-aggregator.start_round(0, reference, assign_blocks(reference, layer_blocks(network)), None)
+average = RoundAverage(0, reference, assign_blocks(reference, layer_blocks(network)), None, num_sites=number)
 for index in range(number):
-    meta = {"client_name": f"site-{index}", "num_samples": 10}
-    aggregator.accept_model(FLModel(params=site, current_round=0, meta=meta))
-result = aggregator.aggregate_model().params
+    assert average.refuse_or_accept(f"site-{index}", site, 10, 0) is None
+result = average.result()
 seconds = time.perf_counter() - started
 error = max(float((result[name] - site[name]).abs().max()) for name in reference if reference[name].is_floating_point())
 print(json.dumps({"seconds": seconds, "models": (memory("VmHWM") - before) / size, "size": size, "error": error}))

@@ -15,8 +15,8 @@ from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.flare import executor
 from fedannot.custom.methods.feda3i.learning_difficulty import site_difficulty
+from fedannot.custom.methods.fedavg import site as fedavg_site
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.settings import TrainingSettings
@@ -60,7 +60,7 @@ def test_overhead_of_a_round(speed_table, tmp_path, monkeypatch, size):
         spent.append(time.perf_counter() - started)
         return outcome
 
-    monkeypatch.setattr(executor, "train", timed)
+    monkeypatch.setattr(fedavg_site, "train", timed)
     overrides = {"rounds": ROUNDS, "validate_every": 1000, "network.features": list(FEATURES)}
     overrides |= {f"training.{key}": value for key, value in training.items()}
     summary = simulate(JOBS / "fedavg", tmp_path / "run", data=data, overrides=overrides)

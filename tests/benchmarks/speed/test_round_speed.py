@@ -33,11 +33,11 @@ from pathlib import Path
 from fedannot.apps.runs.in_process import run_in_process
 from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.drawing import phantom_site_names
-from fedannot.custom.flare.federated_averaging import FedAvgController
+from fedannot.custom.methods.method import ServerMethod
 
 os.environ["FEDANNOT_DATA"] = sys.argv[3]
 rounds = []
-def note(self, round_number):
+def note(self, this_round):
     status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     own = next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) / 1024
     traced = 0.0
@@ -45,7 +45,7 @@ def note(self, round_number):
         gc.collect()
         traced = tracemalloc.get_traced_memory()[0] / 1024
     rounds.append((time.perf_counter(), own, traced))
-FedAvgController.before_round = note
+ServerMethod.before_round = note
 run_in_process(Job.open(Path(sys.argv[1])), phantom_site_names(int(sys.argv[4])), Path(sys.argv[2]))
 print(json.dumps(rounds))
 """
@@ -69,7 +69,7 @@ def idle_job(tmp_path):
         overrides = {"rounds": rounds, "network.features": list(features), "network.upsample": "deconv"}
         job = Job.open(JOBS / "fedavg").copy_with(overrides, tmp_path / f"job-{rounds}-{num_sites}")
         text = job.client_config.read_text(encoding="utf-8")
-        text = text.replace("fedannot.custom.flare.executor.SegmentationExecutor", executor)
+        text = text.replace("fedannot.custom.flare.executor.FederatedExecutor", executor)
         if executor == IDLE:
             text = text.replace("args { settings = ${?settings} }", "args {}")
         job.client_config.write_text(text, encoding="utf-8")

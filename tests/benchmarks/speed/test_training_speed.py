@@ -81,7 +81,8 @@ def test_local_training_beside_a_plain_loop(speed_table, size):
     batches = SampleBatches(images, labels, batch_size, device)
 
     def federated() -> None:
-        train(ours, batches, training_objective(settings, ours), settings, learning_rate=2e-3, seed=0)
+        objective = training_objective(settings, ours)
+        train(ours, batches, objective, settings, learning_rate=settings.learning_rate, seed=0)
         synchronise()
 
     # On a GPU local training is in bfloat16; so is the loop.

@@ -1,0 +1,113 @@
+"""Averaging in a swarm, at whichever site it is: the checks and the bits of a server."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.app_common.abstract.aggregator import Aggregator
+from nvflare.app_common.abstract.model import ModelLearnableKey
+from nvflare.app_common.app_constant import AppConstants
+
+from ..aggregation.round_average import RoundAverage
+from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..methods.lookup import method_of, read_job_settings
+from ..networks.building import assign_blocks, layer_blocks
+from ..networks.described import described_network
+from ..outbound.fields import TRAIN
+from ..outbound.registry import OutboundRegistry
+from ..settings import SettingsError
+from .messages import REFUSAL_HEADER, SWARM_SITES
+
+
+class SwarmAggregator(Aggregator):  # type: ignore[misc]
+    """Averages the sites' models by their numbers of samples, at whichever site it is; the same bits as at a server.
+
+    A result is checked as the server does; one that cannot be used is refused by name, and the round goes on with the
+    others. A site may claim its part of what all may have, and later no more than in the first result of it that came
+    to this site.
+
+    Args:
+        settings: the job's settings.
+
+    Raises:
+        SettingsError: if they bound the sites' influence, which wants all results at one place before any counts.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.settings = read_job_settings(settings)
+        if self.settings.influence.has_bounds:
+            raise SettingsError("settings.conf: key 'influence' needs a server; in a swarm it cannot be set.")
+        self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
+        self._registry = OutboundRegistry(method_of(self.settings).leaves)
+        self._average: RoundAverage | None = None
+        self._round: int | None = None
+        self._accepted: list[str] = []
+        self._claims = SampleClaims(self.logger.warning)
+        self._claim_limit = 0
+        # A late answer may come in while the others are averaged.
+        self._lock = threading.Lock()
+
+    def accept(self, shareable: Shareable, fl_ctx: FLContext) -> bool:
+        """Add a site's result; False if it is refused."""
+        site = fl_ctx.get_peer_context().get_identity_name()
+        round_number = fl_ctx.get_prop(AppConstants.CURRENT_ROUND)
+        with self._lock:
+            if self._round != round_number:
+                self._start_round(round_number, fl_ctx)
+            reason = self._refuse_or_accept(site, shareable)
+            if reason is None:
+                self._accepted.append(site)
+        if reason is not None:
+            self.log_warning(fl_ctx, f"Refused {site}: {reason}.", fire_event=False)
+        return reason is None
+
+    def aggregate(self, fl_ctx: FLContext) -> Shareable:
+        """Return the average.
+
+        Raises:
+            RuntimeError: if fewer sites than are needed gave a usable result; NVFlare then ends the run.
+        """
+        with self._lock:
+            if len(self._accepted) < self.settings.min_sites:
+                raise RuntimeError(
+                    f"Round {self._round}: {len(self._accepted)} usable results, at least {self.settings.min_sites} "
+                    "are needed."
+                )
+            assert self._average is not None
+            params = self._average.result()
+            self.log_info(fl_ctx, f"Round {self._round}/{self.settings.rounds}: averaged {sorted(self._accepted)}.")
+            self._round = None
+        return DXO(DataKind.WEIGHTS, data=params).to_shareable()
+
+    def reset(self, fl_ctx: FLContext) -> None:
+        """Forget the round."""
+        del fl_ctx
+        self._round = None
+
+    def _start_round(self, round_number: int, fl_ctx: FLContext) -> None:
+        weights = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)[ModelLearnableKey.WEIGHTS]
+        reference = {name: torch.as_tensor(value) for name, value in weights.items()}
+        num_sites = fl_ctx.get_prop(SWARM_SITES)
+        self._claim_limit = claim_limit(num_sites)
+        block_of = assign_blocks(reference, self._blocks)
+        self._average = RoundAverage(round_number, reference, block_of, weights=None, num_sites=num_sites)
+        self._round, self._accepted = round_number, []
+
+    def _refuse_or_accept(self, site: str, shareable: Shareable) -> str | None:
+        if (reason := shareable.get_header(REFUSAL_HEADER)) is not None:
+            return str(reason)
+        result = from_shareable(shareable)
+        if result.data_kind != DataKind.WEIGHTS:
+            return "it has no model"
+        if (reason := self._registry.refusal(TRAIN, result.meta, self.settings.network.num_classes)) is not None:
+            return reason
+        samples = self._claims.counted(site, result.meta["num_samples"], self._claim_limit)
+        assert self._average is not None
+        return self._average.refuse_or_accept(
+            site, result.data, samples, shareable.get_header(AppConstants.CURRENT_ROUND)
+        )
