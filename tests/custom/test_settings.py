@@ -13,9 +13,17 @@ import torch
 from pydantic import BaseModel, ValidationError
 from pyhocon import ConfigFactory
 
-from fedannot.custom.method_settings import METHOD_SETTINGS, FedA3ISettings, FedAvgSettings, read_job_settings
+from fedannot.custom.methods.feda3i.settings import FedA3ISettings
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.methods.lookup import all_methods, read_job_settings
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.settings import EmbeddedSettings, SettingsError, TrainingSettings, read_settings
+from fedannot.custom.settings import (
+    ClassifierTrainingSettings,
+    EmbeddedSettings,
+    SettingsError,
+    TrainingSettings,
+    read_settings,
+)
 
 FILE = "jobs/example/app/config/settings.conf"
 JOBS = sorted(path.parent for path in Path(__file__).parents[2].glob("jobs/*/meta.json"))
@@ -38,7 +46,7 @@ def test_unknown_key_inside_a_group_lists_the_keys_of_the_group():
     assert text == (
         f"{FILE}: unknown key 'training.learning_rat' = 1; did you mean 'learning_rate'? "
         "Allowed keys: augmentation, batch_size, dice_loss_over, learning_rate, learning_rate_steps, local_epochs, "
-        "loss, patch, patches_per_volume, proximal_weight."
+        "loss, momentum, optimizer, patch, patches_per_volume, proximal_weight, weight_decay."
     )
 
 
@@ -96,6 +104,8 @@ def test_value_out_of_range_is_named_with_what_is_allowed(key, value, allowed):
 
 FLOATS = [
     "training.learning_rate",
+    "training.momentum",
+    "training.weight_decay",
     "training.proximal_weight",
     "embedded.stratified",
     "balance",
@@ -258,17 +268,10 @@ def test_settings_cannot_be_changed_afterwards():
 
 
 def test_settings_come_back_from_their_own_values():
-    for kind in (kind for methods in METHOD_SETTINGS.values() for kind in methods.values()):
+    for kind in (method.settings for method in all_methods()):
         settings = kind()
         assert kind.model_validate(settings.model_dump()) == settings
         assert kind.model_validate(json.loads(settings.model_dump_json())) == settings
-
-
-def test_methods_are_registered_under_their_own_names():
-    for task, methods in METHOD_SETTINGS.items():
-        assert {name: (kind().task, kind().method) for name, kind in methods.items()} == {
-            name: (task, name) for name in methods
-        }
 
 
 def test_published_hyper_parameters_are_the_defaults():
@@ -325,13 +328,15 @@ def test_run_to_be_continued_is_named_by_the_environment(job, monkeypatch):
 def test_every_method_has_a_job():
     settings = [job_config(job, "settings.conf")["settings"] for job in JOBS]
     methods = {(values.get("task", "segmentation"), values["method"]) for values in settings}
-    assert methods == {(task, method) for task, methods in METHOD_SETTINGS.items() for method in methods}
+    assert methods == {(method.task, method.name) for method in all_methods()}
 
 
-def test_the_learning_rate_falls_after_shares_of_all_rounds():
-    training = TrainingSettings(learning_rate=0.002, learning_rate_steps=(0.5, 0.75))
-    settings = FedAvgSettings(method="fedavg", rounds=8, training=training)
-    rates = [settings.training_in(number).learning_rate for number in range(1, 9)]
+@pytest.mark.parametrize("kind", [TrainingSettings, ClassifierTrainingSettings])
+def test_the_learning_rate_falls_after_shares_of_all_rounds(kind):
+    training = kind(learning_rate=0.002, learning_rate_steps=(0.5, 0.75))
+    rates = [training.learning_rate_at(number, rounds=8) for number in range(1, 9)]
     assert rates == pytest.approx([0.002] * 4 + [0.0002] * 2 + [0.00002] * 2)
-    assert settings.training_in(8).model_copy(update={"learning_rate": 0.002}) == training
-    assert FedAvgSettings(method="fedavg").training_in(99).learning_rate == TrainingSettings().learning_rate
+
+
+def test_without_steps_the_learning_rate_stays():
+    assert TrainingSettings().learning_rate_at(99, rounds=100) == TrainingSettings().learning_rate

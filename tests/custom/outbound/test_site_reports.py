@@ -14,8 +14,8 @@ from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.evaluation import segmentation_scores as evaluation
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.method_settings import FedAvgSettings
 from fedannot.custom.methods.feda3i.learning_difficulty import site_difficulty
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.outbound.registry import (
     ESTIMATE_COMPLETENESS,
     ESTIMATE_QUALITY,
