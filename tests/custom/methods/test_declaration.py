@@ -77,7 +77,7 @@ def test_halves_are_made_with_the_settings_of_the_job() -> None:
 
 def test_halves_are_imported_when_they_are_made() -> None:
     absent = declared(server="fedannot.nowhere:Server", site="fedannot.custom.methods.fedavg.site:Nobody")
-    with pytest.raises(ModuleNotFoundError, match="fedannot.nowhere"):
+    with pytest.raises(ModuleNotFoundError, match=r"fedannot\.nowhere"):
         absent.server_half(FedAvgSettings())
     with pytest.raises(AttributeError, match="Nobody"):
         absent.site_half(FedAvgSettings())
