@@ -38,8 +38,8 @@ def table(fields: tuple[OutboundField, ...]) -> list[str]:
 
 def what_leaves() -> str:
     lines = [
-        "What leaves a site, by method and task: field, kind, the field with the number of patients behind it, the group",
-        "that a site sends as a whole or not at all, limits; below them why it leaves.",
+        "What leaves a site, by method and task: field, kind, the field with the number of patients behind it,",
+        "the group that a site sends as a whole or not at all, limits; below them why it leaves.",
     ]
     lines += ["", "every method", *table(COMMON_FIELDS)]
     for method in METHODS:
