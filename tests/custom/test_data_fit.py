@@ -12,7 +12,8 @@ from fedannot.custom.data.description import (
     write_site_description,
 )
 from fedannot.custom.data_fit import DataFitError, check_data_fit
-from fedannot.custom.method_settings import FedAvgSettings, FedGSCASettings
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.methods.fedgsca.settings import FedGSCASettings
 from fedannot.transforms.errors import DataError
 
 ONE = {"classes": ("lesion",), "labels": {0: 0, 1: 1}}

@@ -14,7 +14,9 @@ from pydantic import BaseModel, ValidationError
 from pyhocon import ConfigFactory
 
 from fedannot.custom.data.phantoms.settings import EmbeddedSettings
-from fedannot.custom.method_settings import METHOD_SETTINGS, FedA3ISettings, FedAvgSettings, read_job_settings
+from fedannot.custom.methods.feda3i.settings import FedA3ISettings
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.methods.lookup import all_methods, read_job_settings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.settings import (
     ClassifierTrainingSettings,
@@ -266,17 +268,10 @@ def test_settings_cannot_be_changed_afterwards():
 
 
 def test_settings_come_back_from_their_own_values():
-    for kind in (kind for methods in METHOD_SETTINGS.values() for kind in methods.values()):
+    for kind in (method.settings for method in all_methods()):
         settings = kind()
         assert kind.model_validate(settings.model_dump()) == settings
         assert kind.model_validate(json.loads(settings.model_dump_json())) == settings
-
-
-def test_methods_are_registered_under_their_own_names():
-    for task, methods in METHOD_SETTINGS.items():
-        assert {name: (kind().task, kind().method) for name, kind in methods.items()} == {
-            name: (task, name) for name in methods
-        }
 
 
 def test_published_hyper_parameters_are_the_defaults():
@@ -333,7 +328,7 @@ def test_run_to_be_continued_is_named_by_the_environment(job, monkeypatch):
 def test_every_method_has_a_job():
     settings = [job_config(job, "settings.conf")["settings"] for job in JOBS]
     methods = {(values.get("task", "segmentation"), values["method"]) for values in settings}
-    assert methods == {(task, method) for task, methods in METHOD_SETTINGS.items() for method in methods}
+    assert methods == {(method.task, method.name) for method in all_methods()}
 
 
 def test_the_learning_rate_falls_after_shares_of_all_rounds():

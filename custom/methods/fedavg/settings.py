@@ -21,11 +21,6 @@ class FedAvgSettings(RunSettings):
     network: NetworkSettings = NetworkSettings()
     training: TrainingSettings = TrainingSettings()
 
-    def training_in(self, round_number: int) -> TrainingSettings:
-        """Return how a site trains in a round: with that round's learning rate."""
-        rate = self.training.learning_rate_at(round_number, self.rounds)
-        return self.training.model_copy(update={"learning_rate": rate})
-
     @property
     def reports_dice_loss(self) -> bool:
         """Whether sites report the Dice loss of their training."""

@@ -11,13 +11,11 @@ from pydantic import BaseModel
 
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.limits import DEFAULT_LIMITS, TEXTS, Limits, check_settings
-from fedannot.custom.method_settings import METHOD_SETTINGS
+from fedannot.custom.methods.lookup import all_methods
 from fedannot.custom.settings import RunSettings
 
 JOB_ID = "01234567-89ab-cdef-0123-456789abcdef"
-KINDS = sorted(
-    {kind for methods in METHOD_SETTINGS.values() for kind in methods.values()}, key=lambda kind: kind.__name__
-)
+KINDS = sorted({method.settings for method in all_methods()}, key=lambda kind: kind.__name__)
 
 
 def settings(**changes: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fedannot.custom.evaluation import global_test as server_test
 from fedannot.custom.evaluation.global_test import ServerTest
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.method_settings import FedAvgSettings
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.networks import devices
 from fedannot.custom.settings import NetworkSettings, TrainingSettings
 from fedannot.transforms.errors import DataError

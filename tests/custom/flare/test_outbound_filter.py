@@ -7,7 +7,10 @@ from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
+from fedannot.custom.flare.at_hand import note_task, registry_at_hand, task_at_hand
+from fedannot.custom.flare.messages import METHOD_TASK
 from fedannot.custom.flare.outbound_filter import OutboundFilter
+from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.outbound.registry import OutboundError
 
 META = {"num_samples": 8, "num_excluded": 0, "embedded_data": True, "train_loss": 0.5, "num_patients": 4}
@@ -33,11 +36,18 @@ SCORES = {
 }
 
 
-def sent(task, dxo_or_reply):
-    context = FLContext()
-    context.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
+def context(task, method="feda3i", job_task="segmentation", named=None):
+    """A task's context as the executor of a job of the method leaves it; `named` is NVFlare's name of the task."""
+    made = FLContext()
+    common = task in ("train", "validate", "validate_classes", "dump")
+    made.set_prop(FLContextKey.TASK_NAME, named or (task if common else METHOD_TASK), private=True, sticky=False)
+    note_task(task, read_job_settings({"task": job_task, "method": method}), made)
+    return made
+
+
+def sent(task, dxo_or_reply, *of_job):
     shareable = dxo_or_reply if isinstance(dxo_or_reply, Shareable) else dxo_or_reply.to_shareable()
-    return shareable, OutboundFilter().process(shareable, context)
+    return shareable, OutboundFilter().process(shareable, context(task, *of_job))
 
 
 def model(**meta):
@@ -120,3 +130,53 @@ def test_replies_without_a_result_pass(code):
     reply, passed = sent("train", make_reply(code))
     assert passed is reply
     assert passed.get_return_code() == code
+
+
+SELECTOR = {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.4], "selector_priors": [0.8, 0.2]}
+
+
+@pytest.mark.parametrize(
+    ("method", "job_task", "fields"),
+    [
+        ("fedia", "segmentation", {"has_corrected": True}),
+        ("fedgsca", "classification", {"noise_level": 0.25}),
+        ("fedgsca", "classification", SELECTOR | {"selector_patients": [5, 3]}),
+    ],
+)
+@pytest.mark.parametrize(
+    "job", [("fedavg", "segmentation"), ("fedia", "segmentation"), ("fedgsca", "classification")], ids="-".join
+)
+def test_a_methods_own_field_leaves_in_its_jobs_alone(method, job_task, fields, job):
+    if job == (method, job_task):
+        sent("train", model(**fields), *job)
+    else:
+        with pytest.raises(OutboundError, match=r"Task 'train' may not send \['(has_corrected|noise|selector)"):
+            sent("train", model(**fields), *job)
+
+
+def test_a_methods_own_task_has_no_result_in_the_jobs_of_another():
+    with pytest.raises(OutboundError, match=r"Task 'estimate_quality' may not send \["):
+        sent("estimate_quality", DXO(DataKind.METRICS, data=ESTIMATE), "fedia")
+
+
+def test_the_task_at_hand_counts_where_nvflare_names_none_of_its_own():
+    """Else an executor could answer a training as something that may send more."""
+    assert task_at_hand(context("estimate_quality")) == "estimate_quality"
+    assert task_at_hand(context("estimate_quality", named="train")) == "train"
+    with pytest.raises(OutboundError, match=r"Task 'train' may not send \["):
+        OutboundFilter().process(
+            DXO(DataKind.METRICS, data=ESTIMATE).to_shareable(), context("estimate_quality", named="train")
+        )
+
+
+def test_without_an_executors_word_only_what_every_method_sends_leaves():
+    bare = FLContext()
+    bare.set_prop(FLContextKey.TASK_NAME, "train", private=True, sticky=False)
+    assert registry_at_hand(bare).tasks == {"train", "validate", "validate_classes"}
+    shareable = model().to_shareable()
+    assert OutboundFilter().process(shareable, bare) is shareable
+    with pytest.raises(OutboundError, match=r"Task 'train' may not send \['has_corrected'\]"):
+        OutboundFilter().process(model(has_corrected=True).to_shareable(), bare)
+    bare.set_prop(FLContextKey.TASK_NAME, METHOD_TASK, private=True, sticky=False)
+    with pytest.raises(OutboundError, match=rf"Task '{METHOD_TASK}' may not send \["):
+        OutboundFilter().process(DXO(DataKind.METRICS, data={"num_samples": 3}).to_shareable(), bare)

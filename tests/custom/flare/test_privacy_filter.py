@@ -19,34 +19,37 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.private.privacy_manager import Scope
 
-from fedannot.custom.flare.messages import RECEIVED_MODEL, SAMPLE_VALUES
+from fedannot.custom.flare.at_hand import note_task
+from fedannot.custom.flare.messages import METHOD_TASK, RECEIVED_MODEL, SAMPLE_VALUES
 from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
 from fedannot.custom.flare.task_process import Place
+from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
+from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from fedannot.custom.methods.lookup import find_method, read_job_settings
+from fedannot.custom.methods.personal.outbound import KEEP_MODEL
+from fedannot.custom.outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from fedannot.custom.outbound.private_statistics import SampleValues
 from fedannot.custom.outbound.private_updates import spent_epsilon
-from fedannot.custom.outbound.registry import (
-    CORRECT_ANNOTATIONS,
-    ESTIMATE_COMPLETENESS,
-    ESTIMATE_QUALITY,
-    KEEP_MODEL,
-    TRAIN,
-    VALIDATE,
-    VALIDATE_CLASSES,
-    OutboundError,
-    report_refusal,
-)
+from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
 
 RECEIVED = {"w": torch.ones(300), "n.num_batches_tracked": torch.tensor(40)}
 TRAINED = {"w": torch.full((300,), 1.5), "n.num_batches_tracked": torch.tensor(47)}
 UNITS = [f"patient {number}" for number in range(8)]
 COUNTS = {"num_samples": 8, "num_excluded": 0, "embedded_data": True}
-OF_TRAINING: dict[str, Any] = COUNTS | {
-    **{"train_loss": 0.5, "num_patients": 8, "dice_loss": 0.25, "num_dice_patients": 8, "noise_level": 0.125},
+LOSSES: dict[str, Any] = {"train_loss": 0.5, "num_patients": 8, "dice_loss": 0.25, "num_dice_patients": 8}
+SELECTOR: dict[str, Any] = {
     **{"selector_means": [0.25, 2.0], "selector_variances": [0.5, 0.5], "selector_priors": [0.5, 0.5]},
-    **{"selector_patients": [4, 4], "has_corrected": False},
+    **{"selector_patients": [4, 4], "noise_level": 0.125},
 }
+# What goes with a trained model, by method: what is over patients, and a flag that is not.
+OF_TRAINING: dict[str, dict[str, Any]] = {
+    "fedavg": COUNTS | LOSSES,
+    "fedia": COUNTS | LOSSES | {"has_corrected": False},
+    "fedgsca": COUNTS | LOSSES | SELECTOR,
+}
+LEFT_OF_TRAINING = {"fedavg": COUNTS, "fedia": COUNTS | {"has_corrected": False}, "fedgsca": COUNTS}
 QUALITY: dict[str, Any] = {
     **{"num_samples": 8, "num_annotated": 8, "num_estimated": [8], "predicted_share": 0.875},
     **{"inner_difficulty": [0.5], "outer_difficulty": [1.0]},
@@ -72,6 +75,22 @@ RESULTS = {
     CORRECT_ANNOTATIONS: {"has_corrected": True},
     KEEP_MODEL: {"has_model": True},
 }
+# Whose job a task is of.
+METHOD_OF = {
+    ESTIMATE_QUALITY: "feda3i",
+    ESTIMATE_COMPLETENESS: "fedia",
+    CORRECT_ANNOTATIONS: "fedia",
+    KEEP_MODEL: "decoupled",
+}
+
+
+def task_of_job(task: str, method: str) -> str:
+    return "classification" if task == VALIDATE_CLASSES or method == "fedgsca" else "segmentation"
+
+
+def registry(task: str, method: str = "fedavg") -> OutboundRegistry:
+    method = METHOD_OF.get(task, method)
+    return OutboundRegistry(find_method(task_of_job(task, method), method).leaves)
 
 
 def mean(values: Sequence[float]) -> SampleValues:
@@ -92,20 +111,23 @@ SAMPLES = {
 }
 
 
-def context(workspace: Path, task: str) -> FLContext:
+def context(workspace: Path, task: str, method: str = "fedavg") -> FLContext:
     """What a site's filters find in the context of a task."""
     for needed in ("startup", "local"):
         (workspace / needed).mkdir(exist_ok=True)
     made = Place("site-1", "job", str(workspace)).context()
-    made.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
+    method = METHOD_OF.get(task, method)
+    named = METHOD_TASK if task in METHOD_OF else task
+    made.set_prop(FLContextKey.TASK_NAME, named, private=True, sticky=False)
+    note_task(task, read_job_settings({"task": task_of_job(task, method), "method": method}), made)
     made.set_prop(RECEIVED_MODEL, RECEIVED, private=True, sticky=False)
     made.set_prop(SAMPLE_VALUES, SAMPLES.get(task, {}), private=True, sticky=False)
     return made
 
 
-def result(task: str, **changes: Any) -> Shareable:
+def result(task: str, method: str = "fedavg", **changes: Any) -> Shareable:
     if task == TRAIN:
-        return DXO(DataKind.WEIGHTS, data=dict(TRAINED), meta=OF_TRAINING | changes).to_shareable()
+        return DXO(DataKind.WEIGHTS, data=dict(TRAINED), meta=OF_TRAINING[method] | changes).to_shareable()
     return DXO(DataKind.METRICS, data=RESULTS[task] | changes).to_shareable()
 
 
@@ -121,15 +143,16 @@ def statistics(**changes: Any) -> StatisticsPrivacyFilter:
     return made
 
 
-def sent(workspace: Path, task: str, *filters: Filter, reply: Shareable | None = None) -> DXO:
+def sent(workspace: Path, task: str, *filters: Filter, reply: Shareable | None = None, method: str = "fedavg") -> DXO:
     """What leaves with these filters in the scope of the site and the outbound filter in the job."""
-    scope, made = Scope(), context(workspace, task)
+    scope, made = Scope(), context(workspace, task, method)
     for each in filters:
         scope.add_task_result_filter(each, FilterKey.OUT)
     made.set_prop(FLContextKey.SCOPE_OBJECT, scope, private=True, sticky=False)
-    of_job = {task + FilterKey.DELIMITER + FilterKey.OUT: [OutboundFilter()]}
-    given = result(task) if reply is None else reply
-    dxo: DXO = from_shareable(apply_filters(Scope.TASK_RESULT_FILTERS_NAME, given, made, of_job, task, FilterKey.OUT))
+    named = made.get_prop(FLContextKey.TASK_NAME)
+    of_job = {named + FilterKey.DELIMITER + FilterKey.OUT: [OutboundFilter()]}
+    given = result(task, method) if reply is None else reply
+    dxo: DXO = from_shareable(apply_filters(Scope.TASK_RESULT_FILTERS_NAME, given, made, of_job, named, FilterKey.OUT))
     return dxo
 
 
@@ -146,17 +169,19 @@ ORDERS = list(itertools.permutations([OutboundFilter, updates, statistics]))
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(make.__name__ for make in order))
+@pytest.mark.parametrize("method", OF_TRAINING)
 def test_in_every_order_an_update_has_noise_and_nothing_else_of_training_leaves(
-    tmp_path: Path, order: Sequence[Any]
+    tmp_path: Path, order: Sequence[Any], method: str
 ) -> None:
-    dxo = sent(tmp_path, TRAIN, *(make() for make in order))
+    """What a method declares over patients is withheld like what all methods send, without a word about it here."""
+    dxo = sent(tmp_path, TRAIN, *(make() for make in order), method=method)
     noise = dxo.data["w"] - RECEIVED["w"]
     # σ C = 2, and an update of length 1 in 300 entries.
     assert float(noise.std()) == pytest.approx(2.0, abs=5 * 2.0 / math.sqrt(600))
     assert dxo.data["n.num_batches_tracked"] == 40
     accounts = {"privacy_epsilon": spent_epsilon(0.25, 1e-5), "privacy_delta": 1e-5}
     accounts |= {"patient_epsilon": spent_epsilon(1.0, 1e-5), "statistics_epsilon": 0.0, "statistics_delta": 1e-5}
-    assert dxo.meta == COUNTS | {"has_corrected": False} | accounts
+    assert dxo.meta == LEFT_OF_TRAINING[method] | accounts
     assert spent(tmp_path) == (1, 0)
 
 
@@ -165,7 +190,7 @@ def test_in_every_order_an_update_has_noise_and_nothing_else_of_training_leaves(
 def test_in_every_order_statistics_leave_with_noise(tmp_path: Path, order: Sequence[Any], task: str) -> None:
     dxo = sent(tmp_path, task, *(make() for make in order))
     assert set(dxo.data) == set(RESULTS[task])
-    assert report_refusal(task, dxo.data, 1) is None
+    assert registry(task).refusal(task, dxo.data, 1) is None
     changed = {name for name in SAMPLES[task] if dxo.data[name] != RESULTS[task][name]}
     assert changed == set(SAMPLES[task])
     assert {name: dxo.data[name] for name in set(dxo.data) - changed} == {
@@ -179,7 +204,7 @@ def test_in_every_order_statistics_leave_with_noise(tmp_path: Path, order: Seque
 def test_no_score_leaves(tmp_path: Path, order: Sequence[Any], task: str) -> None:
     dxo = sent(tmp_path, task, *(make() for make in order))
     assert dxo.data == {"num_samples": 8}
-    assert report_refusal(task, dxo.data, len(CLASSES["num_correct"])) is None
+    assert registry(task).refusal(task, dxo.data, len(CLASSES["num_correct"])) is None
     assert spent(tmp_path) == (0, 0)
 
 
@@ -192,22 +217,24 @@ def test_flags_leave_as_they_are(tmp_path: Path, order: Sequence[Any], task: str
 
 def test_with_private_updates_alone_no_estimate_leaves_and_the_server_can_do_without(tmp_path: Path) -> None:
     quality = sent(tmp_path, ESTIMATE_QUALITY, updates())
-    assert report_refusal(ESTIMATE_QUALITY, quality.data, 1) is None
+    assert registry(ESTIMATE_QUALITY).refusal(ESTIMATE_QUALITY, quality.data, 1) is None
     assert all(map(math.isnan, quality.data.pop("inner_difficulty") + quality.data.pop("outer_difficulty")))
     assert quality.data == {"num_samples": 8, "num_annotated": 8, "num_estimated": [8]}
     assert sent(tmp_path, ESTIMATE_COMPLETENESS, updates()).data == {"num_samples": 8}
     assert spent(tmp_path) == (0, 0)
 
 
-def test_with_private_updates_alone_no_loss_or_selector_leaves(tmp_path: Path) -> None:
-    dxo = sent(tmp_path, TRAIN, updates())
-    assert set(dxo.meta) == {*COUNTS, "has_corrected", "privacy_epsilon", "privacy_delta", "patient_epsilon"}
+@pytest.mark.parametrize("method", OF_TRAINING)
+def test_with_private_updates_alone_no_loss_or_selector_leaves(tmp_path: Path, method: str) -> None:
+    dxo = sent(tmp_path, TRAIN, updates(), method=method)
+    assert set(dxo.meta) == {*LEFT_OF_TRAINING[method], "privacy_epsilon", "privacy_delta", "patient_epsilon"}
 
 
-def test_with_private_statistics_alone_the_model_leaves_as_it_is(tmp_path: Path) -> None:
-    dxo = sent(tmp_path, TRAIN, statistics())
+@pytest.mark.parametrize("method", OF_TRAINING)
+def test_with_private_statistics_alone_the_model_leaves_as_it_is(tmp_path: Path, method: str) -> None:
+    dxo = sent(tmp_path, TRAIN, statistics(), method=method)
     assert all(torch.equal(dxo.data[name], TRAINED[name]) for name in TRAINED)
-    assert set(dxo.meta) == {*COUNTS, "has_corrected", "statistics_epsilon", "statistics_delta"}
+    assert set(dxo.meta) == {*LEFT_OF_TRAINING[method], "statistics_epsilon", "statistics_delta"}
 
 
 def test_what_is_hidden_in_the_meta_of_a_result_is_withheld(tmp_path: Path) -> None:
@@ -244,7 +271,7 @@ def test_an_estimate_whose_samples_are_not_known_is_withheld(tmp_path: Path) -> 
 def test_an_update_that_is_not_finite_is_not_sent_and_spends_nothing(tmp_path: Path, value: float) -> None:
     trained = {**TRAINED, "w": TRAINED["w"].clone()}
     trained["w"][7] = value
-    reply = DXO(DataKind.WEIGHTS, data=trained, meta=OF_TRAINING).to_shareable()
+    reply = DXO(DataKind.WEIGHTS, data=trained, meta=OF_TRAINING["fedavg"]).to_shareable()
     with pytest.raises(OutboundError, match="Expected a finite update"):
         sent(tmp_path, TRAIN, updates(), reply=reply)
     assert spent(tmp_path) == (0, 0)

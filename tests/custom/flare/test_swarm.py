@@ -18,8 +18,9 @@ from nvflare.app_common.ccwf.common import Constant
 from nvflare.private.privacy_manager import Scope
 
 from fedannot.custom.aggregation.streaming_average import StreamingAverage
+from fedannot.custom.flare.at_hand import note_task
+from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HEADER, SWARM_SITES
-from fedannot.custom.flare.personal_executor import PersonalExecutor
 from fedannot.custom.flare.swarm import (
     SwarmAggregator,
     SwarmController,
@@ -155,8 +156,14 @@ def test_what_is_being_received_is_added_before_the_round_ends(monkeypatch):
 
 
 def executor_that_answers(reply, monkeypatch):
-    monkeypatch.setattr(PersonalExecutor, "execute", lambda *_: reply)
-    return SwarmExecutor(SETTINGS)
+    executor = SwarmExecutor(SETTINGS)
+
+    def execute(self, task, shareable, fl_ctx, stop):
+        note_task(task, executor.settings, fl_ctx)
+        return reply
+
+    monkeypatch.setattr(FederatedExecutor, "execute", execute)
+    return executor
 
 
 def test_nothing_unregistered_goes_to_another_site(monkeypatch):
@@ -166,6 +173,12 @@ def test_nothing_unregistered_goes_to_another_site(monkeypatch):
     assert reply.get_header(REFUSAL_HEADER) == HELD_BACK
     assert from_shareable(reply).data == {"refused": True}
     assert not SwarmAggregator(SETTINGS).accept(reply, context("site-1", reference=network_params(0)))
+
+
+def test_what_another_method_sends_does_not_go_to_another_site(monkeypatch):
+    executor = executor_that_answers(result({}, has_corrected=True), monkeypatch)
+    reply = executor.execute("train", Shareable(), FLContext(), Signal())
+    assert reply.get_header(REFUSAL_HEADER) == HELD_BACK
 
 
 def test_the_sites_own_filters_apply_to_what_goes_to_another_site(monkeypatch):
@@ -277,7 +290,7 @@ def test_the_sum_is_the_servers():
     """The same class of sum, whose bits do not depend on the order."""
     aggregator = SwarmAggregator(SETTINGS)
     aggregator.accept(result(network_params(1)), context("site-1", reference=network_params(0)))
-    assert isinstance(aggregator._aggregator._average, StreamingAverage)
+    assert isinstance(aggregator._average._average, StreamingAverage)
 
 
 def test_bounds_on_influence_need_a_server():

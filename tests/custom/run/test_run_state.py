@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from fedannot.custom.data import whole_files
-from fedannot.custom.method_settings import FedA3ISettings
+from fedannot.custom.methods import fedavg
+from fedannot.custom.methods.feda3i.settings import FedA3ISettings
 from fedannot.custom.run import state as run_state
 from fedannot.custom.run.state import ResumeError, RunState, append_record, write_records
 
@@ -203,6 +204,19 @@ def test_a_state_from_before_a_setting_existed_is_of_its_default():
     bounded = added | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
     with pytest.raises(ResumeError, match="now influence="):
         RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | bounded)
+
+
+@pytest.mark.parametrize(
+    ("task", "default", "other"), [("segmentation", "adam", "sgd"), ("classification", "sgd", "adam")]
+)
+def test_a_state_from_before_there_was_a_choice_was_made_with_the_optimiser_of_its_task(task, default, other):
+    earlier = RunState("fedavg", SETTINGS | {"task": task}, 1, {})
+    now = {kind.task: kind.settings for kind in fedavg.METHODS}[task]().training.model_dump(mode="json")
+    assert now["optimizer"] == default
+    chosen = {"batch_size": 4} | ({"momentum": 0.9, "weight_decay": 0.0} if task == "segmentation" else {})
+    earlier.check_continues("fedavg", earlier.settings | {"training": chosen | {"optimizer": default}})
+    with pytest.raises(ResumeError, match=f"now training=.*'optimizer': '{other}'.* instead of .*'{default}'"):
+        earlier.check_continues("fedavg", earlier.settings | {"training": chosen | {"optimizer": other}})
 
 
 def test_a_bound_that_a_state_has_no_name_for_had_its_default():

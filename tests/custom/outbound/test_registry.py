@@ -5,22 +5,15 @@ import math
 import pytest
 import torch
 
-from fedannot.custom.outbound.registry import (
-    CORRECT_ANNOTATIONS,
-    ESTIMATE_COMPLETENESS,
-    ESTIMATE_QUALITY,
-    KEEP_MODEL,
-    MINIMUM_CASES,
-    OUTBOUND_FIELDS,
-    TRAIN,
-    VALIDATE,
-    VALIDATE_CLASSES,
-    OutboundError,
-    check_outbound,
-    report_refusal,
-    without_counted,
-)
+from fedannot.custom.methods import METHODS
+from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
+from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from fedannot.custom.methods.personal.outbound import KEEP_MODEL
+from fedannot.custom.outbound.fields import MINIMUM_CASES, TRAIN, VALIDATE, VALIDATE_CLASSES, OutboundField
+from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
 
+# Of all methods at once, so that what one of them sends is tried beside what the others do.
+REGISTRY = OutboundRegistry(dict.fromkeys(field for method in METHODS for field in method.leaves))
 NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
@@ -73,30 +66,30 @@ KIND_NAMES = {
 
 @pytest.mark.parametrize("task", COMPLETE)
 def test_complete_results_may_leave_and_hold_every_registered_field(task):
-    check_outbound(task, COMPLETE[task])
-    assert set(COMPLETE[task]) == {field.name for field in OUTBOUND_FIELDS if task in field.tasks}
+    REGISTRY.check(task, COMPLETE[task])
+    assert set(COMPLETE[task]) == set(REGISTRY.of_task(task))
 
 
 @pytest.mark.parametrize("task", COMPLETE)
 def test_every_part_of_a_result_that_has_its_counts_may_leave(task):
-    counters = {field.counted_by for field in OUTBOUND_FIELDS} - {None}
+    counters = {field.counted_by for field in REGISTRY.fields} - {None}
     for name in COMPLETE[task]:
-        check_outbound(task, {key: value for key, value in COMPLETE[task].items() if key in {name} | counters})
-    check_outbound(task, {})
+        REGISTRY.check(task, {key: value for key, value in COMPLETE[task].items() if key in {name} | counters})
+    REGISTRY.check(task, {})
 
 
 @pytest.mark.parametrize("task", COMPLETE)
 def test_fields_of_other_tasks_may_not_leave(task):
-    for field in OUTBOUND_FIELDS:
-        if task not in field.tasks:
+    for field in REGISTRY.fields:
+        if field.name not in REGISTRY.of_task(task):
             value = next(result[field.name] for result in COMPLETE.values() if field.name in result)
             with pytest.raises(OutboundError, match=rf"Task '{task}' may not send \['{field.name}'\]; allowed: \["):
-                check_outbound(task, COMPLETE[task] | {field.name: value})
+                REGISTRY.check(task, COMPLETE[task] | {field.name: value})
 
 
 def test_unlisted_fields_are_named_and_the_allowed_ones_listed():
     with pytest.raises(OutboundError) as caught:
-        check_outbound(VALIDATE, VALIDATE_RESULT | {"file_names": ["a.png"], "dice_per_case": [0.1]})
+        REGISTRY.check(VALIDATE, VALIDATE_RESULT | {"file_names": ["a.png"], "dice_per_case": [0.1]})
     assert str(caught.value) == (
         "Task 'validate' may not send ['dice_per_case', 'file_names']; "
         "allowed: ['dice', 'hd95', 'left_empty', 'num_class_cases', 'num_class_patients', 'num_defined', "
@@ -105,9 +98,9 @@ def test_unlisted_fields_are_named_and_the_allowed_ones_listed():
 
 
 def test_unknown_task_may_send_nothing():
-    check_outbound("dump", {})
+    REGISTRY.check("dump", {})
     with pytest.raises(OutboundError, match=r"Task 'dump' may not send \['num_samples'\]; allowed: \[\]\."):
-        check_outbound("dump", {"num_samples": 3})
+        REGISTRY.check("dump", {"num_samples": 3})
 
 
 @pytest.mark.parametrize(
@@ -136,7 +129,7 @@ def test_unknown_task_may_send_nothing():
 )
 def test_values_of_another_kind_may_not_leave(task, field, value, kind):
     with pytest.raises(OutboundError) as caught:
-        check_outbound(task, COMPLETE[task] | {field: value})
+        REGISTRY.check(task, COMPLETE[task] | {field: value})
     expected = f"Task {task!r}: field {field!r} must be {KIND_NAMES[kind]}, but is {type(value).__name__}."
     assert str(caught.value) == expected
 
@@ -165,7 +158,7 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
 )
 def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
     with pytest.raises(OutboundError) as caught:
-        check_outbound(task, COMPLETE[task] | changes)
+        REGISTRY.check(task, COMPLETE[task] | changes)
     assert str(caught.value) == (
         f"Task {task!r}: {field!r} is a mean over {count} cases; at least {MINIMUM_CASES} are needed."
     )
@@ -190,7 +183,7 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
 def test_means_without_their_counts_may_not_leave(task, counter, field):
     result = {key: value for key, value in COMPLETE[task].items() if key != counter}
     with pytest.raises(OutboundError, match=f"'{field}' is a mean over None cases"):
-        check_outbound(task, result)
+        REGISTRY.check(task, result)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -209,41 +202,58 @@ def test_counts_of_another_kind_may_not_leave_whatever_the_order_of_the_fields(t
     if reverse:
         result = dict(reversed(result.items()))
     with pytest.raises(OutboundError):
-        check_outbound(task, result)
+        REGISTRY.check(task, result)
 
 
 def test_share_of_annotated_samples_is_counted_by_them_and_not_by_all():
-    assert {field.name: field.counted_by for field in OUTBOUND_FIELDS}["predicted_share"] == "num_annotated"
-    check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_annotated": MINIMUM_CASES})
+    assert REGISTRY.of_task(ESTIMATE_QUALITY)["predicted_share"].counted_by == "num_annotated"
+    REGISTRY.check(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_annotated": MINIMUM_CASES})
     with pytest.raises(OutboundError, match="'predicted_share' is a mean over 2 cases"):
-        check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_samples": 100, "num_annotated": 2})
+        REGISTRY.check(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_samples": 100, "num_annotated": 2})
 
 
-def test_every_mean_names_a_registered_counter_of_the_same_task():
-    by_name = {field.name: field for field in OUTBOUND_FIELDS}
-    assert len(by_name) == len(OUTBOUND_FIELDS)
-    for field in OUTBOUND_FIELDS:
+@pytest.mark.parametrize("task", COMPLETE)
+def test_what_is_computed_over_patients_names_a_counter_of_the_same_task(task):
+    registered = REGISTRY.of_task(task)
+    for field in registered.values():
         is_sum_over_patients = field.name.endswith(("_lesions", "_class_cases")) or field.tasks == (VALIDATE_CLASSES,)
         # What privacy has been spent follows from the number of results and the noise, not from the data.
         is_account = field.optional in ("privacy", "private statistics")
         is_mean = field.kind in ("number", "numbers") and not is_account
         assert (field.counted_by is not None) == (is_mean or is_sum_over_patients)
         if field.counted_by is not None:
-            counter = by_name[field.counted_by]
-            assert counter.kind in ("count", "counts")
-            assert set(field.tasks) <= set(counter.tasks)
+            assert registered[field.counted_by].kind in ("count", "counts")
+
+
+def test_a_field_that_is_declared_twice_for_a_task_is_refused():
+    again = OutboundField("train_loss", ("measure", TRAIN), "count", "as another kind it would pass unseen")
+    with pytest.raises(ValueError, match=r"^Expected one field 'train_loss' of the task 'train', but it is declared"):
+        OutboundRegistry([again])
+
+
+def test_a_name_may_stand_for_another_field_in_another_task():
+    registry = OutboundRegistry([OutboundField("train_loss", ("measure",), "count", "of something else")])
+    registry.check("measure", {"train_loss": 3})
+    with pytest.raises(OutboundError, match="Task 'train': field 'train_loss' must be a number, but is int"):
+        registry.check(TRAIN, {"train_loss": 3})
+
+
+def test_tasks_are_those_of_all_methods_and_of_the_declared_fields():
+    assert OutboundRegistry().tasks == {TRAIN, VALIDATE, VALIDATE_CLASSES}
+    assert REGISTRY.tasks == set(COMPLETE)
+    assert OutboundRegistry().of_task(ESTIMATE_QUALITY) == {}
 
 
 def test_undefined_entries_may_leave_under_the_minimum():
-    check_outbound(
+    REGISTRY.check(
         ESTIMATE_QUALITY,
         ESTIMATE_RESULT | {"num_estimated": [2, 3], "inner_difficulty": [NAN, 0.25], "outer_difficulty": [NAN, 2.5]},
     )
-    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_distance_patients": [3, 0], "hd95": [4.0, NAN]})
-    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_class_patients": [3, 1], "dice": [0.5, NAN]})
-    check_outbound(VALIDATE, VALIDATE_RESULT | {"num_empty_patients": [3, 2], "left_empty": [0.5, NAN]})
+    REGISTRY.check(VALIDATE, VALIDATE_RESULT | {"num_distance_patients": [3, 0], "hd95": [4.0, NAN]})
+    REGISTRY.check(VALIDATE, VALIDATE_RESULT | {"num_class_patients": [3, 1], "dice": [0.5, NAN]})
+    REGISTRY.check(VALIDATE, VALIDATE_RESULT | {"num_empty_patients": [3, 2], "left_empty": [0.5, NAN]})
     none_of_second = {"num_class_patients": [5, 0], "num_correct": [3, 0], "num_labelled": [5, 0]}
-    check_outbound(VALIDATE_CLASSES, CLASSES_RESULT | none_of_second)
+    REGISTRY.check(VALIDATE_CLASSES, CLASSES_RESULT | none_of_second)
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
@@ -253,46 +263,48 @@ def test_undefined_entries_may_leave_under_the_minimum():
 def test_infinite_values_may_not_leave(task, field, value):
     sent = [0.5, value] if isinstance(COMPLETE[task][field], list) else value
     with pytest.raises(OutboundError, match=rf"field '{field}' must be finite, but is .*inf"):
-        check_outbound(task, COMPLETE[task] | {field: sent})
+        REGISTRY.check(task, COMPLETE[task] | {field: sent})
 
 
 def test_a_bound_that_is_none_may_leave():
-    check_outbound(TRAIN, TRAIN_RESULT | {"privacy_epsilon": math.inf, "patient_epsilon": math.inf})
+    REGISTRY.check(TRAIN, TRAIN_RESULT | {"privacy_epsilon": math.inf, "patient_epsilon": math.inf})
 
 
 @pytest.mark.parametrize("task", COMPLETE)
 def test_without_what_is_over_patients_the_server_can_use_the_rest(task):
-    left = without_counted(task, COMPLETE[task])
-    assert report_refusal(task, left, 2) is None
-    check_outbound(task, left)
-    for field in OUTBOUND_FIELDS:
+    left = REGISTRY.without_counted(task, COMPLETE[task])
+    assert REGISTRY.refusal(task, left, 2) is None
+    REGISTRY.check(task, left)
+    for field in REGISTRY.fields:
         if field.name in left and field.counted_by:
             assert all(map(math.isnan, left[field.name])), field.name
 
 
 def test_what_is_left_without_what_is_over_patients():
-    assert set(without_counted(TRAIN, TRAIN_RESULT)) == {
+    assert set(REGISTRY.without_counted(TRAIN, TRAIN_RESULT)) == {
         "params",
         *("num_samples", "num_excluded", "embedded_data", "num_threads", "has_corrected"),
         *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
     }
-    assert set(without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {"predicted_share"}
+    assert set(REGISTRY.without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {
+        "predicted_share"
+    }
     kept = {"inner_difficulty", "outer_difficulty", "predicted_share"}
-    assert without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT, kept) == ESTIMATE_RESULT
-    assert without_counted(VALIDATE, VALIDATE_RESULT, {"dice"}) == {"num_samples": 5}, "a group goes together"
-    assert without_counted(KEEP_MODEL, {"has_model": True, "unknown": 1}) == {"has_model": True, "unknown": 1}
+    assert REGISTRY.without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT, kept) == ESTIMATE_RESULT
+    assert REGISTRY.without_counted(VALIDATE, VALIDATE_RESULT, {"dice"}) == {"num_samples": 5}, "a group goes together"
+    assert REGISTRY.without_counted(KEEP_MODEL, {"has_model": True, "unknown": 1}) == {"has_model": True, "unknown": 1}
 
 
 def test_counts_must_be_as_many_as_the_means():
     with pytest.raises(OutboundError, match=r"'inner_difficulty' has 2 entries, its counts 3\."):
-        check_outbound(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_estimated": [7, 3, 3]})
+        REGISTRY.check(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_estimated": [7, 3, 3]})
 
 
 @pytest.mark.parametrize("task", COMPLETE)
 def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(task):
-    assert report_refusal(task, COMPLETE[task], 2) is None
+    assert REGISTRY.refusal(task, COMPLETE[task], 2) is None
     beside_the_model = {name: value for name, value in COMPLETE[task].items() if name != "params"}
-    assert report_refusal(task, beside_the_model | {"client_name": "site-1", "params": None}, 2) is None
+    assert REGISTRY.refusal(task, beside_the_model | {"client_name": "site-1", "params": None}, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -309,24 +321,24 @@ def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(tas
 )
 def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held_back):
     report = {name: value for name, value in COMPLETE[task].items() if name not in held_back}
-    assert report_refusal(task, report, 2) is None
+    assert REGISTRY.refusal(task, report, 2) is None
 
 
 @pytest.mark.parametrize("missing", sorted(set(VALIDATE_RESULT) - {"num_samples"}))
 def test_what_a_site_may_hold_back_belongs_together(missing):
     report = {name: value for name, value in VALIDATE_RESULT.items() if name != missing}
-    assert report_refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"
+    assert REGISTRY.refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"
 
 
 @pytest.mark.parametrize("missing", ["dice_loss", "num_dice_patients"])
 def test_each_group_of_what_a_site_may_hold_back_belongs_together(missing):
     report = {name: value for name, value in TRAIN_RESULT.items() if name != missing}
-    assert report_refusal(TRAIN, report, 2) == f"its result lacks {missing!r}"
+    assert REGISTRY.refusal(TRAIN, report, 2) == f"its result lacks {missing!r}"
 
 
 @pytest.mark.parametrize(("value", "refused"), [(-0.01, True), (0.0, False), (1.0, False), (1.01, True), (NAN, False)])
 def test_a_value_out_of_its_range_is_refused_with_the_range(value, refused):
-    reason = report_refusal(TRAIN, TRAIN_RESULT | {"dice_loss": value}, 2)
+    reason = REGISTRY.refusal(TRAIN, TRAIN_RESULT | {"dice_loss": value}, 2)
     assert reason == (f"its 'dice_loss' is {value}, expected 0.0 to 1.0" if refused else None)
 
 
@@ -344,7 +356,7 @@ def test_a_value_out_of_its_range_is_refused_with_the_range(value, refused):
 )
 def test_the_server_names_what_a_result_lacks(task, missing):
     report = {name: value for name, value in COMPLETE[task].items() if name != missing}
-    assert report_refusal(task, report, 2) == f"its result lacks {missing!r}"
+    assert REGISTRY.refusal(task, report, 2) == f"its result lacks {missing!r}"
 
 
 @pytest.mark.parametrize(
@@ -360,4 +372,4 @@ def test_the_server_names_what_a_result_lacks(task, missing):
     ],
 )
 def test_the_server_names_the_field_that_it_cannot_use(task, field, value, reason):
-    assert report_refusal(task, COMPLETE[task] | {field: value}, 2) == reason
+    assert REGISTRY.refusal(task, COMPLETE[task] | {field: value}, 2) == reason

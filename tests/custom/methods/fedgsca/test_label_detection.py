@@ -1,0 +1,51 @@
+"""What a site keeps to itself of its doubts: suspect labels for its data manager, and how often it was right."""
+
+import json
+
+import numpy as np
+from support.labelled_pictures import make_data, selection
+
+from fedannot.custom.methods.fedgsca.label_detection import detection_record, suspicions
+from fedannot.custom.methods.fedgsca.label_selection import Selection
+
+
+def test_suspects_are_listed_with_the_least_likely_first(tmp_path):
+    data = make_data([0, 1, 2, 0], [0, 0, 0, 0])
+    probabilities = np.array([[0.8, 0.1, 0.1], [0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.4, 0.5, 0.1]])
+    chosen = selection([True, False, False, False], [False, True, False, False])
+    found = suspicions(data, chosen, probabilities, data_folder=tmp_path, method="fedgsca", round_number=4)
+    assert [(s.image, s.given, s.predicted, s.relabelled) for s in found.suspects] == [
+        ("3.png", "a", "b", False),
+        ("2.png", "c", "b", False),
+        ("1.png", "b", "a", True),
+    ]
+    assert (found.noise_level, found.coefficient, found.round_number) == (0.75, 0.6, 4)
+    assert json.loads(found.model_dump_json())["suspects"][2]["confidence"] == 0.7
+
+
+def test_among_equally_unlikely_suspects_the_surest_comes_first(tmp_path):
+    data = make_data([0, 1, 2, 0], [0, 0, 0, 0])
+    probabilities = np.array([[0.2, 0.5, 0.3], [0.9, 0.0, 0.1], [0.7, 0.3, 0.0], [0.3, 0.6, 0.1]])
+    nothing = np.zeros(4, dtype=bool)
+    chosen = Selection(0.6, np.array([0.0, 0.0, 0.0, 0.1]), nothing, data.labels.numpy(), ~nothing, nothing)
+    found = suspicions(data, chosen, probabilities, data_folder=tmp_path, method="fedgsca", round_number=4)
+    assert [suspect.image for suspect in found.suspects] == ["1.png", "2.png", "0.png", "3.png"]
+
+
+def test_what_is_noted_for_evaluation_by_hand():
+    data = make_data([0, 1, 2, 0], [0] * 4, true=[0, 0, 2, 1])
+    chosen = selection([True, False, False, True], [False, True, True, False], labels=[0, 0, 1, 0])
+    record = detection_record(data, chosen, 3)
+    assert record == {
+        "round": 3,
+        "num_samples": 4,
+        "coefficient": 0.6,
+        "noise_level": 0.5,
+        "num_suspects": 2,
+        "num_pseudo": 2,
+        "num_used": 4,
+        "num_wrong": 2,
+        "num_wrong_suspects": 1,
+        "num_right_pseudo": 1,
+    }
+    assert "num_wrong" not in detection_record(make_data([0, 1, 2, 0], [0] * 4), chosen, 3)

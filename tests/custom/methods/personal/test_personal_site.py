@@ -1,0 +1,166 @@
+"""What methods with personal parts share at a site: what is kept, what is shared, and what is scored."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from support.personal import DATA, PERSONAL, received, same, site_half, train_round, values
+from support.site_views import HandmadeSite
+
+from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
+from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.methods.personal.outbound import KEEP_MODEL
+from fedannot.custom.methods.personal.settings import PersonalSettings
+from fedannot.custom.methods.personal.site import PersonalSite
+
+ALL = pytest.mark.parametrize("name", PERSONAL)
+
+
+@ALL
+def test_a_round_trains_and_the_same_seed_gives_the_same_bits(tmp_path: Path, name: str) -> None:
+    results = []
+    for folder in ("one", "other"):
+        method = site_half(name)
+        network = received(method)
+        start = method.start(received(method), seed=1)
+        personal, loss = train_round(method, network, tmp_path / folder)
+        assert loss > 0
+        assert not same(values(start), personal)
+        results.append((values(network), personal))
+    assert all(same(one, other) for one, other in zip(*results, strict=True))
+
+
+@ALL
+def test_the_shared_part_has_no_tensor_of_the_personal_one(tmp_path: Path, name: str) -> None:
+    method = site_half(name)
+    network = received(method)
+    personal, _ = train_round(method, network, tmp_path)
+    own = [tensor for tensor in personal.values() if tensor.numel() > 1]
+    assert own
+    for tensor in own:
+        assert not any(
+            tensor.shape == sent.shape and torch.equal(tensor, sent) for sent in network.state_dict().values()
+        )
+
+
+@ALL
+def test_the_personal_part_is_none_of_the_shared_networks_tensors(name: str) -> None:
+    method = site_half(name)
+    network = received(method)
+    storages = {tensor.data_ptr() for tensor in network.state_dict().values()}
+    personal = method.start(network, seed=1)
+    assert not any(tensor.data_ptr() in storages for tensor in personal.state_dict().values() if tensor.numel() > 1)
+
+
+@ALL
+def test_the_local_model_gives_logits(name: str) -> None:
+    method = site_half(name)
+    network = received(method)
+    model = method.local_model(network, method.start(network, seed=1)).eval()
+    assert model(torch.zeros(2, 1, 16, 16)).shape == (2, 2, 16, 16)
+
+
+class Counting(PersonalSite):
+    """The personal part is one number, to which every round adds one."""
+
+    settings: PersonalSettings
+
+    def start(self, shared: torch.nn.Module, seed: int) -> torch.nn.Module:
+        del shared
+        made = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.constant_(made.weight, seed % 7 * 100.0)
+        return made
+
+    def train_both(self, shared, personal, batches, site):  # type: ignore[no-untyped-def]
+        with torch.no_grad():
+            personal.weight += 1.0
+        return site_half("ditto").train_both(shared, shared, batches, site)
+
+    def local_model(self, shared: torch.nn.Module, personal: torch.nn.Module) -> torch.nn.Module:
+        del shared
+        return personal
+
+
+def counting() -> Counting:
+    return Counting(site_half("ditto").settings)
+
+
+def count(method: Counting, site: HandmadeSite, number: int, **changes: object) -> float:
+    """What the personal part is in use with after a round."""
+    model = method.model_in_use(received(method), site.view(method, number, **changes))
+    return float(model.weight)  # type: ignore[arg-type]
+
+
+def test_the_personal_part_goes_on_from_the_last_round_that_the_site_was_there_for(tmp_path: Path) -> None:
+    """A new half for every task, and the second round is missed."""
+    site = HandmadeSite(tmp_path, DATA)
+    for number in (1, 3, 4):
+        method = counting()
+        method.train(received(method), site.view(method, number))
+    start = float(counting().start(received(counting()), seed=0).weight)  # type: ignore[arg-type]
+    assert start == 0.0
+    assert (count(counting(), site, 4) - count(counting(), site, 3), count(counting(), site, 9) % 100) == (1.0, 3.0)
+
+
+def test_a_round_that_is_done_once_more_begins_where_it_began(tmp_path: Path) -> None:
+    site, method = HandmadeSite(tmp_path, DATA), counting()
+    for number in (1, 2, 2):
+        method.train(received(method), site.view(method, number))
+    assert count(method, site, 2) % 100 == 2.0
+
+
+def test_every_site_begins_with_a_personal_part_of_its_own(tmp_path: Path) -> None:
+    method = site_half("decoupled")
+    found = []
+    for name in ("site-1", "site-2"):
+        site = HandmadeSite(tmp_path / name, DATA, name=name)
+        model = method.model_in_use(received(method), site.view(method, 1))
+        found.append(values(model.get_submodule("adaptation")))
+    assert not same(*found)
+
+
+def test_a_run_that_goes_on_takes_the_personal_part_of_the_earlier_one(tmp_path: Path) -> None:
+    """As it was after the round from which it goes on, whatever came later there."""
+    earlier, method = HandmadeSite(tmp_path / "earlier", DATA), counting()
+    for number in (1, 2, 3):
+        method.train(received(method), earlier.view(method, number))
+    site = HandmadeSite(tmp_path / "now", DATA)
+    continued = {"earlier_folders": (earlier.run_folder,), "continued_round": 2}
+    assert count(method, site, 3, **continued) % 100 == 2.0
+    method.train(received(method), site.view(method, 3, **continued))
+    assert count(method, site, 3, **continued) % 100 == 3.0
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("federation") / "data"
+    write_phantom_federation(folder, num_sites=1, seed=0, images_per_site=8, test_images=1)
+    return folder / "site-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "models"), [("ditto", {"global", "local"}), ("fedrep", {"local"}), ("single_site", {"local"})]
+)
+@pytest.mark.parametrize("way", ["task", "end of the run"])
+def test_the_last_model_is_kept_with_the_scores_of_what_is_a_model(
+    tmp_path: Path, data_folder: Path, name: str, models: set[str], way: str
+) -> None:
+    """A shared part that is no model by itself has no score."""
+    method, site = site_half(name), HandmadeSite(tmp_path, data_folder=data_folder)
+    method.train(received(method), site.view(method, 1))
+    network, view = received(method), site.view(method, 1)
+    if way == "task":
+        assert method.answer(KEEP_MODEL, network, view).fields == {"has_model": True}
+    else:
+        method.after_run(network, view)
+    folder = site.run_folder / PERSONAL_FOLDER
+    kept = torch.load(folder / LOCAL_MODEL_FILE, weights_only=True)
+    personal = view.kept_tensors(PERSONAL_FOLDER, 1)
+    assert personal is not None
+    assert same(kept["shared"], values(network))
+    assert same(kept["personal"], personal[1])
+    assert kept["round"] == 1
+    scores = json.loads((folder / LOCAL_SCORES_FILE).read_text(encoding="utf-8"))
+    assert set(scores["models"]) == models
+    assert any(f"Dice on this site's {scores['num_cases']} validation cases" in text for text in site.said)

@@ -1,0 +1,58 @@
+"""Rounds as a method sees them at the server, made by hand."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fedannot.custom.aggregation.influence import InfluenceBounds
+from fedannot.custom.methods.views import Round
+from fedannot.custom.settings import InfluenceSettings
+
+BLOCKS = ("first", "last")
+
+Asked = Callable[[str, Collection[str] | None], dict[str, dict[str, Any]]]
+
+
+class NoModels:
+    """Models that wait for their weights, at which nobody looks."""
+
+    sites: Sequence[str] = ()
+
+    def params(self, site: str) -> dict[str, torch.Tensor]:
+        raise AssertionError(f"Nobody looks at the model of {site}.")
+
+
+def nobody(task: str, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    raise AssertionError(f"Nobody is asked for {task!r} of {sites}.")
+
+
+def round_of(
+    number: int,
+    *,
+    history: Sequence[Mapping[str, Any]] = (),
+    num_samples: Mapping[str, int] | None = None,
+    reports: Mapping[str, Mapping[str, Any]] | None = None,
+    drifts: Mapping[str, float] | None = None,
+    influence: Mapping[str, Any] | None = None,
+    blocks: tuple[str, ...] = BLOCKS,
+    ask: Any = nobody,
+    said: list[str] | None = None,
+    stopped: bool = False,
+) -> Round:
+    """Return a round; `said` gets what the method writes to the log."""
+    sentences = [] if said is None else said
+    return Round(
+        number=number,
+        params={},
+        blocks=blocks,
+        history=history,
+        num_samples=num_samples or {},
+        bounds=InfluenceBounds(InfluenceSettings.model_validate(influence or {}), sentences.append),
+        ask=ask,
+        info=sentences.append,
+        warning=sentences.append,
+        is_stopped=lambda: stopped,
+        reports=reports or {},
+        drifts=drifts or {},
+    )
