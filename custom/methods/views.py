@@ -44,7 +44,6 @@ class Round:
         number: the round, from 1; outside a round the last finished one.
         params: the global model that the sites train from.
         blocks: the network's layer blocks in forward order.
-        trained: names of the entries that are trained parameters.
         history: the records of finished rounds.
         num_samples: of every site that has ever trained in the run, as far as its claims count.
         bounds: on what one site can do.
@@ -53,6 +52,7 @@ class Round:
         info: writes a sentence to the log.
         warning: writes a warning.
         is_stopped: whether the run is being stopped, so that answers are missing.
+        trained: names of the entries that are trained parameters.
         reports: what sites reported with the models of this round, once they are there.
         drifts: how far sites moved the model in this round, ‖θ_k − θ‖² over trained parameters, where it is measured.
     """
@@ -60,7 +60,6 @@ class Round:
     number: int
     params: Mapping[str, torch.Tensor]
     blocks: tuple[str, ...]
-    trained: tuple[str, ...]
     history: Sequence[Mapping[str, Any]]
     num_samples: Mapping[str, int]
     bounds: InfluenceBounds
@@ -68,6 +67,7 @@ class Round:
     info: Callable[[str], None]
     warning: Callable[[str], None]
     is_stopped: Callable[[], bool]
+    trained: tuple[str, ...] = ()
     reports: Reports = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
 
