@@ -53,8 +53,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
 }
 
-# Declared fields that no site sends in these runs: what a swarm's sites keep needs no server's word, and a selector of
-# few patients stays at the site.
+# Declared fields that no site sends in these runs: a swarm's sites keep their models without a server that asks.
 UNSEEN = {"decoupled": {"has_model"}}
 
 # What NVFlare sends beside results: registration, heart beats, acknowledgements, and pieces of models.
