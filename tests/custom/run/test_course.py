@@ -14,7 +14,8 @@ from torch import nn
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.data.location import DATA_VARIABLE
-from fedannot.custom.data.phantoms.lesions import write_phantom_test
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_test
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.method import ServerMethod
 from fedannot.custom.methods.views import Round, WaitingModels, WeightsRule
@@ -682,7 +683,7 @@ def test_a_shared_part_that_is_no_model_is_scored_by_the_sites(tmp_path: Path) -
 
 def test_a_test_set_that_does_not_fit_is_found_before_anybody_trains(tmp_path: Path) -> None:
     run = Run(tmp_path, link_of(StepSite("a")), network={"num_classes": 3})
-    write_phantom_test(tmp_path / "local", num_images=1, seed=0)
+    write_phantom_test(tmp_path / "local", LesionImages(), num_images=1, seed=0)
     with pytest.raises(DataError, match="classes"):
         run.begin()
     assert run.link.requests == []
@@ -690,7 +691,7 @@ def test_a_test_set_that_does_not_fit_is_found_before_anybody_trains(tmp_path: P
 
 def test_it_does_not_matter_to_a_method_that_is_not_scored_there(tmp_path: Path) -> None:
     run = Run(tmp_path, link_of(StepSite("a", scores={"num_samples": 0})), network={"num_classes": 3}, rounds=1)
-    write_phantom_test(tmp_path / "local", num_images=1, seed=0)
+    write_phantom_test(tmp_path / "local", LesionImages(), num_images=1, seed=0)
     run.method.is_scored = False
     assert run.begin().stem == 1.0
 

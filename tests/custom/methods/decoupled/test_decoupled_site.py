@@ -7,7 +7,8 @@ import torch
 from support.personal import DATA, changed, received, site_half, train_round, values
 from support.site_views import HandmadeSite
 
-from fedannot.custom.methods.decoupled.network import AdaptationNetwork, DecoupledNetwork, LocalModel
+from fedannot.custom.methods.decoupled.adaptation import AdaptationNetwork, LocalModel
+from fedannot.custom.methods.decoupled.network import DecoupledNetwork
 
 
 def test_all_but_w_is_trained_in_the_shared_network(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from support.personal import DATA, PERSONAL, received, same, site_half, train_ro
 from support.site_views import HandmadeSite
 
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
-from fedannot.custom.data.phantoms.lesions import write_phantom_federation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.methods.personal.outbound import KEEP_MODEL
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.methods.personal.site import PersonalSite
@@ -135,7 +136,10 @@ def test_a_run_that_goes_on_takes_the_personal_part_of_the_earlier_one(tmp_path:
 @pytest.fixture(scope="module")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("federation") / "data"
-    write_phantom_federation(folder, num_sites=1, seed=0, images_per_site=8, test_images=1)
+    write_phantom_federation(folder, LesionImages(), num_sites=1, seed=0, images_per_site=4, test_images=1)
+    file = folder / "site-1" / "datalist.json"
+    datalist = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(datalist | {"validation": datalist["training"]}), encoding="utf-8")
     return folder / "site-1"
 
 

@@ -1,0 +1,319 @@
+"""The executor: tasks by their own names, what goes wrong as a short reason, and what filters find afterwards."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+from nvflare.app_common.app_constant import AppConstants
+
+from fedannot.custom.data.location import DATA_VARIABLE, DataLocation
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data_fit import DataFitError
+from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
+from fedannot.custom.flare.executor import FederatedExecutor
+from fedannot.custom.flare.messages import (
+    DATA_DO_NOT_FIT,
+    METHOD_TASK,
+    MODEL_DOES_NOT_FIT,
+    NO_USABLE_DATA,
+    PROCESS_DIED,
+    RECEIVED_MODEL,
+    REFUSAL_HEADER,
+    SAMPLE_VALUES,
+    TASK,
+    TASK_NOT_KNOWN,
+    TRAINING_FAILED,
+)
+from fedannot.custom.flare.task_process import Place, TaskProcessError, TaskStopped
+from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
+from fedannot.custom.networks.described import described_network
+from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND
+from fedannot.custom.run.site_tasks import UnknownTaskError
+from fedannot.custom.run.threads import THREADS_VARIABLE
+from fedannot.custom.settings import SettingsError
+from fedannot.custom.training.loop import TrainingStopped
+from fedannot.transforms.errors import DataError
+
+SETTINGS: dict[str, Any] = {
+    "method": "fedavg",
+    "rounds": 1,
+    "network": {"in_channels": 1, "num_classes": 1, "spatial_dims": 2, "features": [4, 4, 8, 8, 8, 4]},
+    "training": {"learning_rate": 0.01, "batch_size": 2, "local_epochs": 1},
+}
+QUALITY = SETTINGS | {"method": "feda3i", "rounds": 3, "warmup_rounds": 1}
+
+
+def params_of(executor: FederatedExecutor) -> dict[str, torch.Tensor]:
+    return dict(described_network(executor.settings.network).state_dict())
+
+
+def context(folder: Path, task: str) -> FLContext:
+    for needed in ("startup", "local"):
+        (folder / needed).mkdir(exist_ok=True)
+    made: FLContext = Place("site-1", "job", str(folder)).context()
+    made.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
+    return made
+
+
+def ask(
+    executor: FederatedExecutor,
+    folder: Path,
+    task: str,
+    meta: Mapping[str, Any] | None = None,
+    params: Mapping[str, torch.Tensor] | None = None,
+) -> tuple[Shareable, FLContext]:
+    """The reply, and the context that filters of it find."""
+    data = params_of(executor) if params is None else dict(params)
+    shareable = DXO(DataKind.WEIGHTS, data=data, meta=dict(meta or {})).to_shareable()
+    shareable.set_header(AppConstants.CURRENT_ROUND, 1)
+    fl_ctx = context(folder, task)
+    return executor.execute(task, shareable, fl_ctx, Signal()), fl_ctx
+
+
+@pytest.fixture
+def phantom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The site's data, and threads as before afterwards."""
+    before = torch.get_num_threads()
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=1, seed=0, images_per_site=3, test_images=1)
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("phantom")
+def test_a_training_is_answered_with_a_model_of_its_round_that_may_leave(tmp_path: Path) -> None:
+    reply, _ = ask(FederatedExecutor(SETTINGS), tmp_path, "train")
+    result = from_shareable(reply)
+    assert (reply.get_return_code(), result.data_kind) == (ReturnCode.OK, DataKind.WEIGHTS)
+    assert reply.get_header(AppConstants.CURRENT_ROUND) == 1
+    assert result.meta["num_samples"] == 3
+    assert result.meta["embedded_data"] is False
+    OutboundRegistry().check("train", result.meta | {"params": result.data})
+
+
+@pytest.mark.usefixtures("phantom")
+def test_a_site_trains_with_as_many_threads_as_its_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job asks for one, as a researcher's does."""
+    monkeypatch.setenv(THREADS_VARIABLE, "2")
+    reply, _ = ask(FederatedExecutor(SETTINGS | {"threads": 1}), tmp_path, "train")
+    assert from_shareable(reply).meta["num_threads"] == 2
+
+
+@pytest.mark.usefixtures("phantom")
+def test_a_task_of_the_methods_own_is_done_by_its_own_name_and_leaves_its_samples_for_filters(tmp_path: Path) -> None:
+    executor = FederatedExecutor(QUALITY)
+    reply, fl_ctx = ask(executor, tmp_path, METHOD_TASK, {TASK: ESTIMATE_QUALITY})
+    result = from_shareable(reply)
+    assert result.data_kind == DataKind.METRICS
+    assert result.data["num_samples"] == 3
+    assert task_at_hand(fl_ctx) == ESTIMATE_QUALITY
+    registry_at_hand(fl_ctx).check(ESTIMATE_QUALITY, result.data)
+    assert set(fl_ctx.get_prop(SAMPLE_VALUES)) == {"inner_difficulty", "outer_difficulty", "predicted_share"}
+
+
+def test_filters_find_the_received_model_and_no_samples_of_an_earlier_task(tmp_path: Path) -> None:
+    executor = FederatedExecutor(SETTINGS)
+    fl_ctx = context(tmp_path, "train")
+    fl_ctx.set_prop(SAMPLE_VALUES, {"old": 1}, private=True, sticky=False)
+    params = params_of(executor)
+    executor.execute("dance", DXO(DataKind.WEIGHTS, data=params).to_shareable(), fl_ctx, Signal())
+    assert fl_ctx.get_prop(SAMPLE_VALUES) == {}
+    assert fl_ctx.get_prop(RECEIVED_MODEL).keys() == params.keys()
+
+
+@pytest.mark.parametrize(
+    ("task", "meta", "fits", "expected"),
+    [
+        ("dance", {}, True, TASK_NOT_KNOWN),
+        # Another method's, one that is named by itself, and none at all.
+        (METHOD_TASK, {TASK: ESTIMATE_QUALITY}, True, TASK_NOT_KNOWN),
+        (METHOD_TASK, {}, True, TASK_NOT_KNOWN),
+        ("validate_classes", {}, True, TASK_NOT_KNOWN),
+        ("train", {}, False, MODEL_DOES_NOT_FIT),
+    ],
+)
+def test_what_it_cannot_do_is_a_refusal_with_a_reason(
+    tmp_path: Path, task: str, meta: dict[str, Any], fits: bool, expected: str
+) -> None:
+    executor = FederatedExecutor(SETTINGS)
+    params = params_of(executor)
+    if not fits:
+        params.popitem()
+    reply, _ = ask(executor, tmp_path, task, meta, params)
+    assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+    assert reply.get_header(REFUSAL_HEADER) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (DataError("case 7 is broken"), ReturnCode.EXECUTION_EXCEPTION, NO_USABLE_DATA),
+        (DataFitError("other classes"), ReturnCode.EXECUTION_EXCEPTION, DATA_DO_NOT_FIT),
+        (SettingsError("threads"), ReturnCode.EXECUTION_EXCEPTION, TRAINING_FAILED),
+        (UnknownTaskError("dance"), ReturnCode.EXECUTION_EXCEPTION, TASK_NOT_KNOWN),
+        (RuntimeError("out of memory at case 7"), ReturnCode.EXECUTION_EXCEPTION, TRAINING_FAILED),
+        (TrainingStopped("stop"), ReturnCode.TASK_ABORTED, None),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_whatever_goes_wrong_leaves_with_a_short_reason_and_is_logged_at_the_site(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    code: str,
+    reason: str | None,
+) -> None:
+    executor = FederatedExecutor(SETTINGS)
+    monkeypatch.setattr(executor, "do_task", raising(error))
+    reply, _ = ask(executor, tmp_path, "train")
+    assert (reply.get_return_code(), reply.get_header(REFUSAL_HEADER)) == (code, reason)
+    assert str(error) not in str(dict(reply))
+    assert (str(error) in caplog.text) is (reason is not None)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.usefixtures("phantom")
+def test_data_are_read_once_and_again_when_the_annotations_in_use_change(tmp_path: Path) -> None:
+    executor = FederatedExecutor(SETTINGS)
+    view = executor.view(1, {}, context(tmp_path, "train"))
+    first = view.load("training")
+    assert view.load("training") is first
+    executor.method.labels_in_use = lambda section, site: {Path("a"): Path("b")}  # type: ignore[method-assign]
+    assert view.load("training") is not first
+
+
+def test_a_site_learns_where_its_part_of_the_continued_run_may_lie(tmp_path: Path) -> None:
+    executor = FederatedExecutor(SETTINGS | {"resume_from": "/runs/server/job-0/fedannot_state.pt"})
+    fl_ctx = context(tmp_path, "train")
+    plain = executor.view(4, {}, fl_ctx)
+    assert (list(plain.earlier_folders), plain.continued_round) == ([], None)
+    view = executor.view(4, {CONTINUED_JOB: "job-0", CONTINUED_ROUND: 3}, fl_ctx)
+    assert list(view.earlier_folders) == [tmp_path / "job-0", Path("/runs/site-1/job-0")]
+    assert (view.continued_round, view.round_number, view.name) == (3, 4, "site-1")
+    assert view.run_folder == tmp_path / "job"
+
+
+def test_a_view_says_when_the_run_is_stopped(tmp_path: Path) -> None:
+    stop = Signal()
+    view = FederatedExecutor(SETTINGS).view(1, {}, context(tmp_path, "train"), stop)
+    assert not view.is_stopped()
+    stop.trigger(True)
+    assert view.is_stopped()
+
+
+# --- a process of its own
+
+
+class Process:
+    """In place of the process of a site's tasks."""
+
+    pid = 7
+    fails: Exception | None = None
+
+    def __init__(self, *made_with: Any) -> None:
+        self.made_with, self.ended, self.tasks = made_with, False, list[str]()
+
+    def do(self, task: str, *_: Any) -> tuple[Shareable, dict[str, Any]]:
+        self.tasks.append(task)
+        if self.fails is not None:
+            raise self.fails
+        return DXO(DataKind.METRICS, data={"num_samples": 3}).to_shareable(), {"inner_difficulty": "values"}
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    made: list[Process] = []
+
+    def start(*given: Any) -> Process:
+        made.append(Process(*given))
+        return made[-1]
+
+    monkeypatch.setattr("fedannot.custom.flare.executor.TaskProcess", start)
+    return made
+
+
+def test_one_process_does_all_tasks_with_the_same_settings_and_ends_with_the_run(
+    tmp_path: Path, processes: list[Process]
+) -> None:
+    executor = FederatedExecutor(QUALITY | {"task_process": True})
+    for _ in range(2):
+        reply, fl_ctx = ask(executor, tmp_path, METHOD_TASK, {TASK: ESTIMATE_QUALITY})
+    (process,) = processes
+    assert process.tasks == [METHOD_TASK] * 2
+    kind, settings, place = process.made_with
+    assert (kind, place) == (FederatedExecutor, Place("site-1", "job", str(tmp_path)))
+    assert settings == executor.settings.model_dump(mode="json") | {"task_process": False}
+    # Filters of the result run here, not there.
+    assert fl_ctx.get_prop(SAMPLE_VALUES) == {"inner_difficulty": "values"}
+    assert task_at_hand(fl_ctx) == ESTIMATE_QUALITY
+    assert reply.get_header(AppConstants.CURRENT_ROUND) == 1
+    executor.handle_event(EventType.END_RUN, fl_ctx)
+    assert process.ended
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (TaskProcessError("its process died"), ReturnCode.EXECUTION_EXCEPTION, PROCESS_DIED),
+        (TaskStopped(), ReturnCode.TASK_ABORTED, None),
+    ],
+)
+def test_after_a_process_that_died_or_was_stopped_comes_a_new_one(
+    tmp_path: Path,
+    processes: list[Process],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    code: str,
+    reason: str | None,
+) -> None:
+    executor = FederatedExecutor(SETTINGS | {"task_process": True})
+    monkeypatch.setattr(Process, "fails", error)
+    reply, fl_ctx = ask(executor, tmp_path, "train")
+    assert (reply.get_return_code(), reply.get_header(REFUSAL_HEADER)) == (code, reason)
+    assert fl_ctx.get_prop(SAMPLE_VALUES) == {}
+    monkeypatch.setattr(Process, "fails", None)
+    assert ask(executor, tmp_path, "train")[0].get_return_code() == ReturnCode.OK
+    assert len(processes) == 2
+
+
+def located_without_data(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: bool) -> DataLocation:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    executor = FederatedExecutor(SETTINGS | {"embedded": {"sites": 1, "images_per_site": 1}} | changes)
+    return executor.locate(context(folder, "train"))
+
+
+def test_a_site_that_names_no_data_makes_the_phantom_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = located_without_data(tmp_path, monkeypatch)
+    assert location.embedded
+    assert len(list((location.folder / "images").iterdir())) == 1
+
+
+def test_a_site_that_names_no_data_makes_no_phantom_where_the_job_requires_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataError, match=r"the job does not train on the embedded phantom"):
+        located_without_data(tmp_path, monkeypatch, data_required=True)

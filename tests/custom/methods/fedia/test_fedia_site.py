@@ -1,0 +1,95 @@
+"""FedIA at a site: corrections are made once, trained on, reported, and taken over by a run that goes on."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from support.site_views import HandmadeSite
+from torch import nn
+
+from fedannot.custom.data.corrections import CORRECTIONS_FOLDER, read_corrections
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from fedannot.custom.methods.fedia.settings import FedIASettings
+from fedannot.custom.methods.fedia.site import FedIASite
+from fedannot.custom.networks.described import described_network
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("federation") / "data"
+    write_phantom_federation(folder, LesionImages(), num_sites=1, seed=0, images_per_site=3, test_images=1)
+    return folder / "site-1"
+
+
+class Everything(nn.Module):
+    """Is sure of a lesion everywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.certainty = nn.Parameter(torch.tensor(9.0))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found = torch.zeros_like(images) + self.certainty
+        return torch.cat((-found, found), dim=1)
+
+
+def method_of(**settings: object) -> FedIASite:
+    values = {"rounds": 9, "warmup_rounds": 1, "network": {"features": (4, 4, 8, 8, 8, 4)}}
+    values["training"] = {"batch_size": 3, "local_epochs": 1}
+    return FedIASite(FedIASettings.model_validate(values | settings))
+
+
+def test_the_estimate_counts_lesions_of_all_training_cases(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    answer = method.answer(ESTIMATE_COMPLETENESS, Everything(), site.view(method))
+    assert (answer.fields["num_patients"], answer.fields["num_predicted_lesions"]) == (3, 3)
+    assert answer.fields["num_annotated_lesions"] >= 3
+    assert "num_predicted_lesions" in answer.samples
+
+
+def test_annotations_are_corrected_once_and_counted_from_then_on(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    view = site.view(method, 5)
+    assert method.labels_in_use("training", view) == {}
+    given = view.load("training").labels.sum()
+    assert method.answer(CORRECT_ANNOTATIONS, Everything(), view).fields == {"has_corrected": True}
+    assert len(method.labels_in_use("training", view)) == 3
+    assert method.labels_in_use("validation", view) == {}
+    assert view.load("training").labels.sum() > given
+    first = read_corrections(site.run_folder / CORRECTIONS_FOLDER)
+    assert method.answer(CORRECT_ANNOTATIONS, Everything(), site.view(method, 6)).fields == {"has_corrected": True}
+    assert read_corrections(site.run_folder / CORRECTIONS_FOLDER) == first
+    assert [text.split(":")[0] for text in site.said] == ["Before round 5"]
+
+
+@pytest.mark.parametrize("correction", [True, False])
+def test_a_training_says_whether_it_was_on_corrected_annotations(
+    tmp_path: Path, data_folder: Path, correction: bool
+) -> None:
+    method, site = method_of(correction=correction), HandmadeSite(tmp_path, data_folder=data_folder)
+    network = described_network(method.settings.network)
+    first = method.train(network, site.view(method, 2))
+    assert first.fields == ({"has_corrected": False} if correction else {})
+    assert first.outcome.dice_loss is not None
+    if correction:
+        method.answer(CORRECT_ANNOTATIONS, Everything(), site.view(method, 3))
+        assert method.train(network, site.view(method, 3)).fields == {"has_corrected": True}
+
+
+@pytest.mark.parametrize(
+    ("correction", "continued_round", "taken"),
+    [(True, 4, True), (True, 3, False), (True, None, False), (False, 4, False)],
+)
+def test_a_run_that_goes_on_takes_over_what_was_corrected_by_then(
+    tmp_path: Path, data_folder: Path, correction: bool, continued_round: int | None, taken: bool
+) -> None:
+    """They were corrected before round 5, so that a run goes on from them after round 4 and later."""
+    method, earlier = method_of(), HandmadeSite(tmp_path / "earlier", data_folder=data_folder)
+    method.answer(CORRECT_ANNOTATIONS, Everything(), earlier.view(method, 5))
+    again, site = method_of(correction=correction), HandmadeSite(tmp_path / "now", data_folder=data_folder)
+    view = site.view(again, 5, earlier_folders=(earlier.run_folder,), continued_round=continued_round)
+    again.before_task(view)
+    assert (read_corrections(site.run_folder / CORRECTIONS_FOLDER) is not None) is taken
+    assert bool(site.said) is taken

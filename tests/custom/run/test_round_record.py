@@ -1,0 +1,63 @@
+"""What is said and drawn of a finished round."""
+
+from typing import Any
+
+import pytest
+
+from fedannot.custom.aggregation.weighting import LayerWeights
+from fedannot.custom.evaluation.scoring import Scoring
+from fedannot.custom.run.round_record import dominance_sentence, influence_record, progress_sentence, round_scalars
+
+
+def weights_of(*values: float) -> LayerWeights:
+    sites = [f"site-{number}" for number in range(len(values))]
+    return LayerWeights.same_in_all_blocks(dict(zip(sites, values, strict=True)), ("first", "last"))
+
+
+@pytest.mark.parametrize(
+    ("values", "effective", "dominant"),
+    [
+        ((0.25,) * 4, 4.0, None),
+        # 1 / (0.79² + 0.21²), 1 / (0.78² + 0.22²)
+        ((0.79, 0.21), 1.4965579, {"site": "site-0", "weight": 0.79}),
+        ((0.78, 0.22), 1.5225335, None),
+        ((1.0,), 1.0, None),
+    ],
+)
+def test_only_weights_of_fewer_than_one_and_a_half_sites_are_nearly_one_sites(
+    values: tuple[float, ...], effective: float, dominant: dict[str, Any] | None
+) -> None:
+    record = influence_record(weights_of(*values))
+    assert record["effective_sites"] == pytest.approx(effective)
+    assert record.get("dominant") == dominant
+
+
+def test_it_is_said_by_name_and_numbers() -> None:
+    assert dominance_sentence(weights_of(0.02, 0.98)) == (
+        "site-1 nearly decides alone: it has 0.98 of the weight in a layer block, 1.04 effective sites of 2."
+    )
+
+
+RECORD: dict[str, Any] = {
+    **{"round": 2, "stage": "warm-up", "dice": 0.5, "hd95": None, "seconds": 30.0},
+    "sites": {"a": {"train_loss": 0.25}, "b": {"train_loss": None}},
+}
+
+
+def test_numbers_are_drawn_by_name_and_site_and_what_is_undefined_is_not() -> None:
+    assert round_scalars(RECORD, ["dice", "hd95", "stability"], ["train_loss", "noise_level"]) == {
+        "dice": 0.5,
+        "accepted_sites": 2.0,
+        "train_loss/a": 0.25,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rounds", "dice", "expected"),
+    [
+        (2, 0.5, "Round 2/2 (warm-up): Dice 50.0 %"),
+        (4, None, "Round 2/4 (warm-up): not scored, about 60 s left"),
+    ],
+)
+def test_progress_is_one_sentence(rounds: int, dice: float | None, expected: str) -> None:
+    assert progress_sentence([RECORD | {"dice": dice}], rounds, Scoring.of("segmentation")) == expected
