@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
+from scipy import ndimage, optimize
 from scipy.spatial import cKDTree
 
 Floats = NDArray[np.float64]
@@ -18,6 +18,9 @@ Booleans = NDArray[np.bool_]
 
 # A mask's contour follows the grid in steps; averaged over this many pixels (standard deviation) it runs smoothly.
 _SMOOTHING = 0.8
+# A field that changes less from pixel to pixel has no contour there.
+_SMALLEST_SLOPE = 1e-3
+_SURELY_OUTSIDE = 0.02
 # Pixels around an object that say where its contour runs.
 SURFACE_MARGIN = 4
 # Probabilities nearer to 0 or 1 than this say nothing more about where the contour runs.
@@ -33,6 +36,7 @@ class Surface:
     Attributes:
         points: ``(n, d)`` in millimetres (pixels without spacing), pixel 0 of every axis at 0.
         normals: ``(n, d)`` of length one, outward.
+        areas: how much of the contour each point stands for, ``(n,)``: its length in 2D, its area in 3D.
         inside: the object, boolean ``(H, W[, D])``.
         spacing: size of a pixel along each axis.
         at_border: whether the object touches the image's border.
@@ -40,6 +44,7 @@ class Surface:
 
     points: Floats
     normals: Floats
+    areas: Floats
     inside: Booleans
     spacing: tuple[float, ...]
     at_border: bool
@@ -151,12 +156,17 @@ def grown_box(box: tuple[slice, ...], margins: Sequence[int], shape: tuple[int, 
 
 
 def _level(smooth: Floats, num_pixels: int) -> float:
-    """The level above which a smooth field has so many pixels."""
-    if num_pixels in (0, smooth.size):
-        return 0.5
-    ordered = np.partition(smooth, (smooth.size - num_pixels - 1, smooth.size - num_pixels), axis=None)
-    below, above = ordered[smooth.size - num_pixels - 1], ordered[smooth.size - num_pixels]
-    return float(below + above) / 2
+    """The level of a smooth field whose contour encloses as much as so many pixels, cut pixels by their parts."""
+    width = np.maximum(sum(np.abs(_slope(smooth, axis)) for axis in range(smooth.ndim)), _SMALLEST_SLOPE)
+    # All others are outside or inside whatever the level.
+    near = (smooth > _SURELY_OUTSIDE) & (smooth < 1 - _SURELY_OUTSIDE)
+    values, widths, remaining = smooth[near], width[near], num_pixels - np.count_nonzero(smooth >= 1 - _SURELY_OUTSIDE)
+
+    def excess(level: float) -> float:
+        return float(np.clip(0.5 + (values - level) / widths, 0.0, 1.0).sum()) - remaining
+
+    low, high = 0.0, float(smooth.max())
+    return float(optimize.brentq(excess, low, high, xtol=1e-3)) if excess(low) > 0 > excess(high) else 0.5 * high
 
 
 def _surface(field: Floats, inside: Booleans, box: tuple[slice, ...], spacing: tuple[float, ...]) -> Surface:
@@ -167,12 +177,18 @@ def _surface(field: Floats, inside: Booleans, box: tuple[slice, ...], spacing: t
     slopes = np.concatenate([slopes for _, slopes in found])
     length = np.linalg.norm(slopes, axis=1, keepdims=True)
     normals = -slopes / np.maximum(length, np.finfo(np.float64).tiny)
+    # An edge along an axis is crossed once per face of the pixel; seen at a slant, the face covers more of the contour.
+    faces = np.concatenate(
+        [np.full(len(points), math.prod(spacing) / spacing[axis]) for axis, (points, _) in enumerate(found)]
+    )
+    crossed = np.concatenate([np.full(len(points), axis) for axis, (points, _) in enumerate(found)])
+    areas = faces * np.abs(normals[np.arange(len(normals)), crossed])
     edges = zip(box, inside.shape, strict=True)
     at_border = any(
         (side.start == 0 and inside.take(0, axis).any()) or (side.stop == size and inside.take(-1, axis).any())
         for axis, (side, size) in enumerate(edges)
     )
-    return Surface(places * spacing, normals, inside, spacing, at_border)
+    return Surface(places * spacing, normals, areas, inside, spacing, at_border)
 
 
 def _slope(field: Floats, axis: int) -> Floats:
