@@ -1,0 +1,59 @@
+"""A site's case beside what a model says of it that has not learnt its annotation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...transforms.ignored_label import IGNORED_LABEL
+from ...transforms.surfaces import Booleans, checked_spacing
+
+
+@dataclass(frozen=True)
+class JudgedCase:
+    """An annotated image or volume with out-of-fold probabilities; it stays at the site.
+
+    Attributes:
+        unit: the patient or volume.
+        annotation: given classes ``(H, W[, D])``, 0 for background, 255 for ignored pixels.
+        probabilities: of every class, ``(C + 1, H, W[, D])``, the background first.
+        spacing: size of a pixel along each axis in millimetres; None measures in pixels.
+
+    Raises:
+        ValueError: when the shapes do not fit each other, or the spacing does not fit them.
+    """
+
+    unit: str
+    annotation: NDArray[Any]
+    probabilities: NDArray[np.floating]
+    spacing: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        checked_spacing(self.annotation.shape, self.spacing)
+        if self.probabilities.shape[1:] != self.annotation.shape or len(self.probabilities) < 2:
+            raise ValueError(
+                f"Expected probabilities (C + 1, *{self.annotation.shape}) of the case {self.unit!r}, "
+                f"but got the shape {self.probabilities.shape}."
+            )
+
+    @property
+    def num_classes(self) -> int:
+        """Number of foreground classes C."""
+        return len(self.probabilities) - 1
+
+    @cached_property
+    def predicted(self) -> NDArray[np.uint8]:
+        """The most probable class of every pixel, background where the annotation is ignored; ``(H, W[, D])``."""
+        most_probable = self.probabilities.argmax(axis=0).astype(np.uint8)
+        return np.where(self.annotation == IGNORED_LABEL, np.uint8(0), most_probable)
+
+    def annotated_as(self, label: int) -> Booleans:
+        """Return the pixels annotated as a class, ``(H, W[, D])``."""
+        return np.asarray(self.annotation == label)
+
+    def predicted_as(self, label: int) -> Booleans:
+        """Return the pixels predicted as a class, ``(H, W[, D])``."""
+        return np.asarray(self.predicted == label)

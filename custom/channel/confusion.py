@@ -1,0 +1,125 @@
+"""Classes that a site takes for each other: the confident joint of given and of probable labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...transforms.ignored_label import IGNORED_LABEL
+from ...transforms.surfaces import Booleans
+from .cases import JudgedCase
+from .objects import match_objects
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How given labels relate to true ones, as far as a model can tell.
+
+    Attributes:
+        joint: Q, ``(C, C)``, share of the samples that are given as the row's class and are truly of the column's.
+        counts: the confident joint, numbers of samples, likewise.
+    """
+
+    joint: Floats
+    counts: NDArray[np.int64]
+
+    @property
+    def noise_level(self) -> float:
+        """Share of the samples that are given a wrong label."""
+        return float(1.0 - np.trace(self.joint))
+
+    @property
+    def transition(self) -> Floats:
+        """T, ``(C, C)``: probability that a sample truly of the row's class is given as the column's.
+
+        A class that nothing seems to be of keeps its labels.
+        """
+        truly = self.joint.sum(axis=0)
+        return np.where(truly[:, None] > 0, self.joint.T / np.where(truly > 0, truly, 1.0)[:, None], np.eye(len(truly)))
+
+
+def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
+    """Return the confident joint of given and true labels (Northcutt et al., *Confident Learning*, JAIR 70, 2021).
+
+    A sample is counted as truly of the class that is at least as probable for it as it is on average for the samples
+    given as that class; of several such classes the most probable one. Samples without any are not counted. Rows are
+    scaled to the number of samples given as their class; a class none of whose samples is counted keeps its labels.
+
+    Args:
+        probabilities: out-of-fold, ``(N, C)``.
+        labels: given, ``(N,)``.
+
+    Raises:
+        ValueError: when there is no sample, or a label is not among the classes.
+    """
+    num_classes = probabilities.shape[1]
+    if len(labels) == 0 or len(labels) != len(probabilities) or not 0 <= labels.min() <= labels.max() < num_classes:
+        raise ValueError(
+            f"Expected labels from 0 to {num_classes - 1}, one for each of {len(probabilities)} samples, at least one; "
+            f"found {len(labels)}."
+        )
+    given = probabilities[np.arange(len(labels)), labels]
+    num_given = np.bincount(labels, minlength=num_classes)
+    usual = np.full(num_classes, np.inf)
+    np.divide(np.bincount(labels, weights=given, minlength=num_classes), num_given, out=usual, where=num_given > 0)
+    # An average of equal numbers may be rounded above them.
+    confident = probabilities >= usual * (1 - 1e-12)
+    counted = confident.any(axis=1)
+    truly = np.where(confident, probabilities, -np.inf).argmax(axis=1)
+    counts = np.zeros((num_classes, num_classes), dtype=np.int64)
+    np.add.at(counts, (labels[counted], truly[counted]), 1)
+    rows = counts.sum(axis=1, keepdims=True)
+    shares = np.where(rows > 0, counts / np.maximum(rows, 1), np.eye(num_classes))
+    return Confusion(shares * (num_given / len(labels))[:, None], counts)
+
+
+@dataclass(frozen=True)
+class ObjectSamples:
+    """Objects of cases as samples of classes; they stay at the site.
+
+    Attributes:
+        probabilities: of the foreground classes in each object, adding up to one, ``(N, C)``.
+        labels: the given foreground class of each, from 0, ``(N,)``.
+        units: patient or volume of each.
+    """
+
+    probabilities: Floats
+    labels: Labels
+    units: tuple[str, ...]
+
+
+def object_samples(cases: Sequence[JudgedCase]) -> ObjectSamples:
+    """Take the annotated objects of cases as samples whose probabilities are means over their pixels.
+
+    Objects count that match a predicted one, of whatever class: those of which the model sees nothing say nothing of
+    the class that it is.
+
+    Args:
+        cases: with at least two foreground classes.
+    """
+    probabilities, labels, units = [], [], []
+    for case in cases:
+        for label in range(1, case.num_classes + 1):
+            for inside in _matched_to_any(case, label):
+                mean = case.probabilities[1:, inside].mean(axis=1, dtype=np.float64)
+                probabilities.append(mean / mean.sum())
+                labels.append(label - 1)
+                units.append(case.unit)
+    table = np.array(probabilities).reshape(len(labels), cases[0].num_classes if cases else 0)
+    return ObjectSamples(table, np.array(labels, dtype=np.int64), tuple(units))
+
+
+def _matched_to_any(case: JudgedCase, label: int) -> list[Booleans]:
+    """The annotated objects of a class that match something predicted, whatever its class."""
+    predicted = np.asarray((case.predicted != 0) & (case.annotation != IGNORED_LABEL))
+    matched = match_objects(case.annotated_as(label), predicted & _annotated_alone(case, label))
+    return [matched.annotated == number for number, _ in matched.pairs]
+
+
+def _annotated_alone(case: JudgedCase, label: int) -> Booleans:
+    """Everything but the pixels annotated as other classes: predicted objects of two classes may touch."""
+    return np.asarray((case.annotation == label) | (case.annotation == 0))

@@ -1,0 +1,105 @@
+"""Objects that a case's annotation misses, and annotated objects of which a model sees nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from .cases import JudgedCase
+from .objects import MatchedObjects, match_objects
+
+Floats = NDArray[np.float64]
+
+# An annotated object counts as spurious where the model gives the class less than this in it and around it.
+SPURIOUS_PROBABILITY = 0.2
+_AROUND_PIXELS = 2
+
+
+@dataclass(frozen=True)
+class CaseDetections:
+    """The objects of one class in one case; they stay at the site.
+
+    Attributes:
+        num_annotated: annotated objects.
+        num_spurious: of these, those that match none and of which the model sees nothing.
+        matched: largest probability in each predicted object that matches an annotated one, ``(m,)``.
+        unmatched: in each of the others, ``(u,)``.
+    """
+
+    num_annotated: int
+    num_spurious: int
+    matched: Floats
+    unmatched: Floats
+
+    @property
+    def num_predicted(self) -> int:
+        """Number of predicted objects."""
+        return len(self.matched) + len(self.unmatched)
+
+    def by_weight(self, weight: Callable[[Floats], Floats]) -> tuple[float, float]:
+        """Return the weights of the matched predicted objects and of all, summed.
+
+        Args:
+            weight: of predicted objects by their largest probabilities, such as the probability that one is real.
+        """
+        matched = float(weight(self.matched).sum())
+        return matched, matched + float(weight(self.unmatched).sum())
+
+
+def case_detections(case: JudgedCase, label: int) -> CaseDetections:
+    """Find what is annotated or predicted alone in a case.
+
+    Args:
+        case: the case.
+        label: the class.
+    """
+    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
+    probability = np.asarray(case.probabilities[label], dtype=np.float64)
+    sureness = _largest(probability, matched.predicted, matched.num_predicted)
+    found = np.zeros(matched.num_predicted, dtype=np.bool_)
+    found[[number - 1 for _, number in matched.pairs]] = True
+    return CaseDetections(matched.num_annotated, _num_spurious(matched, probability), sureness[found], sureness[~found])
+
+
+def equal_weight(sureness: Floats) -> Floats:
+    """Count every predicted object as one: completeness is then the share of them that is annotated."""
+    return np.ones_like(sureness)
+
+
+def probability_as_weight(sureness: Floats) -> Floats:
+    """Count a predicted object by its largest probability, as a calibrated model's probability that it is real."""
+    return sureness
+
+
+def unannotated_sureness(case: JudgedCase, label: int) -> Floats:
+    """Return where a model sees objects of a class that no annotation touches: the largest probability of each object.
+
+    For :class:`fedannot.transforms.ignore_unannotated.IgnoreUnannotated`; it stays at the site.
+
+    Args:
+        case: the case.
+        label: the class.
+
+    Returns:
+        ``(H, W[, D])``, 0 elsewhere.
+    """
+    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
+    probability = np.asarray(case.probabilities[label], dtype=np.float64)
+    sureness = np.concatenate([[0.0], _largest(probability, matched.predicted, matched.num_predicted)])
+    touched = np.unique(matched.predicted[case.annotation != 0])
+    sureness[touched] = 0.0
+    return np.asarray(sureness[matched.predicted])
+
+
+def _largest(values: Floats, labelled: NDArray[np.int32], count: int) -> Floats:
+    """The largest value in each of the objects 1..count."""
+    return np.asarray(ndimage.maximum(values, labelled, np.arange(1, count + 1)), dtype=np.float64).reshape(count)
+
+
+def _num_spurious(matched: MatchedObjects, probability: Floats) -> int:
+    near = np.ones((2 * _AROUND_PIXELS + 1,) * probability.ndim, dtype=np.bool_)
+    around = ndimage.maximum_filter(probability, footprint=near, mode="nearest")
+    largest = _largest(around, matched.annotated, matched.num_annotated)
+    return sum(bool(largest[number - 1] < SPURIOUS_PROBABILITY) for number in matched.unmatched_annotated)

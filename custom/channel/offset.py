@@ -1,0 +1,108 @@
+"""How far a case's annotated contours lie outside (+) or inside (−) of the predicted ones."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...transforms.surfaces import Booleans, Floats, Surface, surface_of_mask, surface_of_probabilities
+from .cases import JudgedCase
+from .objects import match_objects
+
+
+@dataclass(frozen=True)
+class ContourPair:
+    """The contours of one object as annotated and as predicted, and their distances from each other.
+
+    Attributes:
+        annotated: the annotated contour.
+        predicted: the predicted one.
+        to_predicted: signed distance of each point of the annotated contour to the predicted one, positive outside of
+            the predicted object; NaN where the image's border may hide a nearer part of it.
+        to_annotated: likewise of the points of the predicted contour.
+    """
+
+    annotated: Surface
+    predicted: Surface
+    to_predicted: Floats
+    to_annotated: Floats
+
+    @classmethod
+    def of(cls, annotated: Surface, predicted: Surface) -> "ContourPair":
+        """Measure two contours against each other."""
+        return cls(annotated, predicted, _distances(annotated, predicted), _distances(predicted, annotated))
+
+
+@dataclass(frozen=True)
+class CaseOffset:
+    """The offset of one class in one case; it stays at the site.
+
+    Attributes:
+        offset: b_i, positive where more is annotated than predicted; millimetres, pixels without spacing.
+        spread: median absolute deviation of the distances along the contours.
+        objects: matched objects that it is of.
+    """
+
+    offset: float
+    spread: float
+    objects: int
+
+
+def case_offset(case: JudgedCase, label: int) -> CaseOffset | None:
+    """Return b_i = ½ (mean of d_P over the contour of M − mean of d_M over the contour of P), d positive outside.
+
+    Over matched objects together, every part of a contour by its length or area. Contours that the image's border cuts
+    off do not count.
+
+    Args:
+        case: the case.
+        label: the class.
+
+    Returns:
+        None where no annotated object matches a predicted one, or none of them has a contour.
+    """
+    pairs = list(contour_pairs(case, label))
+    outward = _weighted(pairs, annotated=True)
+    inward = _weighted(pairs, annotated=False)
+    if outward is None or inward is None:
+        return None
+    offset = (np.average(outward[0], weights=outward[1]) - np.average(inward[0], weights=inward[1])) / 2
+    along = np.concatenate([outward[0], -inward[0]])
+    spread = np.median(np.abs(along - np.median(along)))
+    return CaseOffset(float(offset), float(spread), len(pairs))
+
+
+def contour_pairs(case: JudgedCase, label: int) -> Iterator[ContourPair]:
+    """Yield the contours of each matched object of a class, of the best match first."""
+    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
+    for given, found in matched.pairs:
+        annotated, predicted = matched.annotated == given, matched.predicted == found
+        yield ContourPair.of(*_surfaces(case, label, annotated, predicted))
+
+
+def _surfaces(case: JudgedCase, label: int, annotated: Booleans, predicted: Booleans) -> tuple[Surface, Surface]:
+    return (
+        surface_of_mask(annotated, case.spacing),
+        surface_of_probabilities(case.probabilities, label, predicted, case.spacing),
+    )
+
+
+def _distances(of: Surface, to: Surface) -> Floats:
+    """Signed distances of the points of a contour to another one, NaN where that may go on outside the image."""
+    distances = to.signed_distances(of.points)
+    if to.at_border:
+        border = (np.array(to.inside.shape) - 0.5) * to.spacing
+        first = of.points + 0.5 * np.array(to.spacing)
+        room = np.minimum(first, border - of.points).min(axis=1)
+        distances = np.where(np.abs(distances) > room, np.nan, distances)
+    return distances
+
+
+def _weighted(pairs: list[ContourPair], *, annotated: bool) -> tuple[Floats, Floats] | None:
+    """Distances of all points that count, and how much of a contour each stands for."""
+    if not pairs:
+        return None
+    distances = np.concatenate([pair.to_predicted if annotated else pair.to_annotated for pair in pairs])
+    areas = np.concatenate([(pair.annotated if annotated else pair.predicted).areas for pair in pairs])
+    known = np.isfinite(distances)
+    return (distances[known], areas[known]) if areas[known].sum() > 0 else None

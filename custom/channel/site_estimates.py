@@ -1,0 +1,191 @@
+"""The channel of a site from its judged cases, class by class: estimates with intervals over patients."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from .bootstrap import Interval, bootstrap_interval, median_interval, ratio_interval
+from .cases import JudgedCase
+from .confusion import Confusion, Floats, Labels, confident_joint
+from .detections import CaseDetections, case_detections, equal_weight, probability_as_weight
+from .estimate import Estimate
+from .offset import CaseOffset, case_offset
+from .protocol import BINS, binned_offset
+from .shift import CaseShift, case_shift
+
+# Makes a median absolute deviation the standard deviation of a normal distribution.
+_NORMAL_DEVIATION = 1.4826
+
+
+@dataclass(frozen=True)
+class Detections:
+    """How complete and how right a site's objects of one class are.
+
+    Attributes:
+        counted: completeness as annotated over predicted objects, at most 1.
+        matched: as the share of the predicted objects that are annotated.
+        calibrated: likewise, each predicted object counting by its probability.
+        spurious: share of the annotated objects of which the model sees nothing.
+    """
+
+    counted: Estimate
+    matched: Estimate
+    calibrated: Estimate
+    spurious: Estimate
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """The random part of a site's contours of one class, as standard deviations.
+
+    Attributes:
+        between_cases: of the offsets of the cases.
+        along_contours: along the contours of a case, the median over cases.
+    """
+
+    between_cases: Estimate
+    along_contours: Estimate
+
+
+def estimate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Estimate:
+    """Return β, the median offset over the cases that have one; positive where the site draws larger.
+
+    Args:
+        cases: of the site.
+        label: the class.
+        seed: decides the interval.
+    """
+    offsets, units = _offsets(cases, label)
+    return _median([one.offset for one in offsets], units, seed)
+
+
+def estimate_jitter(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Jitter:
+    """Return ρ, between cases and along contours; see :class:`Jitter`."""
+    offsets, units = _offsets(cases, label)
+    values = np.array([one.offset for one in offsets])
+
+    def deviation(chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
+        drawn = values[chosen]
+        return float(_NORMAL_DEVIATION * np.median(np.abs(drawn - np.median(drawn))))
+
+    return Jitter(
+        _estimate(units, lambda: bootstrap_interval(units, deviation, seed=seed)),
+        _median([_NORMAL_DEVIATION * one.spread for one in offsets], units, seed),
+    )
+
+
+def estimate_detections(
+    cases: Sequence[JudgedCase],
+    label: int,
+    *,
+    seed: int,
+    reality: Callable[[Floats], Floats] = probability_as_weight,
+) -> Detections:
+    """Return completeness, in three forms, and the rate of spurious objects.
+
+    Args:
+        cases: of the site.
+        label: the class.
+        seed: decides the intervals.
+        reality: probability that predicted objects with given largest probabilities are real.
+    """
+    found = [case_detections(case, label) for case in cases]
+    units = [case.unit for case in cases]
+
+    def ratio(part_and_whole: Callable[[CaseDetections], tuple[float, float]]) -> Estimate:
+        parts, wholes = zip(*(part_and_whole(one) for one in found), strict=True)
+        return _estimate(units, lambda: ratio_interval(parts, wholes, units, seed=seed))
+
+    if not found:
+        return Detections(*(Estimate.unknown() for _ in fields(Detections)))
+    return Detections(
+        counted=_at_most_one(ratio(lambda one: (one.num_annotated, one.num_predicted))),
+        matched=ratio(lambda one: one.by_weight(equal_weight)),
+        calibrated=ratio(lambda one: one.by_weight(reality)),
+        spurious=ratio(lambda one: (one.num_spurious, one.num_annotated)),
+    )
+
+
+def estimate_confusion(
+    probabilities: Floats, labels: Labels, units: Sequence[str], *, seed: int
+) -> tuple[Confusion, Estimate]:
+    """Return the confusion of classes, and the noise level with its interval.
+
+    Args:
+        probabilities: out-of-fold, ``(N, C)``.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+        seed: decides the interval.
+
+    Raises:
+        ValueError: as :func:`fedannot.custom.channel.confusion.confident_joint`.
+    """
+    found = confident_joint(probabilities, labels)
+    level = bootstrap_interval(
+        units, lambda chosen: confident_joint(probabilities[chosen], labels[chosen]).noise_level, seed=seed
+    )
+    return found, Estimate.of_interval(len(set(units)), level)
+
+
+def estimate_shift(cases: Sequence[JudgedCase], *, largest: float, seed: int) -> tuple[tuple[Estimate, ...], Estimate]:
+    """Return the median translation along each axis, and the share of cases that are mirrored.
+
+    Args:
+        cases: of the site, at least one.
+        largest: see :func:`fedannot.custom.channel.shift.case_shift`.
+        seed: decides the intervals.
+    """
+    found: list[tuple[CaseShift, str]] = []
+    for case in cases:
+        shift = case_shift(case, largest=largest)
+        if shift is not None:
+            found.append((shift, case.unit))
+    units = [unit for _, unit in found]
+    translations = tuple(
+        _median([shift.translation[axis] for shift, _ in found], units, seed)
+        for axis in range(cases[0].annotation.ndim)
+    )
+    flips, ones = [float(bool(shift.flipped)) for shift, _ in found], [1.0] * len(found)
+    return translations, _estimate(units, lambda: ratio_interval(flips, ones, units, seed=seed))
+
+
+def estimate_protocol(cases: Sequence[JudgedCase], label: int, *, width: float, seed: int) -> dict[str, Estimate]:
+    """Return the median offset where objects are thin, in their gaps, and elsewhere: ``thin``, ``gap``, ``plain``.
+
+    Args:
+        cases: of the site.
+        label: the class.
+        width: see :func:`fedannot.custom.channel.protocol.binned_offset`.
+        seed: decides the intervals.
+    """
+    found = [(binned_offset(case, label, width=width), case.unit) for case in cases]
+    result = {}
+    for name in BINS:
+        values = [(getattr(one, name), unit) for one, unit in found if one is not None]
+        known = [(value, unit) for value, unit in values if np.isfinite(value)]
+        result[name] = _median([value for value, _ in known], [unit for _, unit in known], seed)
+    return result
+
+
+def _offsets(cases: Sequence[JudgedCase], label: int) -> tuple[list[CaseOffset], list[str]]:
+    found, units = [], []
+    for case in cases:
+        offset = case_offset(case, label)
+        if offset is not None:
+            found.append(offset)
+            units.append(case.unit)
+    return found, units
+
+
+def _median(values: Sequence[float], units: Sequence[str], seed: int) -> Estimate:
+    return _estimate(units, lambda: median_interval(values, units, seed=seed))
+
+
+def _estimate(units: Sequence[str], interval: Callable[[], Interval]) -> Estimate:
+    return Estimate.of_interval(len(set(units)), interval()) if units else Estimate.unknown()
+
+
+def _at_most_one(estimate: Estimate) -> Estimate:
+    value, low, high = (float(min(number, 1.0)) for number in (estimate.value, estimate.low, estimate.high))
+    return Estimate(estimate.patients, value, low, high)

@@ -1,0 +1,156 @@
+"""Places in which an annotation probably misses an object, marked as ignored: they teach neither object nor none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from monai.config import KeysCollection
+from monai.transforms import MapTransform, Transform
+from numpy.typing import NDArray
+
+from .connected_lesions import label_lesions
+from .ignored_label import IGNORED_LABEL
+from .mask_arrays import Mask, _without_channel, as_array, like
+
+
+@dataclass(frozen=True)
+class IgnoreUnannotatedParams:
+    """Which objects of the proposals become ignored.
+
+    Attributes:
+        mask_shape: shape of the mask for which they were chosen.
+        objects: numbers of the chosen objects, from 1 in the order of their first pixel.
+    """
+
+    mask_shape: tuple[int, ...]
+    objects: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, for JSON."""
+        return {"mask_shape": list(self.mask_shape), "objects": list(self.objects)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> IgnoreUnannotatedParams:
+        """Build the parameters from what :meth:`to_dict` returned.
+
+        Raises:
+            KeyError: when an entry is missing.
+        """
+        return cls(tuple(map(int, values["mask_shape"])), tuple(map(int, values["objects"])))
+
+
+class IgnoreUnannotated(Transform):  # type: ignore[misc]
+    """Mark the surest of the proposed objects that an annotation does not have as :data:`IGNORED_LABEL`.
+
+    Proposals are maps of sureness ``(H, W[, D])``: above 0 in objects that a model finds and the annotator may have
+    missed. Objects are the connected components of what is above 0; one that touches an annotated pixel is none that is
+    missing and is left out. The surest ones by their largest value are taken first. Annotated pixels never change.
+    Masks are numpy or torch; type and dtype are kept. Nothing is random and nothing leaves the site.
+
+    Args:
+        most: no more objects than this are ignored: the estimated number of missing ones.
+        sureness: an object counts whose largest value is at least this.
+
+    Raises:
+        ValueError: when an argument is out of range.
+
+    Example:
+        >>> mask, proposed = np.zeros((8, 8), dtype=np.uint8), np.zeros((8, 8))
+        >>> proposed[1, 1], proposed[6, 6] = 0.95, 0.9
+        >>> marked = IgnoreUnannotated(most=1)(mask, proposed)
+        >>> int(marked[1, 1]), int(marked[6, 6])
+        (255, 0)
+    """
+
+    def __init__(self, most: int, sureness: float = 0.8) -> None:
+        if most < 0 or not 0 < sureness <= 1:
+            raise ValueError(f"Expected most from 0 and a sureness above 0 and up to 1, but got {most=}, {sureness=}.")
+        self.most = most
+        self.sureness = sureness
+
+    def make_params(self, mask: Mask, proposals: NDArray[Any]) -> IgnoreUnannotatedParams:
+        """Choose which objects of the proposals ``(H, W[, D])`` become ignored.
+
+        Raises:
+            ValueError: when mask and proposals differ in shape.
+        """
+        array = as_array(mask)
+        labelled, count = _numbered(array, proposals)
+        touched = set(np.unique(labelled[(array != 0) & (array != IGNORED_LABEL)]).tolist())
+        sureness = {
+            number: float(np.asarray(proposals)[labelled == number].max())
+            for number in range(1, count + 1)
+            if number not in touched
+        }
+        surest = sorted(
+            (number for number in sureness if sureness[number] >= self.sureness), key=lambda n: -sureness[n]
+        )
+        return IgnoreUnannotatedParams(tuple(array.shape), tuple(sorted(surest[: self.most])))
+
+    def apply_transform(self, mask: Mask, proposals: NDArray[Any], params: IgnoreUnannotatedParams) -> Mask:
+        """Return the mask with the chosen objects ignored; the input is kept.
+
+        Raises:
+            ValueError: when the parameters were made for another mask, or mask and proposals differ in shape.
+        """
+        array = as_array(mask)
+        if params.mask_shape != array.shape:
+            raise ValueError(f"The parameters were made for a mask {params.mask_shape}, found {array.shape}.")
+        labelled, _ = _numbered(array, proposals)
+        marked = array.copy()
+        marked[np.isin(labelled, params.objects) & (array == 0)] = IGNORED_LABEL
+        return like(mask, marked)
+
+    def __call__(self, mask: Mask, proposals: NDArray[Any]) -> Mask:
+        """Choose and mark; see :meth:`make_params` and :meth:`apply_transform`."""
+        return self.apply_transform(mask, proposals, self.make_params(mask, proposals))
+
+
+class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
+    """Dictionary version of :class:`IgnoreUnannotated`; the proposals have no channel axis, the masks may have one.
+
+    Args:
+        keys: keys of the masks.
+        proposals_key: key of the map of sureness.
+        most: see :class:`IgnoreUnannotated`.
+        sureness: likewise.
+        allow_missing_keys: pass over a key that the data do not have.
+    """
+
+    def __init__(
+        self,
+        keys: KeysCollection,
+        proposals_key: str,
+        most: int,
+        sureness: float = 0.8,
+        *,
+        allow_missing_keys: bool = False,
+    ) -> None:
+        super().__init__(keys, allow_missing_keys)
+        self.transform = IgnoreUnannotated(most, sureness)
+        self.proposals_key = proposals_key
+
+    def __call__(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the data with a marked mask under every key.
+
+        Raises:
+            ValueError: when a mask does not fit the proposals; the message names the key.
+        """
+        result = dict(data)
+        proposals = np.asarray(result[self.proposals_key])
+        for key in self.key_iterator(result):
+            try:
+                result[key] = _without_channel(lambda mask: self.transform(mask, proposals), result[key])
+            except ValueError as error:
+                raise ValueError(f"Ignored objects of {key!r}: {error}") from error
+        return result
+
+
+def _numbered(array: NDArray[Any], proposals: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
+    sureness: Sequence[int] = np.shape(proposals)
+    if tuple(sureness) != array.shape:
+        raise ValueError(f"Expected proposals of the mask's shape {array.shape}, but got {tuple(sureness)}.")
+    return label_lesions(np.asarray(proposals) > 0)
