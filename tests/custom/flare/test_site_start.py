@@ -17,10 +17,10 @@ from pathlib import Path
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
 from fedannot.apps.runs.job import Job
-from fedannot.custom.flare.executor import SegmentationExecutor
+from fedannot.custom.flare.executor import FederatedExecutor
 
 settings = Job(Path("jobs/fedavg")).settings().model_dump(mode="json")
-SegmentationExecutor(settings).handle_event(EventType.START_RUN, FLContext())
+FederatedExecutor(settings).handle_event(EventType.START_RUN, FLContext())
 print("monai" in sys.modules, "skimage" in sys.modules)
 """
 
@@ -72,13 +72,14 @@ def test_what_sites_use_of_monai_works_without_them():
         "import torch\n"
         "from fedannot.custom.networks.building import build_network\n"
         "network = build_network()\n"
-        "from fedannot.custom.training.local_training import build_loss\n"
+        "from fedannot.custom.settings import TrainingSettings\n"
+        "from fedannot.custom.training.losses import build_loss\n"
         "from fedannot.custom.evaluation.segmentation_scores import score_labels\n"
         "from fedannot.transforms.noise.contour_evolution import ContourEvolution\n"
         "labels = torch.zeros(32, 32, dtype=torch.uint8)\n"
         "labels[8:20, 8:24] = 1\n"
         "print(score_labels(labels.roll(1, 0), labels, 1))\n"
-        "print(float(build_loss('ce_dice')(torch.zeros(1, 2, 32, 32), labels[None, None])))\n"
+        "print(float(build_loss(TrainingSettings(loss='ce_dice'))(torch.zeros(1, 2, 32, 32), labels[None, None])))\n"
         "print(int(ContourEvolution(2.0, 0.5).set_random_state(0)(labels.numpy()).sum()))\n"
     )
     assert run(LIGHT + code) == run(code)
