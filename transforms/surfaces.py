@@ -71,7 +71,7 @@ class Surface:
         within = self.inside[tuple(pixels.T)]
         is_near = distances <= max(self.spacing)
         outward = np.where(is_near, along >= 0, ~within)
-        return np.where(outward, distances, -distances)
+        return np.asarray(np.where(outward, distances, -distances), dtype=np.float64)
 
 
 def surface_of_mask(inside: Booleans, spacing: Sequence[float] | None = None) -> Surface:

@@ -53,7 +53,7 @@ class Estimate:
         return replace(self, value=value, low=low, high=high)
 
     def outbound(self) -> "Estimate":
-        """Return what may leave the site: three digits of each number, and none over fewer patients than the minimum."""
+        """Return what may leave the site: three digits of each number, none over fewer patients than the minimum."""
         if self.patients < MINIMUM_CASES:
             return Estimate.unknown()
         numbers = (self.value, self.low, self.high, self.slope, self.auroc)

@@ -50,7 +50,8 @@ def case_shift(case: JudgedCase, *, largest: float, smallest_flip_gain: float = 
     spacing = case.spacing or (1.0,) * annotated.ndim
     reach = tuple(int(largest // step) for step in spacing)
     straight = _best(annotated, foreground, reach)
-    best, axes = straight, ()
+    best = straight
+    axes: tuple[int, ...] = ()
     for mirrored in _axes(annotated.ndim):
         found = _best(np.flip(annotated, mirrored), foreground, reach)
         if 2 * (found[0] - straight[0]) / total > smallest_flip_gain and found[0] > best[0]:

@@ -1,0 +1,110 @@
+"""Where zero lies on the scale of offsets: the model's own bias is common to all sites and cannot be known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .estimate import Estimate
+from .two_levels import find_two_levels
+
+AnchorKind = Literal["reference", "balanced", "median", "site"]
+
+_NUM_DRAWS = 999
+# A normal distribution has 90 % within so many standard deviations.
+_DEVIATIONS = 1.6449
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What counts as no offset; to be shown wherever an offset is.
+
+    Attributes:
+        kind: ``reference``, ``balanced``, ``median`` or ``site``.
+        value: a, what is subtracted from the sites' estimates.
+        deviation: its standard deviation, as far as it follows from those of the estimates.
+        sentence: how it came about and what it assumes, for reports.
+    """
+
+    kind: AnchorKind
+    value: float
+    deviation: float
+    sentence: str
+
+
+def choose_anchor(
+    estimates: Mapping[str, Estimate], *, seed: int, choice: str = "auto", reference: Estimate | None = None
+) -> Anchor | None:
+    """Choose zero for the offsets of a class.
+
+    Args:
+        estimates: of every site; unknown ones do not count.
+        seed: decides the draws of the test of two levels.
+        choice: ``reference``, ``balanced``, ``median``, ``site:<name>``, or ``auto``: the reference where there is one,
+            else balanced where the sites lie at two levels, else the median.
+        reference: offset of reviewed annotations against the same model.
+
+    Returns:
+        None where there is nothing to choose from: no estimate, or no two levels for ``balanced``.
+
+    Raises:
+        ValueError: when the choice is unknown, or the reference or the site that it names has no estimate.
+    """
+    known = {site: estimates[site] for site in sorted(estimates) if estimates[site].is_known}
+    if choice == "reference" or (choice == "auto" and reference is not None):
+        return _reference(reference)
+    if choice.startswith("site:"):
+        return _site(choice.removeprefix("site:"), known)
+    if choice not in ("auto", "balanced", "median"):
+        raise ValueError(
+            f"Expected an anchor among 'auto', 'reference', 'balanced', 'median' and 'site:<name>', but got {choice=}."
+        )
+    if not known:
+        return None
+    balanced = None if choice == "median" else _balanced(known, seed)
+    return balanced if choice == "balanced" or balanced is not None else _median(known, seed)
+
+
+def deviation_of(estimate: Estimate) -> float:
+    """Return the standard deviation that a 90 % interval of a normal distribution stands for."""
+    return (estimate.high - estimate.low) / (2 * _DEVIATIONS)
+
+
+def _reference(reference: Estimate | None) -> Anchor:
+    if reference is None or not reference.is_known:
+        raise ValueError("The anchor 'reference' needs an estimate over reviewed cases; found none.")
+    sentence = f"Zero is the reviewed annotations of {reference.patients} patients."
+    return Anchor("reference", reference.value, deviation_of(reference), sentence)
+
+
+def _site(name: str, known: Mapping[str, Estimate]) -> Anchor:
+    if name not in known:
+        raise ValueError(f"The anchor 'site:{name}' needs an estimate of that site; there are {', '.join(known)}.")
+    return Anchor("site", known[name].value, deviation_of(known[name]), f"Zero is the way in which {name} annotates.")
+
+
+def _balanced(known: Mapping[str, Estimate], seed: int) -> Anchor | None:
+    levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed)
+    if not levels.found:
+        return None
+    means, squares = [], []
+    for group in (levels.upper, levels.lower):
+        means.append(float(np.mean([known[site].value for site in group])))
+        squares.append(sum(deviation_of(known[site]) ** 2 for site in group) / len(group) ** 2)
+    sentence = (
+        f"Zero is half-way between two groups of sites ({', '.join(levels.upper)}; {', '.join(levels.lower)}): "
+        "it assumes that they err equally far in the two directions."
+    )
+    return Anchor("balanced", sum(means) / 2, float(np.sqrt(sum(squares))) / 2, sentence)
+
+
+def _median(known: Mapping[str, Estimate], seed: int) -> Anchor:
+    values = np.array([estimate.value for estimate in known.values()])
+    deviations = np.array([deviation_of(estimate) for estimate in known.values()])
+    drawn = values + deviations * np.random.default_rng(seed).standard_normal((_NUM_DRAWS, len(values)))
+    sentence = (
+        f"Zero is the median of {len(values)} sites: right if fewer than half of them err in one direction; "
+        "whether all err alike cannot be told without reviewed cases."
+    )
+    return Anchor("median", float(np.median(values)), float(np.median(drawn, axis=1).std()), sentence)

@@ -1,0 +1,173 @@
+"""What a site's own estimates make of errors that it puts into a copy of its annotations, in memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from .cases import JudgedCase
+from .confusion import confident_joint
+from .detections import case_detections
+from .estimate import Estimate
+from .offset import case_offset
+
+Floats = NDArray[np.float64]
+
+SHARE = 0.2
+_LEAST_UNITS = 3
+_OFFSETS = (-2.0, -1.0, 1.0, 2.0)
+_COMPLETENESS = 0.5
+_LABEL_NOISE = 0.2
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How a kind of error shows at a site; it may leave the site with the estimate.
+
+    Attributes:
+        slope: estimated error per injected one; NaN where nothing could be tried.
+        auroc: how well cases with the error are told from the same cases without, 0.5 for not at all; NaN likewise.
+    """
+
+    slope: float
+    auroc: float
+
+    def of(self, estimate: Estimate) -> Estimate:
+        """Return an estimate with this calibration."""
+        return replace(estimate, slope=self.slope, auroc=self.auroc)
+
+
+UNTRIED = Calibration(float("nan"), float("nan"))
+
+
+def calibrate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int, unit_offset: float = 1.0) -> Calibration:
+    """Draw contours of a fifth of the patients too large and too small, and see what the estimate makes of it.
+
+    Contours move by −2, −1, 1 and 2 units with half a unit of randomness (contour evolution). Cases in which no object
+    matches after it count as not told. The slope is that of the estimated on the injected offsets, case by case; cases
+    with errors are told from those without by the estimate in the direction of the error.
+
+    Args:
+        cases: of the site.
+        label: the class.
+        seed: decides patients and contours.
+        unit_offset: one unit, in pixels in the plane.
+    """
+    from ...transforms.noise.contour_evolution import ContourEvolution
+
+    chosen = [case for case in _some_patients(cases, seed) if (case.annotation == label).any()]
+    before = [case_offset(case, label) for case in chosen]
+    injected, seen, told = [], [], []
+    for step in _OFFSETS:
+        mean = step * unit_offset
+        evolution = ContourEvolution(mean, unit_offset / 2, reference_size=None, smallest_object=0.0)
+        evolution.set_random_state(seed=seed)
+        offsets = [case_offset(_with_class(case, label, evolution), label) for case in chosen]
+        pairs = [(a.offset, b.offset) for a, b in zip(offsets, before, strict=True) if a is not None and b is not None]
+        # Distances are in millimetres where there is a spacing; noise is drawn in the plane.
+        size = mean * float(np.mean([_plane_spacing(case) for case in chosen])) if chosen else mean
+        injected += [size] * len(pairs)
+        seen += [after - without for after, without in pairs]
+        told.append(
+            _told(np.sign(mean) * np.array([a for a, _ in pairs]), np.sign(mean) * np.array([b for _, b in pairs]))
+        )
+    return Calibration(_slope(injected, seen), float(np.mean(told))) if injected else UNTRIED
+
+
+def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Calibration:
+    """Take half of the annotated objects of a fifth of the patients away, and see by how much completeness falls.
+
+    The slope is the fall of the share of predicted objects that are annotated over that of the number of annotated
+    objects among those that were found.
+
+    Args:
+        cases: of the site.
+        label: the class.
+        seed: decides patients and objects.
+    """
+    from ...transforms.noise.missing_lesions import DropLesions
+
+    chosen = [case for case in _some_patients(cases, seed) if (case.annotation == label).any()]
+    dropping = DropLesions(_COMPLETENESS).set_random_state(seed=seed)
+    before = [case_detections(case, label) for case in chosen]
+    after = [case_detections(_with_class(case, label, dropping), label) for case in chosen]
+    shares = [
+        (len(a.matched) / a.num_predicted, len(b.matched) / b.num_predicted, a.num_annotated / b.num_annotated)
+        for a, b in zip(after, before, strict=True)
+        if b.num_predicted and a.num_predicted
+    ]
+    if not shares:
+        return UNTRIED
+    left, whole, kept = np.array(shares).T
+    injected = whole * (1 - kept)
+    return Calibration(_slope(injected.tolist(), (whole - left).tolist()), _told(-left, -whole))
+
+
+def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, seed: int) -> Calibration:
+    """Mislabel a fifth of the samples, any class as any other, and see by how much the noise level rises.
+
+    Samples with a wrong label are told from the others by how much less probable their label is than the most probable
+    other one.
+
+    Args:
+        probabilities: out-of-fold, ``(N, C)``.
+        labels: given, ``(N,)``.
+        seed: decides samples and labels.
+    """
+    from ...transforms.noise.class_noise import ClassNoise
+    from ...transforms.noise.mislabel import Mislabel
+
+    if len(labels) == 0:
+        return UNTRIED
+    mislabel = Mislabel(ClassNoise("symmetric", _LABEL_NOISE), probabilities.shape[1]).set_random_state(seed=seed)
+    given = mislabel(labels)
+    wrong = given != labels
+    if not wrong.any():
+        return UNTRIED
+    before, after = (confident_joint(probabilities, one).noise_level for one in (labels, given))
+    doubt = _doubt(probabilities, given)
+    # A label that was wrong before may have become right by chance, so the level rises by less.
+    return Calibration((after - before) / (wrong.mean() * (1 - before)), _told(doubt[wrong], doubt[~wrong]))
+
+
+def _some_patients(cases: Sequence[JudgedCase], seed: int) -> list[JudgedCase]:
+    """The cases of a fifth of the patients, at least of three."""
+    units = sorted({case.unit for case in cases})
+    count = min(len(units), max(_LEAST_UNITS, round(SHARE * len(units))))
+    drawn = {units[index] for index in np.random.default_rng(seed).permutation(len(units))[:count]}
+    return [case for case in cases if case.unit in drawn]
+
+
+def _with_class(case: JudgedCase, label: int, noise: Callable[[Any], Any]) -> JudgedCase:
+    """A case with another annotation of one class; other classes keep their pixels."""
+    changed = np.asarray(noise((case.annotation == label).astype(np.uint8))) != 0
+    others = np.where(case.annotation == label, 0, case.annotation)
+    return replace(case, annotation=np.where((others == 0) & changed, label, others).astype(case.annotation.dtype))
+
+
+def _plane_spacing(case: JudgedCase) -> float:
+    return 1.0 if case.spacing is None else float(np.mean(case.spacing[:2]))
+
+
+def _slope(injected: Sequence[float], seen: Sequence[float]) -> float:
+    """Slope of a line through zero."""
+    x, y = np.asarray(injected), np.asarray(seen)
+    return float((x * y).sum() / (x * x).sum()) if (x != 0).any() else float("nan")
+
+
+def _told(wrong: Floats, right: Floats) -> float:
+    """Probability that a case with the error scores higher than one without, ties by half (AUROC)."""
+    if not len(wrong) or not len(right):
+        return 0.5
+    return float(stats.mannwhitneyu(wrong, right).statistic) / (len(wrong) * len(right))
+
+
+def _doubt(probabilities: Floats, labels: NDArray[np.int64]) -> Floats:
+    """How much more probable the most probable other class is than the given one, ``(N,)``."""
+    rows = np.arange(len(labels))
+    others = probabilities.copy()
+    others[rows, labels] = -np.inf
+    return np.asarray(others.max(axis=1) - probabilities[rows, labels])

@@ -1,0 +1,75 @@
+"""Whether the sites' offsets lie at two levels: the widest gap, guarded against evenly spread ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+MIN_SITES = 4
+NUM_NULL = 999
+
+
+@dataclass(frozen=True)
+class TwoLevels:
+    """The sites divided by the level of their offsets, or the reason why they are not.
+
+    Attributes:
+        upper: sites of the larger offsets, sorted; empty where there is one level.
+        lower: the others; likewise.
+        reason: why there are no two levels, a short sentence; None where there are.
+        p_value: share of evenly spread or normal offsets that two levels explain as well; None if not tested.
+    """
+
+    upper: tuple[str, ...] = ()
+    lower: tuple[str, ...] = ()
+    reason: str | None = None
+    p_value: float | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether there are two levels."""
+        return self.reason is None
+
+
+def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = 0.05) -> TwoLevels:
+    """Divide sites into those of larger and those of smaller offsets, if they lie at two levels.
+
+    The widest gap between neighbours has to be a larger share of the range than in as many offsets drawn from a normal
+    *and* from an even distribution: sites that all err in one direction by evenly spread strengths are no two groups.
+
+    Args:
+        offsets: by site, finite.
+        seed: decides the draws; the same seed gives the same result.
+        level: p-value up to which there are two levels.
+
+    Raises:
+        ValueError: when an offset is not finite.
+    """
+    sites = sorted(offsets, key=lambda site: (offsets[site], site))
+    values = np.array([offsets[site] for site in sites], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"Expected finite offsets, found {dict(offsets)}; leave out sites without an estimate.")
+    if len(sites) < MIN_SITES:
+        return TwoLevels(reason=f"{len(sites)} sites have an estimate, at least {MIN_SITES} are needed.")
+    if values[-1] - values[0] <= 1e-9 * np.abs(values).max():
+        return TwoLevels(reason="All sites have the same offset.")
+    below, share = _widest_gap(values[None])
+    generator = np.random.default_rng(seed)
+    shape = (NUM_NULL, len(sites))
+    p_value = max(
+        (1 + int(np.count_nonzero(_widest_gap(np.sort(drawn, axis=1))[1] >= share[0]))) / (NUM_NULL + 1)
+        for drawn in (generator.standard_normal(shape), generator.random(shape))
+    )
+    if p_value > level:
+        return TwoLevels(reason=f"One level explains the sites as well as two (p = {p_value:.3f}).", p_value=p_value)
+    first = int(below[0])
+    return TwoLevels(tuple(sorted(sites[first:])), tuple(sorted(sites[:first])), None, p_value)
+
+
+def _widest_gap(ordered: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Return how many of the ordered offsets ``(N, K)`` lie below the widest gap, and its share of the range."""
+    gaps = np.diff(ordered, axis=1)
+    return gaps.argmax(axis=1) + 1, gaps.max(axis=1) / (ordered[:, -1] - ordered[:, 0])

@@ -1,0 +1,173 @@
+"""True against estimated offsets of the sites' contours, by a short run of federated averaging on the phantom.
+
+    python tests/benchmarks/channel_estimates.py --noise "M(25,-25,10,0.2)" --stratified 0.5 --seeds 100 101
+
+A site's true offset is the median over its cases of the offset between its masks and the clean ones; its estimate sees
+the global model's probabilities after the last round, and its masks alone. Both are in pixels of 64 × 64 images.
+Only differences between sites can be estimated, so that coverage and error are of offsets less what all sites share
+(the median difference of estimate and truth). The last columns are of the undo: every site's masks moved by its
+corrected estimate less the anchor, where that is established. Seeds below 100 are for figures that are reported.
+"""
+
+import argparse
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from scipy.stats import pearsonr
+
+from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
+from fedannot.custom.channel.anchor import choose_anchor
+from fedannot.custom.channel.cases import JudgedCase
+from fedannot.custom.channel.established import Criterion, Finding, established
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.offset import case_offset
+from fedannot.custom.channel.self_calibration import calibrate_offset
+from fedannot.custom.channel.site_estimates import estimate_offset
+from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.evaluation.inference import Inference, evaluating
+from fedannot.custom.methods.lookup import read_job_settings
+from fedannot.custom.networks.building import build_network
+from fedannot.custom.networks.devices import ready_to_compute
+from fedannot.custom.run.state import STATE_FILE, RunState
+from fedannot.transforms.move_contour import MoveContour
+
+JOB = Path(__file__).parents[2] / "jobs" / "fedavg"
+LABEL = 1
+FLOOR = 0.5
+
+
+@dataclass(frozen=True)
+class SiteRow:
+    """What is known of a site."""
+
+    true: float
+    estimate: Estimate
+    cases: list[JudgedCase]
+    clean: list[np.ndarray]
+
+
+def judged_cases(network: torch.nn.Module, data: SiteData, inference: Inference) -> list[JudgedCase]:
+    """Return a site's cases with the model's probabilities."""
+    cases = []
+    for case in data.cases:
+        with evaluating(network):
+            probabilities = inference.logits(network, case.image).softmax(dim=1)[0].double().cpu().numpy()
+        cases.append(JudgedCase(case.unit, case.label[0].numpy(), probabilities, case.spacing))
+    return cases
+
+
+def true_offset(data: SiteData) -> float:
+    """Return the median offset between a site's masks and the clean ones."""
+    offsets = []
+    for case in data.cases:
+        clean = case.clean_label[0].numpy() != 0
+        truth = JudgedCase(case.unit, case.label[0].numpy(), np.stack([~clean, clean]).astype(np.float64), case.spacing)
+        found = case_offset(truth, LABEL)
+        if found is not None:
+            offsets.append(found.offset)
+    return statistics.median(offsets)
+
+
+def site_rows(folder: Path, arguments: argparse.Namespace, seed: int) -> dict[str, SiteRow]:
+    """Train, and measure every site with the last global model."""
+    overrides = {
+        "seed": seed,
+        "rounds": arguments.rounds,
+        "embedded.sites": arguments.sites,
+        "embedded.seed": seed,
+        "embedded.noise": arguments.noise,
+        "embedded.exact": True,
+        "embedded.stratified": arguments.stratified,
+        "embedded.test_images": 4,
+    }
+    simulate(JOB, folder, overrides=overrides)
+    state = RunState.load(folder / RUN_FOLDER / "server" / JOB_ID / STATE_FILE)
+    settings = read_job_settings(state.settings)
+    network = build_network(**settings.network.model_dump())
+    network.load_state_dict(state.params)
+    network = ready_to_compute(network)
+    rows = {}
+    for site in read_federation(folder / "data").sites:
+        data = load_site_data(folder / "data" / site, folder / "cache", site=site)
+        cases = judged_cases(network, data, Inference.of(settings))
+        estimate = calibrate_offset(cases, LABEL, seed=seed).of(estimate_offset(cases, LABEL, seed=seed))
+        clean = [case.clean_label[0].numpy() != 0 for case in data.cases]
+        rows[site] = SiteRow(true_offset(data), estimate, cases, clean)
+    return rows
+
+
+def dice(masks: list[np.ndarray], clean: list[np.ndarray]) -> float:
+    """Return the mean Dice in percent."""
+    return 100 * statistics.fmean(
+        2 * float((a & b).sum()) / float(a.sum() + b.sum()) for a, b in zip(masks, clean, strict=True)
+    )
+
+
+def undone(row: SiteRow, finding: Finding) -> list[np.ndarray]:
+    """Return a site's masks, moved where its offset is established."""
+    move = MoveContour(-finding.deviation if finding.established else 0.0)
+    return [np.asarray(move(case.annotation)) != 0 for case in row.cases]
+
+
+def print_seed(rows: dict[str, SiteRow], seed: int) -> dict[str, float]:
+    """Print the sites of one seed and return the figures of the seed."""
+    corrected = {site: row.estimate.corrected() for site, row in rows.items()}
+    anchor = choose_anchor(corrected, seed=seed)
+    criterion = Criterion(anchor.value, FLOOR, anchor.deviation)
+    findings = established({site: {"offset": one} for site, one in corrected.items()}, {"offset": criterion})
+    shared = statistics.median(one.value - rows[site].true for site, one in corrected.items())
+    print(f"\nseed {seed}: {anchor.sentence} a = {anchor.value:+.2f}, shared by all {shared:+.2f}")
+    print(f"{'site':9s} {'true':>6s} {'found':>6s} {'90 % interval':>15s} in  slope  AUROC  done  Dice given -> undone")
+    covered, given, mended = [], [], []
+    for site, row in rows.items():
+        one, finding = corrected[site], findings[site]["offset"]
+        value, low, high = (number - shared for number in (one.value, one.low, one.high))
+        covered.append(low <= row.true <= high)
+        given.append(dice([case.annotation != 0 for case in row.cases], row.clean))
+        mended.append(dice(undone(row, finding), row.clean))
+        print(
+            f"{site:9s} {row.true:+6.2f} {value:+6.2f} [{low:+6.2f},{high:+6.2f}] {'yes' if covered[-1] else 'no ':3s}"
+            f" {one.slope:5.2f} {one.auroc:6.2f}  {'yes' if finding.established else 'no ':4s} "
+            f"{given[-1]:6.1f} -> {mended[-1]:5.1f}"
+        )
+    true, found = [row.true for row in rows.values()], [one.value for one in corrected.values()]
+    error = statistics.fmean(abs(a - shared - b) for a, b in zip(found, true, strict=True))
+    return {
+        "Pearson": float(pearsonr(true, found).statistic),
+        "coverage %": 100 * statistics.fmean(covered),
+        "mean error px": error,
+        "error % of spread": 100 * error / statistics.pstdev(true),
+        "Dice given": statistics.fmean(given),
+        "Dice undone": statistics.fmean(mended),
+    }
+
+
+def main() -> None:
+    """Print a table per seed and the means over seeds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--noise", default="M(25,-25,10,0.2)")
+    parser.add_argument("--stratified", type=float, default=None)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100])
+    parser.add_argument("--sites", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    figures = []
+    for seed in arguments.seeds:
+        with TemporaryDirectory() as name:
+            started = time.monotonic()
+            rows = site_rows(Path(name) / "run", arguments, seed)
+            figures.append(print_seed(rows, seed) | {"seconds": time.monotonic() - started})
+        print("  ".join(f"{key} {value:.3f}" for key, value in figures[-1].items()))
+    means = {key: statistics.fmean(one[key] for one in figures) for key in figures[0]}
+    print("\nmean over seeds: " + "  ".join(f"{key} {value:.3f}" for key, value in means.items()))
+
+
+if __name__ == "__main__":
+    main()
