@@ -12,22 +12,24 @@ APPROVED_FILE = "approved_jobs.json"
 
 
 class ApprovedJob(JsonRecord):
-    """A job's configuration, settings apart.
+    """A job's configuration, settings apart, and its method.
 
     Attributes:
         name: the job's name, for people.
+        method: what is learnt and how, ``task/method``; which code runs hangs on it, also another package's.
         digest: of its configurations, see :class:`fedannot.custom.approval.configuration.JobConfiguration`.
         classes: what they name.
     """
 
     name: str
+    method: str
     digest: str
     classes: tuple[str, ...]
 
     @classmethod
     def of(cls, name: str, configuration: JobConfiguration) -> "ApprovedJob":
         """Return the record of a job."""
-        return cls(name=name, digest=configuration.digest, classes=configuration.classes)
+        return cls(name=name, method=configuration.method, digest=configuration.digest, classes=configuration.classes)
 
 
 class ApprovedJobs(JsonRecord):
@@ -49,8 +51,9 @@ class ApprovedJobs(JsonRecord):
         return tuple(sorted({name for job in (*self.installed, *self.others) for name in job.classes}))
 
     def with_other(self, job: ApprovedJob) -> "ApprovedJobs":
-        """Return the record with one more job, in place of one of the same digest."""
-        kept = tuple(other for other in self.others if other.digest != job.digest)
+        """Return the record with one more job, in place of one of the same digest and method."""
+        same = (job.digest, job.method)
+        kept = tuple(other for other in self.others if (other.digest, other.method) != same)
         return self.model_copy(update={"others": (*kept, job)})
 
     def check(self, configuration: JobConfiguration) -> None:
@@ -64,7 +67,13 @@ class ApprovedJobs(JsonRecord):
                 f"Jobs were approved for fedannot {self.fedannot}, but {installed} is installed here; the kit has to "
                 "be prepared again."
             )
-        if configuration.digest not in {job.digest for job in (*self.installed, *self.others)}:
+        approved = [job for job in (*self.installed, *self.others) if job.digest == configuration.digest]
+        if approved and configuration.method not in {job.method for job in approved}:
+            raise JobRefusedError(
+                f"Its method, {configuration.method!r}, is not approved here. Ask the site to look at what it "
+                "does, and to approve the job with `fedannot deploy approve`."
+            )
+        if not approved:
             raise JobRefusedError(
                 f"Its configuration, settings apart, is not approved here (digest {configuration.digest[:12]}). Make "
                 f"the job with `fedannot deploy job` of fedannot {installed}, or ask the site to look through it and "

@@ -17,6 +17,8 @@ CLIENT_CONFIG = "config_fed_client.json"
 # In a deployed job: the one document of settings, and what stands for it where a component takes it. NVFlare puts the
 # document in the place of the reference.
 SETTINGS = "settings"
+# What is learnt where the settings do not say.
+DEFAULT_TASK = "segmentation"
 REFERENCE = "{settings}"
 
 _LONGEST_REASON = 600
@@ -47,6 +49,11 @@ class JobConfiguration:
     server: Mapping[str, Any]
     client: Mapping[str, Any]
     settings: Mapping[str, Any]
+
+    @property
+    def method(self) -> str:
+        """What is learnt and how, ``task/method``, as the settings name it: configurations are the same for all."""
+        return f"{self.settings.get('task', DEFAULT_TASK)}/{self.settings.get('method')}"
 
     @classmethod
     def of_resolved(cls, server: Mapping[str, Any], client: Mapping[str, Any]) -> "JobConfiguration":

@@ -69,6 +69,12 @@ def test_an_approved_job_is_deployed(kit: Path) -> None:
         (app(custom__mine="import os"), {}, "'custom/mine'; expected"),
         (app(JobConfiguration(JOB.server, {**JOB.client, "components": []}, SETTINGS)), {}, "is not approved here"),
         (app(JobConfiguration(JOB.server, JOB.client, SETTINGS | {"rounds": 10**6})), {}, "'rounds' is 1000000"),
+        # All jobs with a server have the same configuration: what runs hangs on the method.
+        (
+            app(JobConfiguration(JOB.server, JOB.client, SETTINGS | {"method": "of_another_package"})),
+            {},
+            "Its method, 'segmentation/of_another_package', is not approved here",
+        ),
         (app(), {"scope": "swarm"}, "sets scope, which is the site's to decide"),
         # The folder of the job is removed before it is made.
         (app(), {"job_id": "local"}, "id is not one of NVFlare's"),

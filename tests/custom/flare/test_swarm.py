@@ -21,13 +21,9 @@ from fedannot.custom.aggregation.streaming_average import StreamingAverage
 from fedannot.custom.flare.at_hand import note_task
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HEADER, SWARM_SITES
-from fedannot.custom.flare.swarm import (
-    SwarmAggregator,
-    SwarmController,
-    SwarmExecutor,
-    SwarmNotPossibleError,
-    SwarmSiteController,
-)
+from fedannot.custom.flare.swarm import SwarmController, SwarmNotPossibleError, SwarmSiteController
+from fedannot.custom.flare.swarm_aggregator import SwarmAggregator
+from fedannot.custom.flare.swarm_executor import SwarmExecutor
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
