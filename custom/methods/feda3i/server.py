@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights, quantity_weights
+from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
-from ..views import Reports, Round
+from ..views import Answers, Round
 from .estimate import QualityEstimate, estimate_quality
 from .outbound import ESTIMATE_QUALITY
 from .settings import FedA3ISettings
@@ -88,7 +89,7 @@ class FedA3IServer(FedAvgServer):
         """Return the estimate as plain values."""
         return {"estimate": None if self.estimate is None else self.estimate.to_dict()}
 
-    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take the estimate back."""
         del history
         estimate = state.get("estimate")
@@ -106,7 +107,7 @@ class FedA3IServer(FedAvgServer):
         return {"estimate": self.estimate.to_dict(), "weights": matrix}
 
 
-def mean_predicted_share(answers: Reports) -> float:
+def mean_predicted_share(answers: Answers) -> float:
     """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers.
 
     What is beyond a share's range, from 0 to 1, counts as its end; what is no number does not count.
