@@ -7,20 +7,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from ...custom.data.whole_files import write_text
+from ...custom.run.records import Record
 from ...custom.run.summary import LAST_ROUNDS
+from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
-from ..reports.annotation_findings import pooled_correction
+from ..reports.annotation_findings import CompletenessErrors, CorrectionScores, PrecisionAndRecall, pooled_correction
+from ..reports.centre_scores import CentreScores
+from ..reports.compared_runs import ComparedRun, Comparison, PairedArm
 from ..reports.comparison import print_comparison
-from ..reports.label_findings import pooled_selection
-from ..reports.output import main_score, scoring_of
+from ..reports.label_findings import PooledSelection, SelectionScores, pooled_selection
+from ..reports.output import scoring_of
 from ..runs.arms import Arm
 from ..runs.compare import compare
 from ..runs.progress import Progress
 from ..terminal import Terminal
-
-# The score that a table shows; all its rows are of one task.
-_SCORES = {"dice": "Dice %", "f1": "macro F1 %"}
 
 MakeData = Callable[[Path, int], None]
 
@@ -42,6 +45,49 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+class ArmFigures(Record):
+    """What is reported of an arm, a figure per seed; see :class:`fedannot.apps.reports.compared_runs.ComparedRun`.
+
+    Attributes:
+        arm: its name.
+        dice: in percent, of a segmentation.
+        f1: macro F1 in percent, of a classification.
+        differences: to the reference, in points; None for the reference.
+        p_value: of the paired t-test.
+        stability: of every round.
+    """
+
+    arm: str
+    dice: tuple[float, ...] = ()
+    f1: tuple[float, ...] = ()
+    left_empty: tuple[float | None, ...] = ()
+    differences: tuple[float, ...] | None
+    p_value: float | None
+    groups: tuple[str, ...]
+    groups_as_drawn: tuple[bool | None, ...]
+    completeness: tuple[CompletenessErrors | None, ...] = ()
+    corrections: tuple[dict[str, CorrectionScores] | None, ...] = ()
+    selection: tuple[dict[str, SelectionScores] | None, ...] = ()
+    rare_recall: tuple[float | None, ...] = ()
+    stability: tuple[tuple[float | None, ...], ...] = ()
+    centres: tuple[CentreScores | None, ...] = ()
+    seconds: tuple[float, ...]
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """Dice or macro F1 in percent."""
+        return self.dice or self.f1
+
+
+class RowFigures(Record):
+    """What is reported of a row: the data, the seeds and the arms."""
+
+    row: str
+    what: str
+    seeds: tuple[int, ...]
+    arms: tuple[ArmFigures, ...]
+
+
 class UnknownRowError(ValueError):
     """A row was asked for that the benchmark does not have."""
 
@@ -60,7 +106,7 @@ def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
     return {name: rows[name] for name in asked}
 
 
-def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Terminal) -> dict[str, Any]:
+def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Terminal) -> RowFigures:
     """Make a row's data where they are absent, run what has not been run, and return the row's figures.
 
     Args:
@@ -97,47 +143,60 @@ def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path,
     return row_figures(name, row.what, comparison)
 
 
-def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str, Any]:
+def row_figures(name: str, what: str, comparison: Comparison) -> RowFigures:
     """Return what is reported of a comparison, in points of Dice or macro F1: every arm's figures, paired by seed."""
-    paired = {pair["arm"]: pair for pair in comparison["paired"]}
-    arms = []
-    for arm in dict.fromkeys(run["arm"] for run in comparison["runs"]):
-        runs = [run for run in comparison["runs"] if run["arm"] == arm]
-        pair = paired.get(arm)
-        arms.append(
-            {
-                "arm": arm,
-                # A comparison has no run without a score.
-                scoring_of(runs[0]).names[0]: [100 * float(main_score(run) or 0) for run in runs],
-                "left_empty": [run["last_rounds"].get("left_empty") for run in runs],
-                "differences": None if pair is None else [100 * value for value in pair["differences"]],
-                "p_value": None if pair is None else pair["p_value"],
-                "groups": [run["groups"] for run in runs],
-                "groups_as_drawn": [run["groups_as_drawn"] for run in runs],
-                "completeness": [run.get("completeness") for run in runs],
-                "corrections": [run.get("corrections") for run in runs],
-                "selection": [run.get("selection") for run in runs],
-                "rare_recall": [run.get("rare_recall") for run in runs],
-                "stability": [[record.get("stability") for record in run["rounds"]] for run in runs],
-                "centres": [run.get("centres") for run in runs],
-                "seconds": [run["seconds"] for run in runs],
-            }
-        )
-    return {"row": name, "what": what, "seeds": comparison["seeds"], "arms": arms}
+    paired = {pair.arm: pair for pair in comparison.paired}
+    arms = tuple(_arm_figures(arm, comparison.of_arm(arm), paired.get(arm)) for arm in comparison.arms)
+    return RowFigures(row=name, what=what, seeds=comparison.seeds, arms=arms)
 
 
-def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
+def _arm_figures(arm: str, runs: Sequence[ComparedRun], pair: PairedArm | None) -> ArmFigures:
+    # A comparison has no run without a score.
+    scores = [100 * (run.main_score or 0.0) for run in runs]
+    return ArmFigures.model_validate(
+        {
+            "arm": arm,
+            scoring_of(runs[0]).names[0]: scores,
+            "left_empty": [getattr(run.last_rounds, "left_empty", None) for run in runs],
+            "differences": None if pair is None else [100 * value for value in pair.differences],
+            "p_value": None if pair is None else pair.p_value,
+            "groups": [run.groups for run in runs],
+            "groups_as_drawn": [run.groups_as_drawn for run in runs],
+            "completeness": [run.completeness for run in runs],
+            "corrections": [run.corrections for run in runs],
+            "selection": [run.selection for run in runs],
+            "rare_recall": [run.rare_recall for run in runs],
+            "stability": [[record.stability for record in run.rounds] for run in runs],
+            "centres": [run.centres for run in runs],
+            "seconds": [run.seconds for run in runs],
+        }
+    )
+
+
+def write_table(figures: Sequence[RowFigures], file: Path) -> None:
     """Write the figures of rows as JSON, and beside them, with the ending ``.md``, as a table.
 
     Rows that the file has already stay in it, so a table can be made a row at a time; the same row is replaced.
+
+    Raises:
+        DataError: if the file is there and is no such table.
     """
-    earlier = read_json(file, "the rows of a table") if file.is_file() else []
-    figures = list({row["row"]: row for row in [*earlier, *figures]}.values())
-    write_text(file, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    figures = list({row.row: row for row in [*_read_table(file), *figures]}.values())
+    write_text(file, json.dumps([row.plain() for row in figures], indent=1, ensure_ascii=False) + "\n")
     write_text(file.with_suffix(".md"), markdown_table(figures))
 
 
-def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
+def _read_table(file: Path) -> list[RowFigures]:
+    if not file.is_file():
+        return []
+    found = read_json(file, "the rows of a table")
+    try:
+        return TypeAdapter(list[RowFigures]).validate_python(found)
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=str(file), model=RowFigures)) from error
+
+
+def markdown_table(figures: Sequence[RowFigures]) -> str:
     """Return the rows as a Markdown table: an arm per line, its score with every seed, and the difference to the
     reference.
 
@@ -145,65 +204,66 @@ def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
     among the arms whose sites have models of their own, what counts is the Dice of the final models on generic data and
     on each site's own; such rows have a table of their own.
     """
-    of_centres = [row for row in figures if any(found for arm in row["arms"] for found in arm.get("centres") or [])]
+    of_centres = [row for row in figures if any(found is not None for arm in row.arms for found in arm.centres)]
     others = [row for row in figures if row not in of_centres]
     tables = [make(rows) for make, rows in ((_table_of_scores, others), (_table_of_centres, of_centres)) if rows]
     return "\n".join(tables)
 
 
-def _table_of_scores(figures: Sequence[Mapping[str, Any]]) -> str:
+def _table_of_scores(figures: Sequence[RowFigures]) -> str:
     """The mean score of the last rounds, and what methods found out about annotations."""
     findings = {
-        heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row["arms"])
+        heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row.arms)
     }
-    score = next((name for name in _SCORES if any(name in arm for row in figures for arm in row["arms"])), "dice")
-    headings = ["data", "arm", f"{_SCORES[score]}, each seed", "mean", "difference", *findings]
+    score = "macro F1 %" if any(arm.f1 for row in figures for arm in row.arms) else "Dice %"
+    headings = ["data", "arm", f"{score}, each seed", "mean", "difference", *findings]
     lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     for row in figures:
-        for index, arm in enumerate(row["arms"]):
-            scores = " / ".join(f"{value:.1f}" for value in arm[score])
+        for index, arm in enumerate(row.arms):
             cells = [
-                row["what"] if index == 0 else "",
-                arm["arm"],
-                scores,
-                f"{statistics.fmean(arm[score]):.1f}",
-                _difference(arm["differences"]),
+                row.what if index == 0 else "",
+                arm.arm,
+                " / ".join(f"{value:.1f}" for value in arm.scores),
+                f"{statistics.fmean(arm.scores):.1f}",
+                _difference(arm.differences),
                 *(show(arm) for show in findings.values()),
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _table_of_centres(figures: Sequence[Mapping[str, Any]]) -> str:
+def _table_of_centres(figures: Sequence[RowFigures]) -> str:
     """Dice of the final models: on generic data, and on the sites' own cases, their mean and site by site."""
-    sites = sorted(
-        {site for row in figures for arm in row["arms"] for found in arm["centres"] for site in found["own"]}
-    )
+    sites = sorted({site for row in figures for arm in row.arms for found in _known(arm) for site in found.own})
     headings = ["data", "arm"]
     for what in ("generic", "own cases"):
         headings += [f"{what}: Dice %, each seed", "mean", "difference"]
     lines = [f"| {' | '.join([*headings, *sites])} |", "|---" * (len(headings) + len(sites)) + "|"]
     for row in figures:
         reference: dict[str, list[float]] = {}
-        for index, arm in enumerate(row["arms"]):
+        for index, arm in enumerate(row.arms):
             scores = {
-                "generic": [100 * found["generic"] for found in arm["centres"]],
-                "own": [100 * statistics.fmean(found["own"].values()) for found in arm["centres"]],
+                "generic": [100 * (found.generic or 0.0) for found in _known(arm)],
+                "own": [100 * statistics.fmean(found.own.values()) for found in _known(arm)],
             }
-            cells = [row["what"] if index == 0 else "", arm["arm"]]
+            cells = [row.what if index == 0 else "", arm.arm]
             for name, values in scores.items():
                 fixed = reference.setdefault(name, values)
                 differences = [one - other for one, other in zip(values, fixed, strict=True)] if index else None
                 cells += [" / ".join(f"{value:.1f}" for value in values), f"{statistics.fmean(values):.1f}"]
                 cells.append(_difference(differences))
-            cells += [_mean_at(site, arm["centres"]) for site in sites]
+            cells += [_mean_at(site, _known(arm)) for site in sites]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _mean_at(site: str, centres: Sequence[Mapping[str, Any]]) -> str:
+def _known(arm: ArmFigures) -> list[CentreScores]:
+    return [found for found in arm.centres if found is not None]
+
+
+def _mean_at(site: str, centres: Sequence[CentreScores]) -> str:
     """The mean Dice of a site's own cases over the seeds with which any of them is annotated."""
-    known = [100 * found["own"][site] for found in centres if site in found["own"]]
+    known = [100 * found.own[site] for found in centres if site in found.own]
     return f"{statistics.fmean(known):.1f}" if known else "-"
 
 
@@ -214,65 +274,65 @@ def _difference(differences: Sequence[float] | None) -> str:
     return mean if len(differences) == 1 else f"{mean} ± {statistics.stdev(differences):.1f}"
 
 
-def _left_empty(arm: Mapping[str, Any]) -> str:
+def _left_empty(arm: ArmFigures) -> str:
     """The share of the test's empty cases that were left empty, of each seed."""
-    return " / ".join(_percent(share) for share in arm.get("left_empty") or [] if share is not None)
+    return " / ".join(_percent(share) for share in arm.left_empty if share is not None)
 
 
-def _groups(arm: Mapping[str, Any]) -> str:
+def _groups(arm: ArmFigures) -> str:
     """How often the groups are those drawn; where the data have no noise or there are no groups, what was found."""
-    known = [agree for agree in arm["groups_as_drawn"] if agree is not None]
-    none = sum(found == "none" for found in arm["groups"])
-    if all(found == "-" for found in arm["groups"]):
+    known = [agree for agree in arm.groups_as_drawn if agree is not None]
+    none = sum(found == "none" for found in arm.groups)
+    if all(found == "-" for found in arm.groups):
         return ""
     parts = [f"{sum(known)} of {len(known)}"] if known else []
     parts += [f"none in {none}"] if none else []
     return ", ".join(parts)
 
 
-def _completeness(arm: Mapping[str, Any]) -> str:
+def _completeness(arm: ArmFigures) -> str:
     """The mean absolute error of the estimated completeness, of each seed."""
-    return " / ".join(f"{found['mean_absolute_error']:.2f}" for found in arm.get("completeness") or [] if found)
+    return " / ".join(f"{found.mean_absolute_error:.2f}" for found in arm.completeness if found is not None)
 
 
-def _corrections(arm: Mapping[str, Any]) -> str:
+def _corrections(arm: ArmFigures) -> str:
     """Precision and recall of the added voxels over all sites, of each seed."""
-    pooled = [pooled_correction(sites) for sites in arm.get("corrections") or [] if sites]
-    return " / ".join(
-        f"{_percent(found['precision'])}, {_percent(found['recall'])}"
-        for found in pooled
-        if found["precision"] is not None
-    )
+    pooled = [pooled_correction(sites) for sites in arm.corrections if sites]
+    return " / ".join(_right(found) for found in pooled if found.precision is not None)
 
 
-def _selections(arm: Mapping[str, Any]) -> list[dict[str, float | None]]:
+def _right(found: PrecisionAndRecall) -> str:
+    return f"{_percent(found.precision)}, {_percent(found.recall)}"
+
+
+def _selections(arm: ArmFigures) -> list[PooledSelection]:
     """How right the doubts of labels were over all sites, of each seed."""
-    return [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
+    return [pooled_selection(sites) for sites in arm.selection if sites]
 
 
-def _selection(arm: Mapping[str, Any]) -> str:
+def _selection(arm: ArmFigures) -> str:
     """Precision and recall of the doubted labels over all sites, of each seed."""
-    return " / ".join(f"{_percent(found['precision'])}, {_percent(found['recall'])}" for found in _selections(arm))
+    return " / ".join(_right(found) for found in _selections(arm))
 
 
-def _noise_level(arm: Mapping[str, Any]) -> str:
+def _noise_level(arm: ArmFigures) -> str:
     """The mean absolute error of the sites' noise levels, of each seed."""
-    return " / ".join(f"{found['noise_level_error']:.2f}" for found in _selections(arm))
+    return " / ".join(f"{found.noise_level_error:.2f}" for found in _selections(arm))
 
 
-def _pseudo_labels(arm: Mapping[str, Any]) -> str:
+def _pseudo_labels(arm: ArmFigures) -> str:
     """The share of the pseudo-labels that are right, over all sites, of each seed."""
-    return " / ".join(_percent(found["right_pseudo"]) for found in _selections(arm))
+    return " / ".join(_percent(found.right_pseudo) for found in _selections(arm))
 
 
-def _rare_recall(arm: Mapping[str, Any]) -> str:
+def _rare_recall(arm: ArmFigures) -> str:
     """The mean recall of the rarer half of the classes, of each seed."""
-    return " / ".join(_percent(recall) for recall in arm.get("rare_recall") or [] if recall is not None)
+    return " / ".join(_percent(recall) for recall in arm.rare_recall if recall is not None)
 
 
-def _stability(arm: Mapping[str, Any]) -> str:
+def _stability(arm: ArmFigures) -> str:
     """FedGSCA's measure of stability (Eq. 18), the mean over the last five rounds and all seeds."""
-    values = [value for rounds in arm.get("stability") or [] for value in rounds[-LAST_ROUNDS:] if value is not None]
+    values = [value for rounds in arm.stability for value in rounds[-LAST_ROUNDS:] if value is not None]
     return f"{statistics.fmean(values):.2f}" if values else ""
 
 
@@ -280,7 +340,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f}"
 
 
-_FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+_FINDINGS: Mapping[str, Callable[[ArmFigures], str]] = {
     "left empty %": _left_empty,
     "groups as drawn": _groups,
     "error of completeness": _completeness,

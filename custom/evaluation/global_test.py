@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+
 import torch
 from torch import nn
 

@@ -71,9 +71,7 @@ def _score_classification(network: nn.Module, data: SiteData, settings: RunSetti
 
     confusion = confusion_matrix(network, data.cases, settings.network.num_classes, Inference.of(settings))
     scores = ClassCounts.of_confusion(confusion).scores()
-    return ClassificationRoundScores.model_validate(
-        {"evaluated_on": "test", **scores, "confusion": confusion.tolist()}
-    )
+    return ClassificationRoundScores.model_validate({"evaluated_on": "test", **scores, "confusion": confusion.tolist()})
 
 
 def _pool_classification(answers: _Answers) -> ClassificationRoundScores | None:

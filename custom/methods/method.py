@@ -80,7 +80,7 @@ class ServerMethod:
         """Do what comes after the last round, with the final model."""
 
     def record(self, this_round: Round) -> dict[str, Any]:
-        """Return what the method adds to the record of the round that was just trained: plain values under new names."""
+        """Return what the method adds to the record of the round that was trained: plain values under new names."""
         del this_round
         return {}
 

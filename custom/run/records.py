@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
 
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
 from ..strict_model import StrictModel
@@ -21,6 +21,9 @@ class Record(StrictModel):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
+Added = TypeVar("Added", bound=Record)
+
+
 class OpenRecord(Record):
     """A record to which a method may add fields of its own, as plain values."""
 
@@ -35,6 +38,17 @@ class OpenRecord(Record):
     def named(self, name: str) -> Any:
         """Return a field by its name, the record's own or the method's; None where it is not there."""
         return getattr(self, name) if name in type(self).model_fields else self.extra.get(name)
+
+    def added(self, kind: type[Added]) -> Added | None:
+        """Return what a method has added, None where that is not there or of another form, as of another's method.
+
+        Args:
+            kind: the record that it is.
+        """
+        try:
+            return kind.model_validate({name: value for name, value in self.extra.items() if name in kind.model_fields})
+        except ValidationError:
+            return None
 
     @classmethod
     def of(cls, common: Mapping[str, Any], added: Mapping[str, Any]) -> Self:
@@ -140,6 +154,8 @@ class RoundRecord(OpenRecord):
         version: of the record's form.
         round: its number, from 1.
         stage: of the method.
+        evaluated_on: what the model was scored on; None for a round without scores.
+        num_cases: on how many cases.
         sites: what the sites reported whose models make up the round's, by name.
         refused: why others' results did not count, by name.
         bounded: whose influence was bounded, by name.
@@ -152,6 +168,8 @@ class RoundRecord(OpenRecord):
     version: Literal[1]
     round: int
     stage: str
+    evaluated_on: Literal["test", "sites"] | None
+    num_cases: int | None = None
     sites: dict[str, SiteReport]
     refused: dict[str, str]
     bounded: dict[str, Bounded] | None = None

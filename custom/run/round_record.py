@@ -1,6 +1,7 @@
 """What is said and drawn of a finished round, and how many sites its weights are of in effect."""
 
 from collections.abc import Sequence
+
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
 from ..evaluation.scoring import Scoring
 from .records import Dominant, RoundRecord

@@ -12,7 +12,7 @@ from ...transforms.errors import DataError
 from ..data.tensor_files import write_tensors
 from ..data.whole_files import write_text
 from .reading import round_records
-from .records import RoundRecord
+from .records import Record, RoundRecord
 
 STATE_FILE = "fedannot_state.pt"
 METRICS_FILE = "metrics.jsonl"
@@ -146,7 +146,7 @@ def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return complete | {key: block | complete[key] for key, block in blocks.items()}
 
 
-def append_record(path: Path, record: RoundRecord) -> None:
+def append_record(path: Path, record: Record) -> None:
     """Append one record to a JSON-lines file."""
     with path.open("a", encoding="utf-8") as file:
         file.write(_line(record))
@@ -157,5 +157,5 @@ def write_records(path: Path, records: Sequence[RoundRecord]) -> None:
     write_text(path, "".join(map(_line, records)))
 
 
-def _line(record: RoundRecord) -> str:
+def _line(record: Record) -> str:
     return json.dumps(record.plain()) + "\n"

@@ -48,9 +48,7 @@ def summarize(
             "sites": {site: sites[site].plain() for site in sorted(sites, key=natural_order)},
             "rounds": _rounds(history, task),
             "last_rounds": {name: mean_of_last(history, name) for name in _fields(task, "last_rounds")},
-            "last_round": {
-                name: history[-1].named(name) if history else None for name in _fields(task, "last_round")
-            },
+            "last_round": {name: history[-1].named(name) if history else None for name in _fields(task, "last_round")},
             "refusals": [
                 {"round": record.round, "site": site, "reason": reason}
                 for record in history

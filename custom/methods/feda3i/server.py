@@ -10,6 +10,7 @@ from ..fedavg.server import FedAvgServer
 from ..views import Answers, Round
 from .estimate import QualityEstimate, estimate_quality
 from .outbound import ESTIMATE_QUALITY
+from .records import QualityFindings, WeightsRecord
 from .settings import FedA3ISettings
 from .weights import layer_coefficients, layer_weights
 
@@ -98,13 +99,17 @@ class FedA3IServer(FedAvgServer):
     def describe(self, this_round: Round) -> dict[str, Any]:
         """Return groups, strengths, quality weights and the matrix."""
         if self.estimate is None:
-            return {"estimate": None, "weights": None}
+            return QualityFindings(estimate=None, weights=None).plain()
         weights, matrix = self.weights(this_round), None
         if weights is not None:
             weights = this_round.bounds.bounded(weights, this_round.num_samples)
-            matrix = {"sites": weights.sites, "blocks": weights.blocks, "values": weights.values.tolist()}
-            matrix["effective_sites"] = weights.effective_sites.tolist()
-        return {"estimate": self.estimate.to_dict(), "weights": matrix}
+            matrix = WeightsRecord(
+                sites=weights.sites,
+                blocks=weights.blocks,
+                values=weights.values.tolist(),
+                effective_sites=weights.effective_sites.tolist(),
+            )
+        return QualityFindings(estimate=self.estimate.record, weights=matrix).plain()
 
 
 def mean_predicted_share(answers: Answers) -> float:

@@ -11,6 +11,7 @@ from ..fedavg.server import FedAvgServer
 from ..views import Round, WaitingModels, WeightsRule
 from .completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
 from .outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from .records import CompletenessFindings, CompletenessRecord, RoundWeights
 from .settings import FedIASettings
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
@@ -104,7 +105,7 @@ class FedIAServer(FedAvgServer):
         if self._weights is None:
             return {}
         counted = this_round.bounds.bounded(self._weights, this_round.samples_of_reports)
-        return {"weights": dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))}
+        return RoundWeights(weights=dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))).plain()
 
     # --- estimate and corrections
 
@@ -210,20 +211,19 @@ class FedIAServer(FedAvgServer):
         """Return each site's completeness, and the round before which it corrected its annotations."""
         del this_round
         if self.completeness is None:
-            return {"completeness": None}
-        return {
-            "completeness": {
-                site: {
-                    "estimate": estimate.value,
-                    "is_estimable": estimate.is_estimable,
-                    "num_annotated_lesions": estimate.num_annotated,
-                    "num_predicted_lesions": estimate.num_predicted,
-                    "corrected_before_round": self._corrected.get(site),
-                }
-                for site, estimate in self.completeness.items()
-            },
-            "corrected_before_round": dict(sorted(self._corrected.items())),
+            return CompletenessFindings(completeness=None).plain()
+        sites = {
+            site: CompletenessRecord(
+                estimate=estimate.value,
+                is_estimable=estimate.is_estimable,
+                num_annotated_lesions=estimate.num_annotated,
+                num_predicted_lesions=estimate.num_predicted,
+                corrected_before_round=self._corrected.get(site),
+            )
+            for site, estimate in self.completeness.items()
         }
+        corrected = dict(sorted(self._corrected.items()))
+        return CompletenessFindings(completeness=sites, corrected_before_round=corrected).plain()
 
 
 def _has_counts(answer: Mapping[str, Any]) -> bool:
