@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import fedannot.apps.commands.cli
 from fedannot.apps.commands.cli import app
 from fedannot.apps.commands.errors import reported_errors
-from fedannot.apps.reports.output import print_summary
+from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.progress import Progress
 from fedannot.apps.runs.run_log import run_log
 from fedannot.apps.terminal import Terminal

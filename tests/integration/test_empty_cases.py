@@ -12,7 +12,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fedannot.apps.reports.centre_scores import centre_scores
-from fedannot.apps.reports.output import print_summary
+from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.datalist import TESTING, TRAINING, VALIDATION, read_datalist

@@ -10,7 +10,7 @@ import torch
 from conftest import JOBS
 from test_fedgsca_runs import SMALL as SMALL_SELECTION
 
-from fedannot.apps.reports.output import print_summary
+from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal

@@ -7,7 +7,9 @@ import pytest
 
 from fedannot.apps.benchmarks import feda3i
 from fedannot.apps.benchmarks.feda3i import ROWS, one_bad_site
-from fedannot.apps.benchmarks.rows import UnknownRowError, chosen_rows, markdown_table, row_figures, write_table
+from fedannot.apps.benchmarks.figures import row_figures
+from fedannot.apps.benchmarks.rows import UnknownRowError, chosen_rows
+from fedannot.apps.benchmarks.tables import markdown_table, write_table
 from fedannot.apps.reports.comparison import paired_statistics
 from fedannot.apps.runs.job import Job, flat_settings
 from fedannot.custom.data.datalist import read_datalist
