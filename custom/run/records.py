@@ -1,10 +1,10 @@
 """The records of a run's rounds: what sites reported, who was refused or bounded, and what the model scores."""
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
 from ..strict_model import StrictModel
@@ -64,9 +64,9 @@ class OpenRecord(Record):
         if taken := sorted(set(common) & set(added)):
             raise ValueError(f"A method cannot add {taken[0]!r} to a record that has it; choose another name.")
         try:
-            plain = json.loads(json.dumps(dict(added)))
-        except TypeError as error:
-            raise ValueError(f"Expected plain values from a method, but {error}: {sorted(added)}.") from error
+            plain = to_jsonable_python(dict(added))
+        except PydanticSerializationError as error:
+            raise ValueError(f"Expected plain values from a method in {sorted(added)}, but: {error}.") from error
         return cls.model_validate(dict(common) | plain)
 
 

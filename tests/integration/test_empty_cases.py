@@ -9,11 +9,11 @@ import nibabel
 import numpy as np
 import pytest
 from PIL import Image
+from plain_records import simulate
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fedannot.apps.reports.centre_scores import centre_scores
 from fedannot.apps.reports.summary_text import print_summary
-from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.datalist import TESTING, TRAINING, VALIDATION, read_datalist
 from fedannot.custom.data.json_record import read_record

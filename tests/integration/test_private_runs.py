@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import JOBS
+from plain_records import simulate
 from test_fedgsca_runs import SMALL as SMALL_SELECTION
 
 from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.job import Job
-from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.outbound.private_updates import spent_epsilon
 

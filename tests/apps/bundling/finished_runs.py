@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from plain_records import record, summary_values
 
 from fedannot.custom.data.description import AnyDescription, ImageDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
-from fedannot.custom.method_settings import PersonalSettings, read_job_settings
 from fedannot.custom.methods.described_network import described_network
-from fedannot.custom.methods.personal.personal_methods import personal_method
+from fedannot.custom.methods.lookup import method_of, read_job_settings
+from fedannot.custom.methods.personal.settings import PersonalSettings
+from fedannot.custom.methods.personal.site import PersonalSite
+from fedannot.custom.run.state import write_records
 from fedannot.custom.settings import RunSettings
 
 SITES = ("site-1", "site-2")
@@ -42,12 +45,18 @@ def write_run(folder: Path, settings: RunSettings, description: AnyDescription =
         "method": settings.method,
         "seed": settings.seed,
         "rounds_finished": settings.rounds,
-        "sites": {site: {"num_samples": count, "num_excluded": 0} for site, count in counts},
+        "sites": {site: {"num_samples": count} for site, count in counts},
         "settings": settings.model_dump(mode="json"),
     }
-    (folder / "summary.json").write_text(json.dumps(summary | of_summary), encoding="utf-8")
-    record = {"round": settings.rounds, "evaluated_on": "test", "num_cases": 9, "dice": 0.75, "hd95": None}
-    (folder / "metrics.jsonl").write_text(json.dumps({"round": 1}) + "\n" + json.dumps(record) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(summary_values(**summary | of_summary)), encoding="utf-8")
+    main = "dice" if settings.task == "segmentation" else "f1"
+    write_records(
+        folder / "metrics.jsonl",
+        [
+            record(1, **{main: None}),
+            record(settings.rounds, evaluated_on="test", num_cases=9, **{main: 0.75}),
+        ],
+    )
     if isinstance(settings, PersonalSettings):
         for number, site in enumerate(SITES):
             _store_model(folder / "run" / site / "simulate_job", site, settings, network, seed=number)
@@ -60,7 +69,9 @@ def _store_model(folder: Path, site: str, settings: PersonalSettings, shared: to
     (folder / "personal").mkdir()
     # JSON is HOCON.
     (config / "settings.conf").write_text(json.dumps({"settings": settings.model_dump(mode="json")}), encoding="utf-8")
-    personal = personal_method(settings).start(shared, seed)
+    method = method_of(settings).site_half(settings)
+    assert isinstance(method, PersonalSite)
+    personal = method.start(shared, seed)
     with torch.no_grad():
         for parameter in personal.parameters():
             parameter.add_(0.1 * (seed + 1))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedannot.apps.bundling.torchscript import to_torchscript
-from fedannot.custom.method_settings import DecoupledSettings
+from fedannot.custom.methods.decoupled.settings import DecoupledSettings
 from fedannot.custom.methods.described_network import described_network
 from fedannot.custom.methods.personal.personal_methods import personal_method
 from fedannot.custom.networks.devices import ready_to_compute

@@ -7,7 +7,7 @@ from torch import nn
 
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.evaluation.inference import Inference, evaluating
-from fedannot.custom.method_settings import FedAvgSettings
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.settings import NetworkSettings, TrainingSettings
 
