@@ -165,10 +165,11 @@ def test_what_sites_stored_is_shown_where_no_server_has_a_summary(
     assert "decoupled, seed 0, 3 of 3 rounds; no server has a summary, hence from the files of: site-1, site-2" in text
     assert_same_tensors(model(out), model(whole / "whole"))
     summary = read_summary(out)
+    assert summary.own_cases is not None
     for site in ("site-1", "site-2"):
         stored = read_record(sites_alone / site / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores)
         assert stored is not None
-        assert summary["own_cases"][site] == {"round": 3} | stored.model_dump(mode="json")
+        assert summary.own_cases[site].model_dump(mode="json") == {"round": 3} | stored.model_dump(mode="json")
         dice = stored.models["local"].dice
         assert f"{site} 6 3" in text
         assert f"{100 * dice:.1f}" in text
