@@ -1,26 +1,16 @@
-"""Rows of a benchmark: data made anew for every seed, what is compared on them, and the table of what came out."""
+"""Rows of a benchmark: data made anew for every seed, and what is compared on them."""
 
-import json
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.whole_files import write_text
-from ...custom.run.summary import LAST_ROUNDS
-from ...transforms.strict_files import read_json
-from ..reports.annotation_findings import pooled_correction
 from ..reports.comparison import print_comparison
-from ..reports.label_findings import pooled_selection
-from ..reports.output import main_score, scoring_of
 from ..runs.arms import Arm
 from ..runs.compare import compare
 from ..runs.progress import Progress
 from ..terminal import Terminal
-
-# The score that a table shows; all its rows are of one task.
-_SCORES = {"dice": "Dice %", "f1": "macro F1 %"}
+from .figures import RowFigures, row_figures
 
 MakeData = Callable[[Path, int], None]
 
@@ -60,7 +50,7 @@ def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
     return {name: rows[name] for name in asked}
 
 
-def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Terminal) -> dict[str, Any]:
+def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Terminal) -> RowFigures:
     """Make a row's data where they are absent, run what has not been run, and return the row's figures.
 
     Args:
@@ -95,199 +85,3 @@ def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path,
     console.print_named(name, f": {row.what}")
     print_comparison(comparison, console)
     return row_figures(name, row.what, comparison)
-
-
-def row_figures(name: str, what: str, comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is reported of a comparison, in points of Dice or macro F1: every arm's figures, paired by seed."""
-    paired = {pair["arm"]: pair for pair in comparison["paired"]}
-    arms = []
-    for arm in dict.fromkeys(run["arm"] for run in comparison["runs"]):
-        runs = [run for run in comparison["runs"] if run["arm"] == arm]
-        pair = paired.get(arm)
-        arms.append(
-            {
-                "arm": arm,
-                # A comparison has no run without a score.
-                scoring_of(runs[0]).names[0]: [100 * float(main_score(run) or 0) for run in runs],
-                "left_empty": [run["last_rounds"].get("left_empty") for run in runs],
-                "differences": None if pair is None else [100 * value for value in pair["differences"]],
-                "p_value": None if pair is None else pair["p_value"],
-                "groups": [run["groups"] for run in runs],
-                "groups_as_drawn": [run["groups_as_drawn"] for run in runs],
-                "completeness": [run.get("completeness") for run in runs],
-                "corrections": [run.get("corrections") for run in runs],
-                "selection": [run.get("selection") for run in runs],
-                "rare_recall": [run.get("rare_recall") for run in runs],
-                "stability": [[record.get("stability") for record in run["rounds"]] for run in runs],
-                "centres": [run.get("centres") for run in runs],
-                "seconds": [run["seconds"] for run in runs],
-            }
-        )
-    return {"row": name, "what": what, "seeds": comparison["seeds"], "arms": arms}
-
-
-def write_table(figures: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write the figures of rows as JSON, and beside them, with the ending ``.md``, as a table.
-
-    Rows that the file has already stay in it, so a table can be made a row at a time; the same row is replaced.
-    """
-    earlier = read_json(file, "the rows of a table") if file.is_file() else []
-    figures = list({row["row"]: row for row in [*earlier, *figures]}.values())
-    write_text(file, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
-    write_text(file.with_suffix(".md"), markdown_table(figures))
-
-
-def markdown_table(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as a Markdown table: an arm per line, its score with every seed, and the difference to the
-    reference.
-
-    What methods found out about annotations has columns where any of the rows has something to say. Where methods are
-    among the arms whose sites have models of their own, what counts is the Dice of the final models on generic data and
-    on each site's own; such rows have a table of their own.
-    """
-    of_centres = [row for row in figures if any(found for arm in row["arms"] for found in arm.get("centres") or [])]
-    others = [row for row in figures if row not in of_centres]
-    tables = [make(rows) for make, rows in ((_table_of_scores, others), (_table_of_centres, of_centres)) if rows]
-    return "\n".join(tables)
-
-
-def _table_of_scores(figures: Sequence[Mapping[str, Any]]) -> str:
-    """The mean score of the last rounds, and what methods found out about annotations."""
-    findings = {
-        heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row["arms"])
-    }
-    score = next((name for name in _SCORES if any(name in arm for row in figures for arm in row["arms"])), "dice")
-    headings = ["data", "arm", f"{_SCORES[score]}, each seed", "mean", "difference", *findings]
-    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
-    for row in figures:
-        for index, arm in enumerate(row["arms"]):
-            scores = " / ".join(f"{value:.1f}" for value in arm[score])
-            cells = [
-                row["what"] if index == 0 else "",
-                arm["arm"],
-                scores,
-                f"{statistics.fmean(arm[score]):.1f}",
-                _difference(arm["differences"]),
-                *(show(arm) for show in findings.values()),
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _table_of_centres(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Dice of the final models: on generic data, and on the sites' own cases, their mean and site by site."""
-    sites = sorted(
-        {site for row in figures for arm in row["arms"] for found in arm["centres"] for site in found["own"]}
-    )
-    headings = ["data", "arm"]
-    for what in ("generic", "own cases"):
-        headings += [f"{what}: Dice %, each seed", "mean", "difference"]
-    lines = [f"| {' | '.join([*headings, *sites])} |", "|---" * (len(headings) + len(sites)) + "|"]
-    for row in figures:
-        reference: dict[str, list[float]] = {}
-        for index, arm in enumerate(row["arms"]):
-            scores = {
-                "generic": [100 * found["generic"] for found in arm["centres"]],
-                "own": [100 * statistics.fmean(found["own"].values()) for found in arm["centres"]],
-            }
-            cells = [row["what"] if index == 0 else "", arm["arm"]]
-            for name, values in scores.items():
-                fixed = reference.setdefault(name, values)
-                differences = [one - other for one, other in zip(values, fixed, strict=True)] if index else None
-                cells += [" / ".join(f"{value:.1f}" for value in values), f"{statistics.fmean(values):.1f}"]
-                cells.append(_difference(differences))
-            cells += [_mean_at(site, arm["centres"]) for site in sites]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _mean_at(site: str, centres: Sequence[Mapping[str, Any]]) -> str:
-    """The mean Dice of a site's own cases over the seeds with which any of them is annotated."""
-    known = [100 * found["own"][site] for found in centres if site in found["own"]]
-    return f"{statistics.fmean(known):.1f}" if known else "-"
-
-
-def _difference(differences: Sequence[float] | None) -> str:
-    if differences is None:
-        return ""
-    mean = f"{statistics.fmean(differences):+.1f}"
-    return mean if len(differences) == 1 else f"{mean} ± {statistics.stdev(differences):.1f}"
-
-
-def _left_empty(arm: Mapping[str, Any]) -> str:
-    """The share of the test's empty cases that were left empty, of each seed."""
-    return " / ".join(_percent(share) for share in arm.get("left_empty") or [] if share is not None)
-
-
-def _groups(arm: Mapping[str, Any]) -> str:
-    """How often the groups are those drawn; where the data have no noise or there are no groups, what was found."""
-    known = [agree for agree in arm["groups_as_drawn"] if agree is not None]
-    none = sum(found == "none" for found in arm["groups"])
-    if all(found == "-" for found in arm["groups"]):
-        return ""
-    parts = [f"{sum(known)} of {len(known)}"] if known else []
-    parts += [f"none in {none}"] if none else []
-    return ", ".join(parts)
-
-
-def _completeness(arm: Mapping[str, Any]) -> str:
-    """The mean absolute error of the estimated completeness, of each seed."""
-    return " / ".join(f"{found['mean_absolute_error']:.2f}" for found in arm.get("completeness") or [] if found)
-
-
-def _corrections(arm: Mapping[str, Any]) -> str:
-    """Precision and recall of the added voxels over all sites, of each seed."""
-    pooled = [pooled_correction(sites) for sites in arm.get("corrections") or [] if sites]
-    return " / ".join(
-        f"{_percent(found['precision'])}, {_percent(found['recall'])}"
-        for found in pooled
-        if found["precision"] is not None
-    )
-
-
-def _selections(arm: Mapping[str, Any]) -> list[dict[str, float | None]]:
-    """How right the doubts of labels were over all sites, of each seed."""
-    return [pooled_selection(sites) for sites in arm.get("selection") or [] if sites]
-
-
-def _selection(arm: Mapping[str, Any]) -> str:
-    """Precision and recall of the doubted labels over all sites, of each seed."""
-    return " / ".join(f"{_percent(found['precision'])}, {_percent(found['recall'])}" for found in _selections(arm))
-
-
-def _noise_level(arm: Mapping[str, Any]) -> str:
-    """The mean absolute error of the sites' noise levels, of each seed."""
-    return " / ".join(f"{found['noise_level_error']:.2f}" for found in _selections(arm))
-
-
-def _pseudo_labels(arm: Mapping[str, Any]) -> str:
-    """The share of the pseudo-labels that are right, over all sites, of each seed."""
-    return " / ".join(_percent(found["right_pseudo"]) for found in _selections(arm))
-
-
-def _rare_recall(arm: Mapping[str, Any]) -> str:
-    """The mean recall of the rarer half of the classes, of each seed."""
-    return " / ".join(_percent(recall) for recall in arm.get("rare_recall") or [] if recall is not None)
-
-
-def _stability(arm: Mapping[str, Any]) -> str:
-    """FedGSCA's measure of stability (Eq. 18), the mean over the last five rounds and all seeds."""
-    values = [value for rounds in arm.get("stability") or [] for value in rounds[-LAST_ROUNDS:] if value is not None]
-    return f"{statistics.fmean(values):.2f}" if values else ""
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.0f}"
-
-
-_FINDINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "left empty %": _left_empty,
-    "groups as drawn": _groups,
-    "error of completeness": _completeness,
-    "added voxels: precision, recall %": _corrections,
-    "wrong labels: precision, recall %": _selection,
-    "error of noise level": _noise_level,
-    "right pseudo-labels %": _pseudo_labels,
-    "recall of the rarer classes %": _rare_recall,
-    "stability": _stability,
-}

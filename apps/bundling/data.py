@@ -1,12 +1,12 @@
 """What a run's data were, for those who use its model elsewhere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.data_fit import check_data_fit
+from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 
@@ -15,7 +15,7 @@ _OF_FILES = {"labels", "datalist"}
 
 
 def find_description(
-    run: Path, data: Path | None, site: str | None, summary: Mapping[str, Any] | None, settings: RunSettings
+    run: Path, data: Path | None, site: str | None, summary: Summary | None, settings: RunSettings
 ) -> tuple[AnyDescription, str | None]:
     """Find what describes a run's data, and the name of the federation where it is known.
 
@@ -47,10 +47,10 @@ def find_description(
     )
 
 
-def _candidates(run: Path, summary: Mapping[str, Any] | None) -> Iterator[Path]:
+def _candidates(run: Path, summary: Summary | None) -> Iterator[Path]:
     yield run / "data"
-    if summary is not None and summary.get("data"):
-        yield Path(summary["data"])
+    if summary is not None and summary.data_folder is not None:
+        yield summary.data_folder
     for pattern in (
         "local",
         "*/local",

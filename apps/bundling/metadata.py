@@ -7,6 +7,12 @@ from typing import Any
 
 from ...custom.data.description import ClassificationDescription, SliceDescription, VolumeDescription
 from ...custom.evaluation.inference import Inference
+from ...custom.evaluation.scoring import Scoring
+from ...custom.methods.feda3i.records import QualityFindings
+from ...custom.methods.fedia.records import CompletenessFindings, RoundWeights
+from ...custom.run.records import SiteReport
+from ...custom.run.summary_record import Summary
+from ..reports.output import noise_level
 from .source import BundleSource
 
 SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json"
@@ -40,9 +46,9 @@ def metadata(source: BundleSource, statements: Statements) -> dict[str, Any]:
         source: what the bundle is made of.
         statements: what a person says of it.
     """
-    summary = source.summary or {}
+    summary = source.summary
     authors = statements.authors or f"the sites of the federation {source.federation or ''}".strip()
-    finished = summary.get("rounds_finished", source.settings.rounds)
+    finished = source.settings.rounds if summary is None else summary.rounds_finished
     return {
         "schema": SCHEMA,
         "version": statements.version,
@@ -56,7 +62,7 @@ def metadata(source: BundleSource, statements: Statements) -> dict[str, Any]:
         "description": description_of(source),
         "authors": authors,
         "copyright": f"Copyright (c) {authors}",
-        "data_source": f"{len(summary.get('sites', {})) or 'several'} sites; the images never left them",
+        "data_source": f"{len(_reports(source)) or 'several'} sites; the images never left them",
         "data_type": "nibabel" if _is_volume(source) else "png",
         "image_classes": "RGB channels" if source.description.in_channels == 3 else "one channel of intensities",
         "pred_classes": ", ".join(f"{number}: {name}" for number, name in _classes(source).items()),
@@ -72,7 +78,7 @@ def metadata(source: BundleSource, statements: Statements) -> dict[str, Any]:
             "model_of": source.site or "federation",
             "federation": {"name": source.federation, "sites": _sites(source)},
             "weights": site_weights(source),
-            "noise_estimates": noise_estimates(summary),
+            "noise_estimates": {} if summary is None else noise_estimates(summary),
             "data": source.description.model_dump(mode="json", exclude={"datalist"}, exclude_none=True),
             "settings": source.settings.model_dump(mode="json", exclude=_OF_THIS_MACHINE),
         },
@@ -97,8 +103,8 @@ def task_of(source: BundleSource) -> str:
 def description_of(source: BundleSource) -> str:
     """Return how the model came about in a sentence."""
     whose = f"The own model of {source.site}" if source.site else "The global model"
-    summary = source.summary or {}
-    sites = f" by {len(summary['sites'])} sites" if summary.get("sites") else ""
+    reports = _reports(source)
+    sites = f" by {len(reports)} sites" if reports else ""
     return f"{whose} of a federation, trained with {source.settings.method}{sites}; no image left its site."
 
 
@@ -112,12 +118,12 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         measured = {"dice": own.dice, "left_empty": own.left_empty, "hd95": own.hd95}
         where = f"{local.num_cases} validation cases of {source.site}"
     else:
-        last = source.last_record or {}
-        measured = {name: last.get(name) for name in ("dice", "left_empty", "hd95", "f1", "recall", "precision")}
-        on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(
-            last.get("evaluated_on", "")
-        )
-        where = f"{last.get('num_cases', 'all')} cases of {on}" if on else "not stated"
+        last = source.last_record
+        if last is None:
+            return {}
+        measured = {name: last.named(name) for name in Scoring.of(source.settings.task).names}
+        on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(last.evaluated_on or "")
+        where = f"{last.num_cases or 'all'} cases of {on}" if on else "not stated"
     found: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
     return found | {"evaluated_on": where} if found else {}
 
@@ -128,35 +134,43 @@ def site_weights(source: BundleSource) -> dict[str, Any]:
     Per site and layer block where they differ between blocks, else one number per site; shares of samples for
     federated averaging. A site's own model has none.
     """
-    summary = source.summary or {}
-    if source.site is not None or not summary:
+    if source.site is not None or source.summary is None:
         return {}
-    if summary.get("weights"):
-        matrix = summary["weights"]
+    quality = source.summary.added(QualityFindings)
+    if quality is not None and quality.weights is not None:
+        matrix = quality.weights.plain()
         rows = zip(matrix["sites"], matrix["values"], strict=True)
-        return {"by": "site and layer block", "blocks": list(matrix["blocks"]), "values": dict(rows)}
-    if (source.last_record or {}).get("weights"):
-        return {"by": "site", "values": dict((source.last_record or {})["weights"])}
-    counts = {site: report["num_samples"] for site, report in summary["sites"].items()}
+        return {"by": "site and layer block", "blocks": matrix["blocks"], "values": dict(rows)}
+    of_round = None if source.last_record is None else source.last_record.added(RoundWeights)
+    if of_round is not None:
+        return {"by": "site", "values": of_round.weights}
+    counts = {site: report.num_samples for site, report in source.summary.sites.items()}
     total = sum(counts.values())
     return {"by": "site", "values": {site: count / total for site, count in counts.items()}} if total else {}
 
 
-def noise_estimates(summary: Mapping[str, Any]) -> dict[str, Any]:
+def noise_estimates(summary: Summary) -> dict[str, Any]:
     """Return what the run concluded of the sites' annotations; empty for a method that draws no conclusion."""
-    estimates = {key: summary[key] for key in ("estimate", "completeness") if summary.get(key)}
-    levels = {
-        site: report["noise_level"]
-        for site, report in summary.get("sites", {}).items()
-        if report.get("noise_level") is not None
-    }
+    quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
+    estimates: dict[str, Any] = {}
+    if quality is not None and quality.estimate is not None:
+        estimates["estimate"] = quality.estimate.plain()
+    if completeness is not None and completeness.completeness:
+        estimates["completeness"] = completeness.plain()["completeness"]
+    levels = {site: level for site, report in summary.sites.items() if (level := noise_level(report)) is not None}
     return estimates | ({"noise_level": levels} if levels else {})
 
 
+def _reports(source: BundleSource) -> Mapping[str, SiteReport]:
+    return {} if source.summary is None else source.summary.sites
+
+
 def _sites(source: BundleSource) -> dict[str, Any]:
-    sites = (source.summary or {}).get("sites", {})
     kept = ("num_samples", "num_excluded", *_REPORTED_QUALITY)
-    return {site: {key: report[key] for key in kept if key in report} for site, report in sites.items()}
+    return {
+        site: {name: report.named(name) for name in kept if report.has(name)}
+        for site, report in _reports(source).items()
+    }
 
 
 def _network_data_format(source: BundleSource) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """What a bundle is made of: a run's model, its settings, its data's description and its summary."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -15,12 +13,13 @@ from ...custom.evaluation.local_scores import LocalScores
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
-from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
+from ...custom.run.records import RoundRecord
+from ...custom.run.state import SUMMARY_FILE
+from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
-from ...transforms.strict_files import parse_json
 from ..reports.local_models import read_local_model
-from ..reports.output import MODEL_FILE, PERSISTED_MODEL, OutputError, find_run_folder, read_summary
+from ..reports.output import MODEL_FILE, PERSISTED_MODEL, OutputError, find_run_folder, read_metrics, read_summary
 from ..reports.site_files import SiteFiles, find_site_files
 from .data import find_description
 
@@ -45,8 +44,8 @@ class BundleSource:
     description: AnyDescription
     federation: str | None = None
     site: str | None = None
-    summary: Mapping[str, Any] | None = None
-    last_record: Mapping[str, Any] | None = None
+    summary: Summary | None = None
+    last_record: RoundRecord | None = None
     local_scores: LocalScores | None = None
 
 
@@ -59,7 +58,7 @@ def read_source(run: Path, data: Path | None = None, site: str | None = None) ->
         site: take this site's own model in place of the global one.
 
     Raises:
-        DataError: if there is no such model, or nothing says what its data were.
+        DataError: if there is no such model, nothing says what its data were, or a record cannot be used.
         OutputError: if the folder is not that of a run.
     """
     if not run.is_dir():
@@ -71,18 +70,19 @@ def read_source(run: Path, data: Path | None = None, site: str | None = None) ->
         if not stored:
             _refuse(run, site)
         files = stored[0]
-        settings = files.settings() if summary is None else read_job_settings(summary["settings"])
+        settings = files.settings() if summary is None else read_job_settings(summary.settings)
         network = _stored_network(files, settings, own=site is not None)
     else:
         assert folder is not None
-        settings = read_job_settings(summary["settings"])
+        settings = read_job_settings(summary.settings)
         network = _global_network(folder, settings)
     if hasattr(network, "curvature"):
         # What FedCurv's training remembers; no part of a prediction.
         del network.curvature
     description, federation = find_description(run, data, site, summary, settings)
     scores = read_record(stored[0].folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE, LocalScores) if site else None
-    last = None if folder is None else _last_record(folder)
+    records = [] if folder is None else read_metrics(folder)
+    last = records[-1] if records else None
     return BundleSource(settings, network, description, federation, site, summary, last, scores)
 
 
@@ -144,10 +144,3 @@ def _check_is_model(folder: Path, settings: RunSettings) -> None:
             f"{folder}: what the sites of {settings.method!r} share is no model by itself; choose a site's own with "
             "--site SITE."
         )
-
-
-def _last_record(folder: Path) -> dict[str, Any] | None:
-    file = folder / METRICS_FILE
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    record: dict[str, Any] | None = parse_json(lines[-1], f"{file}, last line") if lines else None
-    return record

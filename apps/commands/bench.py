@@ -105,7 +105,8 @@ _add_benchmark(
 def _make_table(
     known: Mapping[str, "Row"], names: str | None, *, list_only: bool, seeds: range, jobs: Path, out: Path
 ) -> None:
-    from ..benchmarks.rows import chosen_rows, run_row, write_table
+    from ..benchmarks.rows import chosen_rows, run_row
+    from ..benchmarks.tables import write_table
     from ..terminal import Terminal
 
     console = Terminal()

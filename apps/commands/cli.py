@@ -51,11 +51,10 @@ def show(
             collect_output,
             find_run_folder,
             has_server_summary,
-            print_difference,
-            print_summary,
             read_summary,
         )
         from ..reports.pictures import draw_run
+        from ..reports.summary_text import print_difference, print_summary
         from ..reports.swarm_output import collect_from_sites, embedded_federation, print_from_sites
         from ..terminal import Terminal
 

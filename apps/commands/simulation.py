@@ -53,8 +53,8 @@ def simulate(
 
         with Progress() as progress:
             progress.tell(f"Reading {job}.")
-            from ..reports.output import print_summary
             from ..reports.pictures import draw_run
+            from ..reports.summary_text import print_summary
             from ..runs.job import parse_override
             from ..runs.simulate import simulate as run
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -13,39 +12,83 @@ from ...custom.data.datalist import TRAINING, Case, read_datalist
 from ...custom.data.description import SegmentationDescription, read_site_description
 from ...custom.data.manifest import read_manifest
 from ...custom.data.masks import read_classes
+from ...custom.run.records import Record
 from ...transforms.errors import DataError
 from .corrections import SiteCorrections, find_corrections
 
 
-def completeness_errors(estimates: Mapping[str, Mapping[str, Any]], federation: Path) -> dict[str, Any] | None:
+class SiteCompleteness(Record):
+    """Estimated and true completeness of a site."""
+
+    estimate: float
+    true: float
+
+
+class CompletenessErrors(Record):
+    """How right estimates of completeness were.
+
+    Attributes:
+        sites: by site.
+        mean_absolute_error: over the sites.
+        rank_correlation: Kendall's τ_b, None where it is not defined.
+    """
+
+    sites: dict[str, SiteCompleteness]
+    mean_absolute_error: float
+    rank_correlation: float | None
+
+
+class PrecisionAndRecall(Record):
+    """How right something was that was found; None where there is nothing to divide by."""
+
+    precision: float | None
+    recall: float | None
+
+
+class CorrectionScores(PrecisionAndRecall):
+    """Voxels that a site added, beside those that were missing.
+
+    Attributes:
+        added: voxels that the corrected annotations have and the given ones lack.
+        missing: voxels that the given annotations lack.
+        right: both.
+        removed: voxels of given annotations that the corrected ones lack.
+    """
+
+    added: int
+    missing: int
+    right: int
+    removed: int
+
+
+def completeness_errors(estimates: Mapping[str, float], federation: Path) -> CompletenessErrors | None:
     """Compare estimated with true completeness, lesions annotated over all lesions of a site.
 
     Args:
-        estimates: what a summary says of each site, with its ``estimate``.
+        estimates: by site.
         federation: the run's data, whose manifests tell the truth.
 
     Returns:
-        ``sites`` with ``estimate`` and ``true`` of each, ``mean_absolute_error``, and ``rank_correlation`` (Kendall's
-        τ_b, None where it is not defined); None where no manifest tells of missing lesions.
+        None where no manifest tells of missing lesions.
     """
     sites = {}
-    for site, estimated in estimates.items():
+    for site, estimate in estimates.items():
         manifest = read_manifest(federation / site)
         if manifest is not None and manifest.missing_lesions is not None and manifest.missing_lesions.num_lesions:
             missing = manifest.missing_lesions
-            sites[site] = {"estimate": estimated["estimate"], "true": missing.num_kept / missing.num_lesions}
+            sites[site] = SiteCompleteness(estimate=estimate, true=missing.num_kept / missing.num_lesions)
     if not sites:
         return None
-    found, true = np.array([(site["estimate"], site["true"]) for site in sites.values()]).T
+    found, true = np.array([(site.estimate, site.true) for site in sites.values()]).T
     differ = len(set(found)) > 1 and len(set(true)) > 1
-    return {
-        "sites": sites,
-        "mean_absolute_error": float(np.abs(found - true).mean()),
-        "rank_correlation": float(stats.kendalltau(found, true).statistic) if differ else None,
-    }
+    return CompletenessErrors(
+        sites=sites,
+        mean_absolute_error=float(np.abs(found - true).mean()),
+        rank_correlation=float(stats.kendalltau(found, true).statistic) if differ else None,
+    )
 
 
-def correction_scores(run: Path, federation: Path, sites: Sequence[str]) -> dict[str, dict[str, Any]]:
+def correction_scores(run: Path, federation: Path, sites: Sequence[str]) -> dict[str, CorrectionScores]:
     """Compare the voxels that sites added with those that were missing, over their training cases.
 
     Args:
@@ -54,9 +97,7 @@ def correction_scores(run: Path, federation: Path, sites: Sequence[str]) -> dict
         sites: names of the sites.
 
     Returns:
-        For every site whose clean labels are known: ``added`` and ``missing`` voxels, ``right`` ones (both),
-        ``precision`` and ``recall`` of the added ones (None where there are none to divide by), and ``removed``, voxels
-        of given annotations that the corrected ones lack.
+        Of every site whose clean labels are known.
     """
     try:
         found = {one.corrections.site: one for one in find_corrections(run)}
@@ -66,7 +107,7 @@ def correction_scores(run: Path, federation: Path, sites: Sequence[str]) -> dict
     return {site: score for site, score in scores.items() if score is not None}
 
 
-def _site_scores(folder: Path, corrections: SiteCorrections | None) -> dict[str, Any] | None:
+def _site_scores(folder: Path, corrections: SiteCorrections | None) -> CorrectionScores | None:
     description = read_site_description(folder)
     if not isinstance(description, SegmentationDescription):
         return None
@@ -89,21 +130,28 @@ def _site_scores(folder: Path, corrections: SiteCorrections | None) -> dict[str,
         removed += int(np.count_nonzero(given & ~now))
     if not known:
         return None
-    counts = {"added": added, "missing": missing, "right": right, "removed": removed}
-    return counts | _precision_and_recall(counts)
+    shares = _precision_and_recall(added, missing, right)
+    return CorrectionScores(
+        added=added,
+        missing=missing,
+        right=right,
+        removed=removed,
+        precision=shares.precision,
+        recall=shares.recall,
+    )
 
 
-def pooled_correction(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+def pooled_correction(sites: Mapping[str, CorrectionScores]) -> PrecisionAndRecall:
     """Return precision and recall of the added voxels of all sites together, from :func:`correction_scores`."""
-    keys = ("added", "missing", "right")
-    return _precision_and_recall({key: sum(site[key] for site in sites.values()) for key in keys})
+    return _precision_and_recall(
+        sum(site.added for site in sites.values()),
+        sum(site.missing for site in sites.values()),
+        sum(site.right for site in sites.values()),
+    )
 
 
-def _precision_and_recall(counts: Mapping[str, int]) -> dict[str, float | None]:
-    return {
-        "precision": counts["right"] / counts["added"] if counts["added"] else None,
-        "recall": counts["right"] / counts["missing"] if counts["missing"] else None,
-    }
+def _precision_and_recall(added: int, missing: int, right: int) -> PrecisionAndRecall:
+    return PrecisionAndRecall(precision=right / added if added else None, recall=right / missing if missing else None)
 
 
 def _relative(case: Case, folder: Path) -> str:

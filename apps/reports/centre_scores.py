@@ -1,9 +1,8 @@
 """What a run's models score on generic data and on every site's own, from the files of a run on this machine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 from torch import nn
@@ -21,11 +20,25 @@ from ...custom.methods.fedavg.settings import FedAvgSettings
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
+from ...custom.run.records import Record
+from ...custom.run.summary_record import Summary
 from .local_models import local_model, personal_file
 from .output import MODEL_FILE
 
 
-def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> dict[str, Any] | None:
+class CentreScores(Record):
+    """Dice of a run's final models.
+
+    Attributes:
+        generic: on the federation's test set, None without one.
+        own: on the sites' own cases, by site.
+    """
+
+    generic: float | None
+    own: dict[str, float]
+
+
+def centre_scores(run: Path, summary: Summary, federation: Path) -> CentreScores | None:
     """Return the Dice of a run's final models on generic data and on the sites' own; None if sites keep no cases.
 
     Generic data are the federation's test set. What counts there is the global model; for a method that has none, the
@@ -37,11 +50,10 @@ def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> di
         federation: folder of the run's data.
 
     Returns:
-        ``generic``, None without a test set, and ``own`` by site, without those that stored no model of their own or
-        whose cases have nothing annotated.
+        The scores, without sites that stored no model of their own or whose cases have nothing annotated.
     """
-    settings = read_job_settings(summary["settings"])
-    sites = [site for site in sorted(summary["sites"]) if count_cases(federation / site, VALIDATION)]
+    settings = read_job_settings(summary.settings)
+    sites = [site for site in sorted(summary.sites) if count_cases(federation / site, VALIDATION)]
     if not isinstance(settings, FedAvgSettings) or not sites:
         return None
     if isinstance(settings, PersonalSettings):
@@ -52,8 +64,8 @@ def centre_scores(run: Path, summary: Mapping[str, Any], federation: Path) -> di
         own, has_global = _global_on_own_cases(run, sites, federation, settings), True
     generic = None
     if (federation / TEST_FOLDER / DESCRIPTION_FILE).is_file():
-        generic = summary["last_round"]["dice"] if has_global else _mean_of_local(run, sites, federation, settings)
-    return {"generic": generic, "own": {site: dice for site, dice in own.items() if dice is not None}}
+        generic = summary.last_round.main_score if has_global else _mean_of_local(run, sites, federation, settings)
+    return CentreScores(generic=generic, own={site: dice for site, dice in own.items() if dice is not None})
 
 
 def _global_on_own_cases(

@@ -69,7 +69,7 @@ def corrected_nothing(folder: Path, site: str | None = None) -> bool:
     """
     sites = {app.name.removeprefix("app_") for app in folder.glob("**/app_*") if app.is_dir()} - {"server"}
     if (folder / SUMMARY_FILE).is_file():
-        sites |= set(read_summary(folder)["sites"])
+        sites |= set(read_summary(folder).sites)
     if not sites or site not in {None, *sites}:
         return False
     records = (read_corrections(file.parent) for file in folder.rglob(CORRECTIONS_FILE))

@@ -8,15 +8,60 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ...custom.data.datalist import TRAINING, read_datalist
 from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
 from ...custom.data.label_suspicions import SELECTION_FILE
+from ...custom.methods.fedgsca.records import DetectionRecord
+from ...custom.run.records import Record
 from ...custom.run.summary import LAST_ROUNDS
+from ...custom.run.summary_record import ClassificationRoundSummary
+from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import parse_json
+from .annotation_findings import PrecisionAndRecall
 
 
-def selection_scores(run: Path, sites: Sequence[str], round_number: int | None = None) -> dict[str, Any] | None:
+class SelectionScores(Record):
+    """What a site's doubts of a round were worth; numbers of labels.
+
+    Attributes:
+        num_samples: of the site.
+        suspects: doubted.
+        wrong: wrong.
+        wrong_suspects: both.
+        noise_level: share that the site doubts.
+        true_noise_level: share that is wrong.
+        pseudo: pseudo-labels.
+        right_pseudo: those of them that are right.
+    """
+
+    num_samples: int
+    suspects: int
+    wrong: int
+    wrong_suspects: int
+    noise_level: float
+    true_noise_level: float
+    pseudo: int
+    right_pseudo: int
+
+
+class PooledSelection(PrecisionAndRecall):
+    """How right the doubts of all sites were together.
+
+    Attributes:
+        noise_level_error: mean absolute error of the noise levels.
+        right_pseudo: share of the pseudo-labels that are right; None without any.
+    """
+
+    noise_level_error: float
+    right_pseudo: float | None
+
+
+def selection_scores(
+    run: Path, sites: Sequence[str], round_number: int | None = None
+) -> dict[str, SelectionScores] | None:
     """Return for each site what its doubts of a round were worth, None for a run or a round without any.
 
     Args:
@@ -25,44 +70,47 @@ def selection_scores(run: Path, sites: Sequence[str], round_number: int | None =
         round_number: which round's; by default the last.
 
     Returns:
-        By site ``num_samples``, ``suspects``, ``wrong`` and ``wrong_suspects`` labels, ``noise_level`` and
-        ``true_noise_level``, ``pseudo`` and ``right_pseudo`` labels; only sites whose true labels are known.
+        By site; only sites whose true labels are known.
     """
     scores = {}
     for site in sites:
         records = [record for file in run.glob(f"run/{site}/**/{SELECTION_FILE}") for record in _read(file)]
-        known = [record for record in records if "num_wrong" in record and round_number in (None, int(record["round"]))]
+        known = [one for one in records if one.num_wrong is not None and round_number in (None, one.round)]
         if known:
             # A round that was done once more after a restart is there twice.
-            last = max(reversed(known), key=lambda record: int(record["round"]))
-            scores[site] = {
-                "num_samples": last["num_samples"],
-                "suspects": last["num_suspects"],
-                "wrong": last["num_wrong"],
-                "wrong_suspects": last["num_wrong_suspects"],
-                "noise_level": last["noise_level"],
-                "true_noise_level": last["num_wrong"] / last["num_samples"],
-                "pseudo": last["num_pseudo"],
-                "right_pseudo": last["num_right_pseudo"],
-            }
+            last = max(reversed(known), key=lambda one: one.round)
+            wrong = last.num_wrong or 0
+            scores[site] = SelectionScores(
+                num_samples=last.num_samples,
+                suspects=last.num_suspects,
+                wrong=wrong,
+                wrong_suspects=last.num_wrong_suspects or 0,
+                noise_level=last.noise_level,
+                true_noise_level=wrong / last.num_samples,
+                pseudo=last.num_pseudo,
+                right_pseudo=last.num_right_pseudo or 0,
+            )
     return scores or None
 
 
-def pooled_selection(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+def pooled_selection(sites: Mapping[str, SelectionScores]) -> PooledSelection:
     """Return precision and recall of the suspects of all sites together, the mean absolute error of the noise levels,
     and the share of the pseudo-labels that are right.
     """
     suspects, wrong, found, pseudo, right = (
-        sum(site[key] for site in sites.values())
-        for key in ("suspects", "wrong", "wrong_suspects", "pseudo", "right_pseudo")
+        sum(counts)
+        for counts in zip(
+            *((one.suspects, one.wrong, one.wrong_suspects, one.pseudo, one.right_pseudo) for one in sites.values()),
+            strict=True,
+        )
     )
-    errors = [abs(site["noise_level"] - site["true_noise_level"]) for site in sites.values()]
-    return {
-        "precision": found / suspects if suspects else None,
-        "recall": found / wrong if wrong else None,
-        "noise_level_error": sum(errors) / len(errors),
-        "right_pseudo": right / pseudo if pseudo else None,
-    }
+    errors = [abs(site.noise_level - site.true_noise_level) for site in sites.values()]
+    return PooledSelection(
+        precision=found / suspects if suspects else None,
+        recall=found / wrong if wrong else None,
+        noise_level_error=sum(errors) / len(errors),
+        right_pseudo=right / pseudo if pseudo else None,
+    )
 
 
 def rare_classes(federation: Path) -> list[int]:
@@ -82,18 +130,27 @@ def rare_classes(federation: Path) -> list[int]:
     return sorted(by_frequency[: num_classes // 2])
 
 
-def rare_class_recall(rounds: Sequence[Mapping[str, Any]], rare: Sequence[int]) -> float | None:
+def rare_class_recall(rounds: Sequence[ClassificationRoundSummary], rare: Sequence[int]) -> float | None:
     """Return the mean recall of classes over the last five rounds, as far as they were scored; None where none was, or
     no case is of any of the classes.
 
     Args:
-        rounds: of a summary, with ``recall_per_class``.
+        rounds: of a summary.
         rare: the classes.
     """
-    scored = [record["recall_per_class"] for record in rounds[-LAST_ROUNDS:] if record["recall_per_class"] is not None]
-    known = [recalls[label] for recalls in scored for label in rare if recalls[label] is not None]
+    scored = [record.recall_per_class for record in rounds[-LAST_ROUNDS:] if record.recall_per_class is not None]
+    known = [recall for recalls in scored for label in rare if (recall := recalls[label]) is not None]
     return statistics.fmean(known) if known else None
 
 
-def _read(file: Path) -> list[dict[str, Any]]:
-    return [parse_json(line, str(file)) for line in file.read_text(encoding="utf-8").splitlines()]
+def _read(file: Path) -> list[DetectionRecord]:
+    """The records of a site's file.
+
+    Raises:
+        DataError: if a line is none.
+    """
+    lines = file.read_text(encoding="utf-8").splitlines()
+    try:
+        return [DetectionRecord.model_validate(parse_json(line, str(file))) for line in lines]
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=str(file), model=DetectionRecord)) from error

@@ -1,8 +1,6 @@
 """Pictures of the sites' own models: what a site's model says beside the global one and the site's protocol."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import torch
@@ -17,6 +15,7 @@ from ...custom.evaluation.inference import Inference, evaluating
 from ...custom.methods.decoupled.adaptation import LocalModel
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
+from ...custom.run.summary_record import Summary
 from .case_drawing import annotated_cases, draw_contours, draw_image, draw_values, shown_case
 from .local_models import local_model
 
@@ -27,7 +26,7 @@ _ANNOTATIONS = (("the site's annotation", "tab:red"), ("generic annotation", "li
 _PREDICTIONS = (("the site's model", "tab:orange"), ("global model", "tab:cyan"))
 
 
-def draw_local_models(summary: Mapping[str, Any], out: Path, data: Path, folder: Path, *, cache: Path) -> list[Path]:
+def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path, *, cache: Path) -> list[Path]:
     """Draw for each site that keeps cases from training what its own model makes of them, and return the files.
 
     A row shows one case: the site's annotation with the generic one, where it is known; the site's prediction with the
@@ -41,7 +40,7 @@ def draw_local_models(summary: Mapping[str, Any], out: Path, data: Path, folder:
         folder: where the pictures go.
         cache: folder for decoded images.
     """
-    settings = read_job_settings(summary["settings"])
+    settings = read_job_settings(summary.settings)
     files: list[Path] = []
     if not isinstance(settings, PersonalSettings):
         return files

@@ -1,6 +1,6 @@
 """Pictures of a run: scores over rounds, aggregation weights, the two groups, cases with contours or classes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +17,11 @@ from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.site_data import load_site_data
 from ...custom.data.whole_files import replaced
 from ...custom.evaluation.inference import Inference
+from ...custom.methods.feda3i.records import EstimateRecord, QualityFindings, WeightsRecord
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
+from ...custom.run.summary_record import ClassificationSummary, Summary
 from ...transforms.natural_order import natural_order
 from .case_drawing import (
     FILL_OPACITY,
@@ -32,9 +34,10 @@ from .case_drawing import (
     shown_case,
 )
 from .class_pictures import case_figure, confusion_figure
+from .compared_runs import Comparison
 from .local_pictures import draw_local_models
 from .output import MODEL_FILE, read_summary, scoring_of
-from .swarm_output import OWN_CASES, OWN_CASES_PICTURE, draw_own_cases
+from .swarm_output import OWN_CASES_PICTURE, draw_own_cases
 
 mpl.use("Agg")
 
@@ -49,7 +52,7 @@ _SITES_SHOWN = 4
 
 
 def draw_run(
-    out: Path, data: Path | None, against: Mapping[str, Any] | None = None, *, workspace: Path | None = None
+    out: Path, data: Path | None, against: Summary | None = None, *, workspace: Path | None = None
 ) -> list[Path]:
     """Draw a run's pictures into its output folder and return the files.
 
@@ -63,21 +66,21 @@ def draw_run(
     folder = out / PICTURE_FOLDER
     folder.mkdir(exist_ok=True)
     files = []
-    score = scoring_of(summary).names[0]
-    if any(record[score] is not None for record in summary["rounds"]):
-        files.append(draw_rounds(summary, folder / f"{score}.png", against))
-    if summary.get("weights"):
-        files.append(draw_weights(summary["weights"], folder / "weights.png"))
-    if summary.get(OWN_CASES) and (drawn := draw_own_cases(summary[OWN_CASES], folder / OWN_CASES_PICTURE)):
+    if any(record.main_score is not None for record in summary.rounds):
+        files.append(draw_rounds(summary, folder / f"{scoring_of(summary).names[0]}.png", against))
+    quality = summary.added(QualityFindings)
+    if quality is not None and quality.weights is not None:
+        files.append(draw_weights(quality.weights, folder / "weights.png"))
+    if summary.own_cases and (drawn := draw_own_cases(summary.own_cases, folder / OWN_CASES_PICTURE)):
         files.append(drawn)
-    if summary.get("estimate"):
-        files.append(draw_groups(summary["estimate"], folder / "groups.png"))
+    if quality is not None and quality.estimate is not None:
+        files.append(draw_groups(quality.estimate, folder / "groups.png"))
     if data is not None:
-        if summary["last_round"].get("confusion"):
+        if isinstance(summary, ClassificationSummary) and summary.last_round.confusion:
             classes = read_site_description(data / read_federation(data).sites[0]).classes
-            figure = confusion_figure(summary["last_round"]["confusion"], classes)
+            figure = confusion_figure(summary.last_round.confusion, classes)
             files.append(_save(figure, folder / "confusion.png"))
-        settings = read_job_settings(summary["settings"])
+        settings = read_job_settings(summary.settings)
         with TemporaryDirectory() as cache:
             if not isinstance(settings, PersonalSettings) or settings.has_global_model:
                 files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
@@ -85,34 +88,32 @@ def draw_run(
     return files
 
 
-def draw_rounds(summary: Mapping[str, Any], file: Path, against: Mapping[str, Any] | None = None) -> Path:
+def draw_rounds(summary: Summary, file: Path, against: Summary | None = None) -> Path:
     """Draw Dice or macro F1 over rounds with the stages, and that of another run on the same data."""
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    scoring = scoring_of(summary)
-    score = scoring.names[0]
     for run, style in ((summary, "-o"), (against, "--s")):
         if run is not None:
-            scored = [record for record in run["rounds"] if record[score] is not None]
-            values = [100 * record[score] for record in scored]
-            axes.plot([record["round"] for record in scored], values, style, label=run["method"])
-    stages = [record["stage"] for record in summary["rounds"]]
+            scored = [(record.round, 100 * score) for record in run.rounds if (score := record.main_score) is not None]
+            axes.plot([number for number, _ in scored], [score for _, score in scored], style, label=run.method)
+    stages = [record.stage for record in summary.rounds]
     for index in range(1, len(stages)):
         if stages[index] != stages[index - 1]:
             axes.axvline(index + 0.5, color="gray", linestyle=":", label=f"{stages[index]} from round {index + 1}")
-    axes.set(xlabel="round", ylabel=f"{scoring.label}, %", title=f"{summary['method']}, seed {summary['seed']}")
+    label = scoring_of(summary).label
+    axes.set(xlabel="round", ylabel=f"{label}, %", title=f"{summary.method}, seed {summary.seed}")
     axes.legend()
     return _save(figure, file)
 
 
-def draw_weights(weights: Mapping[str, Any], file: Path) -> Path:
+def draw_weights(weights: WeightsRecord, file: Path) -> Path:
     """Draw the matrix of aggregation weights, site by layer block."""
-    sites = sorted(weights["sites"], key=natural_order)
-    values = np.asarray([weights["values"][weights["sites"].index(site)] for site in sites])
+    sites = sorted(weights.sites, key=natural_order)
+    values = np.asarray([weights.of_site(site) for site in sites])
     figure = Figure(figsize=(1.5 + 0.7 * values.shape[1], 1.5 + 0.4 * values.shape[0]), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, cmap="viridis", aspect="auto", vmin=0)
-    axes.set_xticks(range(values.shape[1]), weights["blocks"], rotation=45, ha="right")
+    axes.set_xticks(range(values.shape[1]), weights.blocks, rotation=45, ha="right")
     axes.set_yticks(range(values.shape[0]), sites)
     for (row, column), value in np.ndenumerate(values):
         colour = "white" if value < 0.6 * values.max() else "black"
@@ -122,21 +123,21 @@ def draw_weights(weights: Mapping[str, Any], file: Path) -> Path:
     return _save(figure, file)
 
 
-def draw_groups(estimate: Mapping[str, Any], file: Path) -> Path:
+def draw_groups(estimate: EstimateRecord, file: Path) -> Path:
     """Draw every site's q_in against q_out, coloured by group."""
     figure = Figure(figsize=(5.5, 5), layout="constrained")
     axes = figure.subplots()
     shown: set[str | None] = set()
-    for site, judged in estimate["sites"].items():
-        if judged["inner"] is None:
+    for site, judged in estimate.sites.items():
+        if judged.inner is None or judged.outer is None:
             continue
-        group = judged["group"]
+        group = judged.group
         label = None if group in shown else ("no groups" if group is None else f"draws {group}")
         shown.add(group)
-        inner, outer = sum(judged["inner"]), sum(judged["outer"])
+        inner, outer = sum(judged.inner), sum(judged.outer)
         axes.scatter(inner, outer, color=_GROUP_COLOURS[group], label=label)
         axes.annotate(site, (inner, outer), textcoords="offset points", xytext=(5, 3), fontsize=8)
-    p_value = estimate["p_value"]
+    p_value = estimate.p_value
     title = "Learning difficulty of the sites" + ("" if p_value is None else f" (two groups: p = {p_value:.3f})")
     axes.margins(0.2)
     axes.set(xlabel="q_in, cross entropy inside the contour", ylabel="q_out, outside", title=title)
@@ -145,13 +146,13 @@ def draw_groups(estimate: Mapping[str, Any], file: Path) -> Path:
     return _save(figure, file)
 
 
-def draw_cases(summary: Mapping[str, Any], model: Path, data: Path, file: Path, *, cache: Path) -> Path:
+def draw_cases(summary: Summary, model: Path, data: Path, file: Path, *, cache: Path) -> Path:
     """Draw cases of some sites with the annotation, the clean one where it is known, and the model's prediction.
 
     Lesions that a site left out are shaded, and cases and slices that have such are shown first. Else the slice of a
     volume with the largest annotation is shown, of a whole one across its last axis.
     """
-    settings = read_job_settings(summary["settings"])
+    settings = read_job_settings(summary.settings)
     network = described_network(settings.network)
     network.load_state_dict(torch.load(model, map_location="cpu", weights_only=True)["model"])
     sites = read_federation(data).sites
@@ -212,27 +213,28 @@ def _legend(classes: Sequence[str], *, some_left_out: bool) -> list[Any]:
     return handles
 
 
-def draw_comparison(comparison: Mapping[str, Any], file: Path) -> Path:
+def draw_comparison(comparison: Comparison, file: Path) -> Path:
     """Draw Dice or macro F1 over rounds, a thin line per seed and a thick one for the mean, and the scores paired by
     seed.
     """
-    scoring = scoring_of(comparison["runs"][0])
-    score = scoring.names[0]
+    scoring = scoring_of(comparison.runs[0])
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-    arms = list(dict.fromkeys(run["arm"] for run in comparison["runs"]))
+    arms = comparison.arms
     for index, arm in enumerate(arms):
-        runs = [run for run in comparison["runs"] if run["arm"] == arm]
-        curves = 100 * np.array([[record[score] for record in run["rounds"]] for run in runs], dtype=float)
-        rounds = np.array([record["round"] for record in runs[0]["rounds"]])
+        runs = comparison.of_arm(arm)
+        curves = 100 * np.array([[record.main_score for record in run.rounds] for run in runs], dtype=float)
+        rounds = np.array([record.round for record in runs[0].rounds])
         scored = ~np.isnan(curves).any(axis=0)
         rounds, curves = rounds[scored], curves[:, scored]
         left.plot(rounds, curves.T, color=f"C{index}", alpha=0.3, linewidth=1)
         left.plot(rounds, curves.mean(0), color=f"C{index}", linewidth=2.5, label=arm)
-    for seed in comparison["seeds"]:
+    for seed in comparison.seeds:
         scores = [
-            100 * next(r["last_rounds"][score] for r in comparison["runs"] if (r["arm"], r["seed"]) == (arm, seed))
+            100 * score
             for arm in arms
+            for run in comparison.of_arm(arm)
+            if run.seed == seed and (score := run.main_score) is not None
         ]
         right.plot(range(len(arms)), scores, marker="o", label=f"seed {seed}")
     left.set(xlabel="round", ylabel=f"{scoring.label}, %", title="all rounds")

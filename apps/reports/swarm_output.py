@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import matplotlib as mpl
 import torch
@@ -22,7 +21,9 @@ from ...custom.data.whole_files import replaced, write_text
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.personal.settings import PersonalSettings
+from ...custom.run.records import VERSION
 from ...custom.run.state import SUMMARY_FILE
+from ...custom.run.summary_record import SUMMARIES, OwnCases, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from .output import MODEL_FILE, OutputError, number, percent
@@ -30,14 +31,13 @@ from .site_files import SiteFiles, find_site_files
 
 mpl.use("Agg")
 
-OWN_CASES = "own_cases"
 OWN_CASES_PICTURE = "own_cases.png"
 # In a run's folder at a site that made its data itself.
 _EMBEDDED = "embedded"
 _MODELS = {"global": "tab:cyan", "local": "tab:orange"}
 
 
-def collect_from_sites(workspace: Path, out: Path) -> dict[str, Any]:
+def collect_from_sites(workspace: Path, out: Path) -> Summary:
     """Write the shared model and a summary with the sites' own scores to the output folder; return the summary.
 
     Args:
@@ -52,33 +52,38 @@ def collect_from_sites(workspace: Path, out: Path) -> dict[str, Any]:
     stored = {files.site: torch.load(files.model, map_location="cpu", weights_only=True) for files in sites}
     rounds = {site: int(content["round"]) for site, content in stored.items()}
     latest = max(rounds, key=lambda site: rounds[site])
-    summary = {
-        "task": settings.task,
-        "method": settings.method,
-        "seed": settings.seed,
-        "rounds_finished": rounds[latest],
-        "sites": {},
-        "rounds": [],
-        **{key: dict.fromkeys(Scoring.of(settings.task).names) for key in ("last_rounds", "last_round")},
-        "refusals": [],
-        "bounded": [],
-        OWN_CASES: {files.site: _own_cases(files, rounds[files.site]) for files in sites},
-        "settings": settings.model_dump(mode="json"),
-    }
+    unscored = dict.fromkeys(Scoring.of(settings.task).names)
+    summary = SUMMARIES[settings.task].model_validate(
+        {
+            "version": VERSION,
+            "task": settings.task,
+            "method": settings.method,
+            "seed": settings.seed,
+            "rounds_finished": rounds[latest],
+            "sites": {},
+            "rounds": (),
+            "last_rounds": unscored,
+            "last_round": unscored,
+            "refusals": (),
+            "bounded": (),
+            "own_cases": {files.site: _own_cases(files, rounds[files.site]) for files in sites},
+            "settings": settings.model_dump(mode="json"),
+        }
+    )
     out.mkdir(parents=True, exist_ok=True)
     if not isinstance(settings, PersonalSettings) or settings.has_global_model:
         write_tensors(out / MODEL_FILE, {"model": stored[latest]["shared"]})
-    write_text(out / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+    write_text(out / SUMMARY_FILE, json.dumps(summary.plain(), indent=2) + "\n")
     return summary
 
 
-def print_from_sites(summary: Mapping[str, Any], console: Terminal) -> None:
+def print_from_sites(summary: Summary, console: Terminal) -> None:
     """Print what the sites' own and the shared model score at each site."""
-    own_cases = summary[OWN_CASES]
-    rounds = f"{summary['rounds_finished']} of {summary['settings']['rounds']} rounds"
+    own_cases = summary.own_cases or {}
+    rounds = f"{summary.rounds_finished} of {summary.settings['rounds']} rounds"
     console.print_named(
-        summary["method"],
-        f", seed {summary['seed']}, {rounds}; no server has a summary, hence from the files of: {', '.join(own_cases)}",
+        summary.method,
+        f", seed {summary.seed}, {rounds}; no server has a summary, hence from the files of: {', '.join(own_cases)}",
     )
     table = Table(title="Scores on the sites' own validation cases", box=box.SIMPLE_HEAD, pad_edge=False)
     columns = _columns(own_cases)
@@ -86,23 +91,24 @@ def print_from_sites(summary: Mapping[str, Any], console: Terminal) -> None:
         table.add_column(heading, justify="left" if heading == "site" else "right")
     for site, found in own_cases.items():
         cells = (_cell(found, *column) for column in columns.values())
-        table.add_row(site, str(found["num_cases"] or "-"), str(found["round"]), *cells)
+        table.add_row(site, str(found.num_cases or "-"), str(found.round), *cells)
     console.print(table)
     for site, found in own_cases.items():
-        if found["round"] < summary["rounds_finished"]:
-            console.print(f"{site}: has the model after round {found['round']}, not the last one.", style="yellow")
+        if found.round < summary.rounds_finished:
+            console.print(f"{site}: has the model after round {found.round}, not the last one.", style="yellow")
 
 
-def draw_own_cases(own_cases: Mapping[str, Any], file: Path) -> Path | None:
+def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None:
     """Draw the Dice of each site's own and of the shared model on its own cases; None where no site has scores."""
-    sites = [site for site, found in own_cases.items() if found["models"]]
-    names = [name for name in _MODELS if any(name in own_cases[site]["models"] for site in sites)]
+    sites = [site for site, found in own_cases.items() if found.models]
+    names = [name for name in _MODELS if any(name in own_cases[site].models for site in sites)]
     if not sites:
         return None
     figure = Figure(figsize=(2 + 0.8 * len(sites), 4), layout="constrained")
     axes = figure.subplots()
     for index, name in enumerate(names):
-        values = [own_cases[site]["models"].get(name, {}).get("dice") for site in sites]
+        scores = [own_cases[site].models.get(name) for site in sites]
+        values = [None if found is None else found.dice for found in scores]
         places = [place + 0.38 * (index - (len(names) - 1) / 2) for place in range(len(sites))]
         heights = [float("nan") if value is None else 100 * value for value in values]
         bars = axes.bar(places, heights, 0.36, color=_MODELS[name], label=f"{name} model")
@@ -149,19 +155,22 @@ def _sites_of_one_run(workspace: Path) -> list[SiteFiles]:
     return sorted(found, key=lambda files: natural_order(files.site))
 
 
-def _own_cases(files: SiteFiles, after_round: int) -> dict[str, Any]:
+def _own_cases(files: SiteFiles, after_round: int) -> OwnCases:
     scores = read_record(files.folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE, LocalScores)
-    found = {"num_cases": 0, "models": {}} if scores is None else scores.model_dump(mode="json")
-    return {"round": after_round} | found
+    if scores is None:
+        return OwnCases(round=after_round, num_cases=0, models={})
+    return OwnCases(round=after_round, num_cases=scores.num_cases, models=scores.models)
 
 
-def _columns(own_cases: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+def _columns(own_cases: Mapping[str, OwnCases]) -> dict[str, tuple[str, str]]:
     """For each column of scores its heading, model and score; a model that no site has gets none."""
-    names = [name for name in _MODELS if any(name in found["models"] for found in own_cases.values())]
+    names = [name for name in _MODELS if any(name in found.models for found in own_cases.values())]
     scores = (("Dice %", "dice"), ("HD95", "hd95"))
     return {f"{name} {heading}": (name, score) for name in names for heading, score in scores}
 
 
-def _cell(found: Mapping[str, Any], model: str, score: str) -> str:
-    value = found["models"].get(model, {}).get(score)
-    return percent(value) if score == "dice" else number(value)
+def _cell(found: OwnCases, model: str, score: str) -> str:
+    scores = found.models.get(model)
+    if scores is None:
+        return "-"
+    return percent(scores.dice) if score == "dice" else number(scores.hd95)

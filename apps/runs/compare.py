@@ -17,8 +17,9 @@ from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
+from ..reports.compared_runs import ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
-from ..reports.output import main_score, read_summary, scoring_of
+from ..reports.output import read_summary, scoring_of
 from ..reports.pictures import draw_comparison
 from .arms import Arm, PlannedArm, plan
 from .fitting import read_descriptions, settings_for_data
@@ -46,7 +47,7 @@ def compare(
     overrides: Mapping[str, Any],
     processes: int | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Comparison:
     """Run every arm with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
 
     Finished runs in the output folder are kept, so an interrupted comparison goes on, and seeds and arms may be added;
@@ -101,7 +102,7 @@ def compare(
                 raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
     comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
-    write_text(out / COMPARISON_FILE, json.dumps(comparison, indent=2) + "\n")
+    write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
     draw_comparison(comparison, out / "comparison.png")
     return comparison
 
@@ -219,8 +220,8 @@ def _run(
 
 def _summarize(
     names: Sequence[str], seeds: Sequence[int], data: str | None, out: Path, *, scores_centres: bool
-) -> dict[str, Any]:
-    runs: list[dict[str, Any]] = []
+) -> Comparison:
+    runs: list[ComparedRun] = []
     scores: dict[str, list[float]] = {}
     for name in names:
         for seed in seeds:
@@ -228,7 +229,7 @@ def _summarize(
             summary = read_summary(folder)
             federation = _federation(data, seed) or folder / "data"
             runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))
-            score = main_score(summary)
+            score = summary.main_score
             if score is None:
                 raise RunError(
                     f"{folder} has no {scoring_of(summary).label}: neither a test set at {federation} nor validation "
@@ -237,8 +238,8 @@ def _summarize(
             scores.setdefault(name, []).append(score)
     reference = names[0]
     paired = [
-        {"arm": name, "reference": reference} | paired_statistics(scores[reference], values)
+        PairedArm(arm=name, reference=reference, **paired_statistics(scores[reference], values).model_dump())
         for name, values in scores.items()
         if name != reference
     ]
-    return {"reference": reference, "data": data, "seeds": list(seeds), "runs": runs, "paired": paired}
+    return Comparison(reference=reference, data=data, seeds=tuple(seeds), runs=tuple(runs), paired=tuple(paired))

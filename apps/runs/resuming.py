@@ -8,6 +8,7 @@ from typing import Any
 from ...custom.data.whole_files import replaced
 from ...custom.methods.lookup import method_of
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, kept_state_file
+from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ..reports.output import MODEL_FILE, read_summary
 from .in_process import JOB_ID
@@ -111,12 +112,12 @@ def data_of_run(out: Path) -> str:
     return Job(out / JOB_FOLDER).settings().data
 
 
-def finished_summary(out: Path, earlier: EarlierRun) -> dict[str, Any] | None:
+def finished_summary(out: Path, earlier: EarlierRun) -> Summary | None:
     """Return the summary of a run whose model, metrics and summary were all collected after its last round, or None."""
     if not (out / SUMMARY_FILE).is_file():
         return None
     summary = read_summary(out)
-    is_collected = "wall_seconds" in summary and summary["rounds_finished"] == earlier.state.round_number
+    is_collected = summary.wall_seconds is not None and summary.rounds_finished == earlier.state.round_number
     return summary if is_collected else None
 
 

@@ -16,6 +16,7 @@ from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.run.state import SUMMARY_FILE
+from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ..reports.output import collect_output
 from .fitting import read_descriptions, settings_for_data
@@ -50,7 +51,7 @@ def simulate(
     overrides: Mapping[str, Any] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Summary:
     """Run a job in this process and return its summary.
 
     The output folder gets the job as it was run, the model, ``summary.json``, ``metrics.jsonl``, and under ``run`` the
@@ -134,12 +135,12 @@ def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mappi
     return settings_file.values | dict(overrides)
 
 
-def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> dict[str, Any] | None:
+def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> Summary | None:
     """The summary of a run of which everything was collected; says so."""
     summary = finished_summary(out, earlier)
     if summary is not None:
         shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
-        progress.tell(f"Finished already: the run in {out}, after round {summary['rounds_finished']}.")
+        progress.tell(f"Finished already: the run in {out}, after round {summary.rounds_finished}.")
     return summary
 
 

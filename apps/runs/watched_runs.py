@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
 from ...custom.run.time_left import duration
-from ..reports.output import main_score, percent, read_summary, scoring_of
+from ..reports.output import percent, read_summary, scoring_of
 from .in_process import JOB_ID
 from .progress import Progress
 from .resuming import RUN_FOLDER
@@ -105,8 +105,6 @@ class RunsProgress:
             self._progress.tell(f"{run.name}: failed")
             return
         summary = read_summary(run.folder)
-        score = f"{scoring_of(summary).label} {percent(main_score(summary))} %"
+        score = f"{scoring_of(summary).label} {percent(summary.main_score)} %"
         finished = sum(other.is_finished for other in self._runs)
-        self._progress.tell(
-            f"{run.name}: {score} in {duration(summary['seconds'])}; {finished} of {len(self._runs)} runs"
-        )
+        self._progress.tell(f"{run.name}: {score} in {duration(summary.seconds)}; {finished} of {len(self._runs)} runs")

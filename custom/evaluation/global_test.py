@@ -2,7 +2,6 @@
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -14,6 +13,7 @@ from ..data.site_data import SiteData, load_site_data
 from ..data_fit import check_data_fit
 from ..networks.devices import ready_to_compute
 from ..settings import RunSettings
+from .score_records import RoundScores
 from .scoring import Scoring
 
 
@@ -44,8 +44,8 @@ class ServerTest:
         if folder is not None:
             check_data_fit(folder, self._settings, site=TEST_FOLDER)
 
-    def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> dict[str, Any] | None:
-        """Return the scores as plain values, or None if the server has no test set.
+    def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> RoundScores | None:
+        """Return the scores, or None if the server has no test set.
 
         Args:
             params: the global model.
@@ -55,8 +55,7 @@ class ServerTest:
         if data is None:
             return None
         self._network.load_state_dict(params)
-        scores = Scoring.of(self._settings.task).score(self._network, data, self._settings)
-        return {"evaluated_on": "test"} | scores
+        return Scoring.of(self._settings.task).score(self._network, data, self._settings)
 
     def _test_data(self, sites_are_embedded: bool) -> SiteData | None:
         if sites_are_embedded not in self._data:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from ..aggregation.weighting import LayerWeights
+from ..run.records import RoundRecord
 from ..settings import RunSettings
 from .views import Answer, Round, SiteView, Trained, WeightsRule
 
@@ -79,7 +80,7 @@ class ServerMethod:
         """Do what comes after the last round, with the final model."""
 
     def record(self, this_round: Round) -> dict[str, Any]:
-        """Return what the method adds to the record of the round that was just trained, as plain values."""
+        """Return what the method adds to the record of the round that was trained: plain values under new names."""
         del this_round
         return {}
 
@@ -87,11 +88,11 @@ class ServerMethod:
         """Return what the method must remember across a restart, as plain values."""
         return {}
 
-    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take back what :meth:`state` returned, with the records of the finished rounds."""
 
     def describe(self, this_round: Round) -> dict[str, Any]:
-        """Return what the method adds to the run's summary, as plain values."""
+        """Return what the method adds to the run's summary: plain values under new names."""
         del this_round
         return {}
 

@@ -14,11 +14,12 @@ from ..data.location import DataLocation
 from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, count_cases
 from ..outbound.private_statistics import SampleValues
+from ..run.records import RoundRecord, SiteReport
 from ..seeding import derive_seed
 from ..training.loop import TrainingOutcome
 
-# What sites said, by their names: the registered fields of a task's result.
-Reports = Mapping[str, Mapping[str, Any]]
+# What sites answered, by their names: the registered fields of a task's result.
+Answers = Mapping[str, Mapping[str, Any]]
 
 
 class WaitingModels(Protocol):
@@ -60,7 +61,7 @@ class Round:
     number: int
     params: Mapping[str, torch.Tensor]
     blocks: tuple[str, ...]
-    history: Sequence[Mapping[str, Any]]
+    history: Sequence[RoundRecord]
     num_samples: Mapping[str, int]
     bounds: InfluenceBounds
     ask: "Asking"
@@ -68,13 +69,13 @@ class Round:
     warning: Callable[[str], None]
     is_stopped: Callable[[], bool]
     trained: tuple[str, ...] = ()
-    reports: Reports = field(default_factory=dict)
+    reports: Mapping[str, SiteReport] = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def samples_of_reports(self) -> dict[str, int]:
         """The numbers of samples of the sites whose models make up this round's."""
-        return {site: int(report["num_samples"]) for site, report in self.reports.items()}
+        return {site: report.num_samples for site, report in self.reports.items()}
 
 
 class Asking(Protocol):

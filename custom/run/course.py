@@ -15,6 +15,7 @@ from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..data.whole_files import replaced
 from ..evaluation.global_test import ServerTest
+from ..evaluation.score_records import RoundScores
 from ..evaluation.scoring import Scoring
 from ..methods.method import ServerMethod
 from ..methods.views import Round
@@ -25,10 +26,11 @@ from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
 from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Request
-from .round_record import dominance_sentence, influence_record, progress_sentence, round_scalars
+from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
+from .round_record import dominance_sentence, dominant_site, progress_sentence, round_scalars
 from .round_results import RoundResults
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, kept_state_file, write_records
-from .summary import write_summary
+from .summary import summarize, write_summary
 
 # Where models wait for their weights, in the server's run folder.
 WAITING_FOLDER = "waiting_models"
@@ -226,10 +228,12 @@ class Course:
         given = known if rule is None else rule(average.waiting)
         weights = self._quantity(samples) if given is None else given.only(samples)
         bounded = this_round.bounds.weights(weights, samples)
-        self._of_weights = influence_record(bounded)
-        if "dominant" in self._of_weights and not (self.state.history and "dominant" in self.state.history[-1]):
-            # Said once for all rounds in a row.
-            self._link.warning(dominance_sentence(bounded))
+        self._of_weights = {"effective_sites": bounded.fewest_effective_sites}
+        if (dominant := dominant_site(bounded)) is not None:
+            self._of_weights["dominant"] = dominant
+            if not (self.state.history and self.state.history[-1].dominant is not None):
+                # Said once for all rounds in a row.
+                self._link.warning(dominance_sentence(bounded))
         if waits:
             average.weigh(
                 None if given is None and bounded is weights else bounded,
@@ -246,14 +250,7 @@ class Course:
     def _finish(self, started: float) -> None:
         """Score the model, and write what the round leaves behind."""
         this_round, folder = self._round, self._beginning.run_folder
-        record: dict[str, Any] = {"round": this_round.number, "stage": self._method.stage(this_round)}
-        record |= self._score()
-        record["sites"] = dict(sorted(this_round.reports.items()))
-        record["refused"] = dict(sorted(self.refused.items()))
-        if this_round.bounds.touched:
-            record["bounded"] = dict(sorted(this_round.bounds.touched.items()))
-        record |= self._of_weights | self._method.record(this_round)
-        record["seconds"] = round(time.monotonic() - started, 3)
+        record = self._record(started)
         self.state.round_number = this_round.number
         self.state.method_state = {
             "num_samples": dict(self._num_samples),
@@ -273,28 +270,49 @@ class Course:
             # NVFlare's tasks and messages refer to each other in circles, with the models in them.
             gc.collect()
 
+    def _record(self, started: float) -> RoundRecord:
+        """Score the model, and put together what is known of the round."""
+        this_round, touched = self._round, self._round.bounds.touched
+        common: dict[str, Any] = {
+            "version": VERSION,
+            "round": this_round.number,
+            "stage": self._method.stage(this_round),
+            **self._score().model_dump(exclude_unset=True),
+            "sites": dict(sorted(this_round.reports.items())),
+            "refused": dict(sorted(self.refused.items())),
+            **self._of_weights,
+        }
+        if touched:
+            common["bounded"] = {site: Bounded.model_validate(what) for site, what in sorted(touched.items())}
+        added = self._method.record(this_round)
+        common["seconds"] = round(time.monotonic() - started, 3)
+        return ROUND_RECORDS[self.settings.task].of(common, added)
+
     def _write_result(self) -> None:
         """Write the model and the summary as they are after the last finished round."""
         self._link.write_model(self.state.params)
-        details = {"absent": list(self._beginning.absent), "server_threads": torch.get_num_threads()}
-        details |= self._method.describe(self._round)
-        write_summary(self._beginning.run_folder / SUMMARY_FILE, self.state, details)
+        summary = summarize(
+            self.state,
+            self._method.describe(self._round),
+            absent=self._beginning.absent,
+            server_threads=torch.get_num_threads(),
+        )
+        write_summary(self._beginning.run_folder / SUMMARY_FILE, summary)
 
-    def _score(self) -> dict[str, Any]:
+    def _score(self) -> RoundScores:
         number, reports = self._round.number, self._round.reports
         if self._method.is_scored_at_server:
-            sites_are_embedded = bool(reports) and all(report["embedded_data"] for report in reports.values())
+            sites_are_embedded = bool(reports) and all(report.embedded_data for report in reports.values())
             scores = self._server_test.score(self.state.params, sites_are_embedded)
             if scores is not None:
                 return scores
         if number < self.settings.rounds and number % self.settings.validate_every:
             return self._scoring.unscored
-        answers = self._ask(self._scoring.site_task, number)
-        return self._scoring.unscored | self._scoring.pool(answers)
+        return self._scoring.pool(self._ask(self._scoring.site_task, number)) or self._scoring.unscored
 
-    def _show(self, record: Mapping[str, Any]) -> None:
+    def _show(self, record: RoundRecord) -> None:
         """Draw a round's numbers, and say in a sentence how far the run is."""
         shown = (*self._scoring.names, "effective_sites", *self._method.round_scalars)
         for tag, value in round_scalars(record, shown, self._method.site_scalars).items():
-            self._link.draw(tag, value, record["round"])
+            self._link.draw(tag, value, record.round)
         self._link.info(progress_sentence(self.state.history, self.settings.rounds, self._scoring))

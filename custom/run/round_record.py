@@ -1,20 +1,19 @@
 """What is said and drawn of a finished round, and how many sites its weights are of in effect."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
 from ..evaluation.scoring import Scoring
+from .records import Dominant, RoundRecord
 from .time_left import duration, time_left
 
 
-def influence_record(weights: LayerWeights) -> dict[str, Any]:
-    """Return how many sites weights are of in effect, and the site that nearly decides alone where one does."""
-    effective = weights.fewest_effective_sites
-    if effective >= FEW_EFFECTIVE_SITES or len(weights.sites) < 2:
-        return {"effective_sites": effective}
+def dominant_site(weights: LayerWeights) -> Dominant | None:
+    """Return the site that nearly decides alone, None where none does."""
+    if weights.fewest_effective_sites >= FEW_EFFECTIVE_SITES or len(weights.sites) < 2:
+        return None
     site, weight = weights.strongest
-    return {"effective_sites": effective, "dominant": {"site": site, "weight": weight}}
+    return Dominant(site=site, weight=weight)
 
 
 def dominance_sentence(weights: LayerWeights) -> str:
@@ -26,7 +25,7 @@ def dominance_sentence(weights: LayerWeights) -> str:
     )
 
 
-def round_scalars(record: Mapping[str, Any], names: Sequence[str], site_names: Sequence[str]) -> dict[str, float]:
+def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequence[str]) -> dict[str, float]:
     """Return the numbers of a round that are drawn over the rounds, by tag.
 
     Args:
@@ -34,13 +33,13 @@ def round_scalars(record: Mapping[str, Any], names: Sequence[str], site_names: S
         names: fields of the record.
         site_names: fields of the sites' reports; a site's tag is ``name/site``.
     """
-    found = {name: record.get(name) for name in names} | {"accepted_sites": len(record["sites"])}
+    found = {name: record.named(name) for name in names} | {"accepted_sites": len(record.sites)}
     for name in site_names:
-        found |= {f"{name}/{site}": report.get(name) for site, report in record["sites"].items()}
+        found |= {f"{name}/{site}": report.named(name) for site, report in record.sites.items()}
     return {tag: float(value) for tag, value in found.items() if value is not None}
 
 
-def progress_sentence(history: Sequence[Mapping[str, Any]], rounds: int, scoring: Scoring) -> str:
+def progress_sentence(history: Sequence[RoundRecord], rounds: int, scoring: Scoring) -> str:
     """Say what the last finished round scores and how long the rest takes.
 
     Args:
@@ -49,9 +48,9 @@ def progress_sentence(history: Sequence[Mapping[str, Any]], rounds: int, scoring
         scoring: the scores of the job's task.
     """
     record = history[-1]
-    value = record[scoring.names[0]]
+    value = record.main_score
     score = "not scored" if value is None else f"{scoring.label} {100 * value:.1f} %"
-    rounds_left = rounds - record["round"]
-    seconds = time_left([earlier["seconds"] for earlier in history], rounds_left)
+    rounds_left = rounds - record.round
+    seconds = time_left([earlier.seconds for earlier in history], rounds_left)
     left = f", about {duration(seconds)} left" if rounds_left else ""
-    return f"Round {record['round']}/{rounds} ({record['stage']}): {score}{left}"
+    return f"Round {record.round}/{rounds} ({record.stage}): {score}{left}"

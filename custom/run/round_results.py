@@ -12,6 +12,7 @@ from ..networks.layout import NetworkLayout
 from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
 from .link import Reply
+from .records import SiteReport
 
 
 class RoundResults:
@@ -32,7 +33,7 @@ class RoundResults:
         keeps_statistics: whether :attr:`statistics` are kept.
 
     Attributes:
-        reports: by site the registered fields beside the model, as plain values.
+        reports: by site the registered fields beside the model.
         drifts: ‖θ_k − θ‖² of every model over the trained parameters.
         statistics: each model's running statistics of normalisation.
         num_samples: of every site with a usable report, also of one that joined too late for this round.
@@ -62,7 +63,7 @@ class RoundResults:
         self._refuse = refuse
         self._measures_drifts = measures_drifts
         self._keeps_statistics = keeps_statistics
-        self.reports: dict[str, dict[str, Any]] = {}
+        self.reports: dict[str, SiteReport] = {}
         self.drifts: dict[str, float] = {}
         self.statistics: dict[str, dict[str, torch.Tensor]] = {}
         self.num_samples: dict[str, int] = {}
@@ -78,7 +79,9 @@ class RoundResults:
                 self.num_samples[reply.site] = counted
             if reason is None and reply.params is not None:
                 self._measure(reply.site, reply.params)
-                self.reports[reply.site] = self._report(reply.fields) | {"num_samples": counted}
+                self.reports[reply.site] = SiteReport.model_validate(
+                    self._report(reply.fields) | {"num_samples": counted}
+                )
         if reason is not None:
             self._refuse(reply.site, reason)
         return reason is None

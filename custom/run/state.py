@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 import torch
 
+from ...transforms.errors import DataError
 from ..data.tensor_files import write_tensors
 from ..data.whole_files import write_text
+from .reading import round_records
+from .records import Record, RoundRecord
 
 STATE_FILE = "fedannot_state.pt"
 METRICS_FILE = "metrics.jsonl"
@@ -58,7 +61,7 @@ class RunState:
         round_number: the last finished round, 0 before the first.
         params: the global model after that round.
         method_state: what the method remembers beside the model (numbers of samples, estimates, groups).
-        history: one record per round, as in the metrics file.
+        history: one record per round, as in the metrics file; the state file holds them as plain values.
     """
 
     method: str
@@ -66,12 +69,13 @@ class RunState:
     round_number: int
     params: dict[str, torch.Tensor]
     method_state: dict[str, Any] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[RoundRecord] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
         """Write the state in one step: after a crash the file holds this state or the one before."""
         # Not asdict, which would copy the model.
-        write_tensors(path, {entry.name: getattr(self, entry.name) for entry in fields(self)})
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        write_tensors(path, values | {"history": [record.plain() for record in self.history]})
 
     @classmethod
     def load(cls, path: Path) -> "RunState":
@@ -81,9 +85,13 @@ class RunState:
             ResumeError: if the file is absent or is not a run's state.
         """
         try:
-            return cls(**torch.load(path, map_location="cpu", weights_only=True))
+            state = cls(**torch.load(path, map_location="cpu", weights_only=True))
+            state.history = round_records(state.history, str(path))
+            return state
         except FileNotFoundError as error:
             raise ResumeError(f"Expected the state of an earlier run at {path}, but there is no such file.") from error
+        except DataError as error:
+            raise ResumeError(f"The state of an earlier run cannot be used. {error}") from error
         except Exception as error:
             raise ResumeError(f"{path} is not the state of a run ({type(error).__name__}: {error}).") from error
 
@@ -124,8 +132,8 @@ class RunState:
 
     def _has_embedded_data(self) -> bool:
         """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
-        reports = [report for record in self.history for report in record.get("sites", {}).values()]
-        return not reports or any(report.get("embedded_data", True) for report in reports)
+        reports = [report for record in self.history for report in record.sites.values()]
+        return not reports or any(report.embedded_data for report in reports)
 
 
 def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,12 +146,16 @@ def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return complete | {key: block | complete[key] for key, block in blocks.items()}
 
 
-def append_record(path: Path, record: Mapping[str, Any]) -> None:
+def append_record(path: Path, record: Record) -> None:
     """Append one record to a JSON-lines file."""
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+        file.write(_line(record))
 
 
-def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+def write_records(path: Path, records: Sequence[RoundRecord]) -> None:
     """Write a JSON-lines file anew, in one step."""
-    write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+    write_text(path, "".join(map(_line, records)))
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record.plain()) + "\n"

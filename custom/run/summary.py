@@ -1,75 +1,90 @@
-"""The summary of a run, rewritten after every round: what a person or a program wants to know of it."""
+"""The summary of a run, rewritten after every round."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...transforms.natural_order import natural_order
 from ..data.whole_files import write_text
-from ..evaluation.scoring import Scoring
+from .records import VERSION, RoundRecord, SiteReport
 from .state import RunState
+from .summary_record import ROUND_SUMMARIES, SUMMARIES, Summary
 
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5
 
-_ROUND_KEYS = ("round", "stage", "seconds", "effective_sites")
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write the summary file in one step."""
+    write_text(path, json.dumps(summary.plain(), indent=2) + "\n")
 
 
-def write_summary(path: Path, state: RunState, details: dict[str, Any]) -> None:
-    """Write the summary file in one step; see :func:`summarize`."""
-    write_text(path, json.dumps(summarize(state, details), indent=2) + "\n")
-
-
-def summarize(state: RunState, details: dict[str, Any]) -> dict[str, Any]:
+def summarize(
+    state: RunState, added: Mapping[str, Any], *, absent: Sequence[str] = (), server_threads: int | None = None
+) -> Summary:
     """Return method, seed, sites, the rounds' scores, their mean over the last five rounds, refusals and settings.
 
     Args:
         state: the run after its last finished round.
-        details: what the method adds.
+        added: what the method adds, as plain values.
+        absent: sites that the job names and that were not there when it started.
+        server_threads: that the server computes with.
 
-    Returns:
-        Plain values that JSON can hold, None where a score is undefined.
+    Raises:
+        ValueError: if the method adds what the summary has, or what is no plain value.
     """
-    sites: dict[str, dict[str, Any]] = {}
-    for record in state.history:
-        for site, report in record["sites"].items():
-            sites[site] = dict(report)
-    refusals = [
-        {"round": record["round"], "site": site, "reason": reason}
-        for record in state.history
-        for site, reason in record["refused"].items()
-    ]
-    bounded = [
-        {"round": record["round"], "site": site, **what}
-        for record in state.history
-        for site, what in record.get("bounded", {}).items()
-    ]
-    dominant = [{"round": record["round"], **record["dominant"]} for record in state.history if "dominant" in record]
-    scoring = Scoring.of(state.settings["task"])
-    round_keys = (*_ROUND_KEYS, *scoring.names, *scoring.details)
-    if any("stability" in record for record in state.history):
-        round_keys = (*round_keys, "stability")
-    return {
-        "task": state.settings["task"],
-        "method": state.method,
-        "seed": state.settings["seed"],
-        "rounds_finished": state.round_number,
-        "sites": {site: sites[site] for site in sorted(sites, key=natural_order)},
-        "rounds": [{key: record.get(key) for key in round_keys} for record in state.history],
-        "last_rounds": {key: mean_of_last(state.history, key) for key in scoring.names},
-        "last_round": {
-            key: state.history[-1].get(key) if state.history else None for key in (*scoring.names, *scoring.final)
+    history, task = state.history, state.settings["task"]
+    sites: dict[str, SiteReport] = {}
+    for record in history:
+        sites |= record.sites
+    return SUMMARIES[task].of(
+        {
+            "version": VERSION,
+            "task": task,
+            "method": state.method,
+            "seed": state.settings["seed"],
+            "rounds_finished": state.round_number,
+            "sites": {site: sites[site].plain() for site in sorted(sites, key=natural_order)},
+            "rounds": _rounds(history, task),
+            "last_rounds": {name: mean_of_last(history, name) for name in _fields(task, "last_rounds")},
+            "last_round": {name: history[-1].named(name) if history else None for name in _fields(task, "last_round")},
+            "refusals": [
+                {"round": record.round, "site": site, "reason": reason}
+                for record in history
+                for site, reason in record.refused.items()
+            ],
+            "bounded": [
+                {"round": record.round, "site": site} | what.plain()
+                for record in history
+                for site, what in (record.bounded or {}).items()
+            ],
+            "dominant": [
+                {"round": record.round} | record.dominant.plain() for record in history if record.dominant is not None
+            ],
+            "seconds": sum(record.seconds for record in history),
+            "settings": state.settings,
+            "absent": list(absent),
+            "server_threads": server_threads,
         },
-        "refusals": refusals,
-        "bounded": bounded,
-        "dominant": dominant,
-        "seconds": sum(record["seconds"] for record in state.history),
-        "settings": state.settings,
-        **details,
-    }
+        added,
+    )
 
 
-def mean_of_last(history: list[dict[str, Any]], key: str) -> float | None:
+def _rounds(history: Sequence[RoundRecord], task: str) -> list[dict[str, Any]]:
+    names = set(ROUND_SUMMARIES[task].model_fields)
+    if all(record.stability is None for record in history):
+        names.remove("stability")
+    return [{name: record.named(name) for name in names} for record in history]
+
+
+def _fields(task: str, name: str) -> list[str]:
+    """The names of the scores that the summary has under a name."""
+    kind: Any = SUMMARIES[task].model_fields[name].annotation
+    return list(kind.model_fields)
+
+
+def mean_of_last(history: Sequence[RoundRecord], name: str) -> float | None:
     """Return the mean of a score over the last :data:`LAST_ROUNDS` records that have it, None if none has."""
-    values = [record[key] for record in history[-LAST_ROUNDS:] if record.get(key) is not None]
+    values = [value for record in history[-LAST_ROUNDS:] if (value := record.named(name)) is not None]
     return sum(values) / len(values) if values else None

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import plain_records
 import pytest
 import typer
 from PIL import Image
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 import fedannot.apps.commands.cli
 from fedannot.apps.commands.cli import app
 from fedannot.apps.commands.errors import reported_errors
-from fedannot.apps.reports.output import print_summary
+from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.progress import Progress
 from fedannot.apps.runs.run_log import run_log
 from fedannot.apps.terminal import Terminal
@@ -108,12 +109,12 @@ def test_a_summary_with_such_names_is_printed_letter_by_letter():
         "last_rounds": {"dice": 0.5, "hd95": 1.0},
         "rounds": [],
         "sites": {EVIL: report | {"updates_delta": 1e-5, "updates_epsilon": 1.0}},
-        "estimate": {"reason": EVIL, "sites": {}},
+        "estimate": {"reason": EVIL, "sites": {}, "p_value": None},
         "absent": [EVIL],
-        "bounded": [{"site": EVIL, "share": 0.1}],
+        "bounded": [{"round": 1, "site": EVIL, "share": [0.1]}],
         "refusals": [{"round": 1, "site": EVIL, "reason": EVIL}],
     }
-    text = printed(lambda console: print_summary(summary, console))
+    text = printed(lambda console: print_summary(plain_records.summary(**summary), console))
     assert text.count(SHOWN) >= 7
     assert "\x1b[31m" not in text
     assert "\u202e" not in text

@@ -22,7 +22,8 @@ from real_federations import (
 
 from fedannot.apps.benchmarks import decoupled, fedgsca
 from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
-from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row, write_table
+from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row
+from fedannot.apps.benchmarks.tables import write_table
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases

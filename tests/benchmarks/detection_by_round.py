@@ -8,11 +8,9 @@ and the share of right pseudo-labels over all sites; then precision / recall / n
 """
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from fedannot.apps.reports.label_findings import pooled_selection, selection_scores
+from fedannot.apps.reports.label_findings import SelectionScores, pooled_selection, selection_scores
 from fedannot.apps.reports.output import read_summary
 
 
@@ -21,10 +19,10 @@ def share(part: float, whole: float) -> str:
     return f"{100 * part / whole:3.0f}" if whole else "  -"
 
 
-def described(site: Mapping[str, Any]) -> str:
+def described(site: SelectionScores) -> str:
     """Return a site's precision, recall and the error of its noise level."""
-    error = site["noise_level"] - site["true_noise_level"]
-    precision, recall = (share(site["wrong_suspects"], site[key]) for key in ("suspects", "wrong"))
+    error = site.noise_level - site.true_noise_level
+    precision, recall = (share(site.wrong_suspects, whole) for whole in (site.suspects, site.wrong))
     return f"{precision}/{recall}/{error:+.2f}"
 
 
@@ -34,13 +32,13 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="output folder of the run")
     run: Path = parser.parse_args().run
     summary = read_summary(run)
-    names = list(summary["sites"])
+    names = list(summary.sites)
     print("round  precision  recall  error  right pseudo  " + "  ".join(f"{name:>13s}" for name in names))
-    for number in range(1, summary["rounds_finished"] + 1):
+    for number in range(1, summary.rounds_finished + 1):
         sites = selection_scores(run, names, round_number=number)
         if sites is None:
             continue
-        pooled = {key: "-" if value is None else f"{value:.2f}" for key, value in pooled_selection(sites).items()}
+        pooled = {key: "-" if value is None else f"{value:.2f}" for key, value in pooled_selection(sites)}
         print(
             f"{number:5d}  {pooled['precision']:>9s}  {pooled['recall']:>6s}  {pooled['noise_level_error']:>5s}  "
             f"{pooled['right_pseudo']:>12s}  " + "  ".join(f"{described(sites[name]):>13s}" for name in names)

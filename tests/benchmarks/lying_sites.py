@@ -111,11 +111,9 @@ def run(
         except RunError as error:
             seconds = round(time.monotonic() - started, 1)
             return {"scores": [0.0], "bounded": {}, "ended": str(error), "seconds": seconds}
-        records = (Path(name) / "out" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    score = "f1" if method == "fedgsca" else "dice"
     return {
-        "scores": [round(100 * json.loads(record)[score], 2) for record in records],
-        "bounded": {site: sum(entry["site"] == site for entry in summary["bounded"]) for site in summary["sites"]},
+        "scores": [round(100 * (record.main_score or 0), 2) for record in summary.rounds],
+        "bounded": {site: sum(entry.site == site for entry in summary.bounded) for site in summary.sites},
         "seconds": round(time.monotonic() - started, 1),
     }
 

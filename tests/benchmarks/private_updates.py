@@ -34,13 +34,13 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         summary = simulate(JOB, folder / "plain", overrides={"seed": arguments.seed})
-        print(f"without: Dice {100 * summary['last_round']['dice']:.1f} %", flush=True)
+        print(f"without: Dice {100 * (summary.last_round.main_score or 0):.1f} %", flush=True)
         for noise in NOISE:
             job = private_copy(folder / f"job-{noise}", arguments.seed, arguments.clip, noise)
             summary = simulate(job, folder / f"out-{noise}", data=folder / "plain" / "data")
-            spent = next(iter(summary["sites"].values()))["privacy_epsilon"]
+            spent = next(iter(summary.sites.values())).privacy_epsilon
             print(
-                f"noise multiplier {noise:g}: Dice {100 * summary['last_round']['dice']:.1f} %, epsilon {spent}",
+                f"noise multiplier {noise:g}: Dice {100 * (summary.last_round.main_score or 0):.1f} %, epsilon {spent}",
                 flush=True,
             )
 

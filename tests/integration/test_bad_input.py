@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from conftest import JOBS
+from plain_records import simulate
 
 from fedannot.apps.runs.in_process import RunError, run_in_process
 from fedannot.apps.runs.job import Job, JobError
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.drawing import Drawing
 from fedannot.custom.data.phantoms.lesion_images import LesionImages

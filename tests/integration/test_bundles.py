@@ -13,11 +13,11 @@ import pytest
 import torch
 from conftest import JOBS
 from PIL import Image
+from plain_records import simulate
 
 from fedannot.apps.bundling.export import export_bundle
 from fedannot.apps.bundling.source import BundleSource, read_source
 from fedannot.apps.runs.in_process import RunError
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import (
     AnyDescription,

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 from conftest import JOBS, SMALL, TINY, TINY_NOISE
+from plain_records import compare
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.arms import Arm
-from fedannot.apps.runs.compare import compare
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.run_process import Commands

@@ -9,11 +9,12 @@ import nibabel
 import numpy as np
 import pytest
 from PIL import Image
+from plain_records import simulate
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fedannot.apps.reports.centre_scores import centre_scores
-from fedannot.apps.reports.output import print_summary
-from fedannot.apps.runs.simulate import simulate
+from fedannot.apps.reports.output import read_summary
+from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.datalist import TESTING, TRAINING, VALIDATION, read_datalist
 from fedannot.custom.data.json_record import read_record
@@ -59,7 +60,8 @@ def test_a_model_that_finds_nothing_scores_nothing(
     record = json.loads((out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert (record["dice"], record["left_empty"], record["num_cases"]) == (0.0, 1.0, 5)
     text = io.StringIO()
-    print_summary(summary | {"last_rounds": summary["last_round"]}, Terminal(file=text, width=200))
+    found = read_summary(out)
+    print_summary(found.model_copy(update={"last_rounds": found.last_round}), Terminal(file=text, width=200))
     assert "Dice 0.0 %, 100.0 % of the empty cases left empty, HD95 - px" in text.getvalue()
     (events,) = out.glob("run/**/events.out.tfevents*")
     scalars = EventAccumulator(str(events)).Reload()
@@ -95,6 +97,6 @@ def test_a_site_whose_cases_are_empty_has_no_dice_of_its_own(
     assert record["dice"] == pytest.approx(first.dice)
     assert record["left_empty"] == pytest.approx((3 * first.left_empty + 6 * second.left_empty) / 9)
     assert record["num_annotated_per_class"] == [3]
-    centres = centre_scores(tmp_path / "out", summary, chambers)
+    centres = centre_scores(tmp_path / "out", read_summary(tmp_path / "out"), chambers)
     assert centres is not None
-    assert centres["own"] == {"site-1": first.dice}
+    assert centres.own == {"site-1": first.dice}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from plain_records import simulate
 
 from fedannot.apps.runs import in_process
 from fedannot.apps.runs.in_process import InProcessCommunicator, RunError
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.flare.messages import TASK_NOT_KNOWN
 
 FAULTS = {

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from conftest import JOBS
+from plain_records import simulate
 
 from fedannot.apps.runs.job import Job
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.phantoms.chambers import Chambers
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.flare.controller import FederatedController

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 import torch
 from conftest import JOBS
+from plain_records import collect_output, read_summary, simulate
 from test_simulator import run_simulator
 from typer.testing import CliRunner
 
 from fedannot.apps.benchmarks.fedgsca import PUBLISHED
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.label_findings import selection_scores
-from fedannot.apps.reports.output import collect_output, read_summary
 from fedannot.apps.reports.pictures import draw_run
 from fedannot.apps.reports.suspects import find_suspicions
 from fedannot.apps.runs.job import Job
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.datalist import TRAINING, VALIDATION, Case, read_datalist, write_datalist
 from fedannot.custom.data.label_suspicions import SELECTION_FILE
 from fedannot.custom.data.phantoms.cells import Cells

@@ -36,10 +36,10 @@ from hospitals import (
     started_hospitals,
 )
 from PIL import Image
+from plain_records import simulate
 from real_processes import wait_for
 
 from fedannot.apps.deployment.kit import approve_job, prepare_kit
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.run.state import STATE_FILE, RunState
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from fedannot.apps.runs.simulate import simulate
+from plain_records import simulate
 
 PATIENCE_SECONDS = 180
 PROMPT_SECONDS = 30

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-
-from fedannot.apps.runs.simulate import simulate
+from plain_records import simulate
 
 
 def model(folder: Path) -> dict[str, torch.Tensor]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import JOBS
 from nvflare.apis.dxo import DataKind, from_shareable
+from plain_records import simulate
 from test_simulator import start_simulator
 from typer.testing import CliRunner
 
@@ -21,7 +22,6 @@ from fedannot.apps.reports.output import read_summary
 from fedannot.apps.reports.pictures import draw_run
 from fedannot.apps.runs.in_process import SiteParticipant, run_in_process
 from fedannot.apps.runs.job import Job, JobError
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
 from fedannot.custom.data.phantoms.chambers import Chambers
@@ -168,10 +168,11 @@ def test_what_sites_stored_is_shown_where_no_server_has_a_summary(
     assert "decoupled, seed 0, 3 of 3 rounds; no server has a summary, hence from the files of: site-1, site-2" in text
     assert_same_tensors(model(out), model(whole / "whole"))
     summary = read_summary(out)
+    assert summary.own_cases is not None
     for site in ("site-1", "site-2"):
         stored = read_record(sites_alone / site / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores)
         assert stored is not None
-        assert summary["own_cases"][site] == {"round": 3} | stored.model_dump(mode="json")
+        assert summary.own_cases[site].model_dump(mode="json") == {"round": 3} | stored.model_dump(mode="json")
         dice = stored.models["local"].dice
         assert f"{site} 6 3" in text
         assert f"{100 * dice:.1f}" in text
@@ -258,12 +259,13 @@ def test_scores_on_generic_and_on_own_cases_are_those_of_the_models_that_count(w
     run = whole / "whole"
     summary = read_summary(run)
     described = describe_run("decoupled", 0, run, summary, run / "data", scores_centres=True)
-    assert described["centres"] == centre_scores(run, summary, run / "data")
-    assert described["centres"]["generic"] == summary["last_round"]["dice"]
-    assert describe_run("decoupled", 0, run, summary, run / "data")["centres"] is None
-    settings = read_job_settings(summary["settings"])
+    assert described.centres is not None
+    assert described.centres == centre_scores(run, summary, run / "data")
+    assert described.centres.generic == summary.last_round.main_score
+    assert describe_run("decoupled", 0, run, summary, run / "data").centres is None
+    settings = read_job_settings(summary.settings)
     assert isinstance(settings, FedAvgSettings)
-    for site, dice in described["centres"]["own"].items():
+    for site, dice in described.centres.own.items():
         scores = read_record(run / "run" / site / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores)
         assert scores is not None
         assert (scores.num_cases, scores.models["local"].dice) == (6, dice)
@@ -283,7 +285,7 @@ def test_without_a_test_set_nothing_is_generic_and_a_site_without_its_model_is_l
     shutil.rmtree(run / "run" / "site-1" / "simulate_job" / "personal")
     found = centre_scores(run, summary, run / "data")
     assert before is not None
-    assert found == {"generic": None, "own": {"site-2": before["own"]["site-2"]}}
+    assert found.plain() == {"generic": None, "own": {"site-2": before.own["site-2"]}}
 
 
 def test_a_method_without_a_global_model_is_scored_at_the_sites(
@@ -292,11 +294,11 @@ def test_a_method_without_a_global_model_is_scored_at_the_sites(
     summary = simulate(small_personal_job("single_site", rounds=2, validate_every=1), tmp_path / "out")
     scored = [record["dice"] for record in summary["rounds"]]
     assert all(value is not None for value in scored)
-    own = centre_scores(tmp_path / "out", summary, tmp_path / "out" / "data")
+    own = centre_scores(tmp_path / "out", read_summary(tmp_path / "out"), tmp_path / "out" / "data")
     assert own is not None
-    assert own["generic"] is not None, "the mean over the sites' models"
+    assert own.generic is not None, "the mean over the sites' models"
     # Six cases at every site, so that the pooled Dice is the plain mean.
-    assert summary["last_round"]["dice"] == pytest.approx(sum(own["own"].values()) / 2)
+    assert summary["last_round"]["dice"] == pytest.approx(sum(own.own.values()) / 2)
 
 
 def test_federated_averaging_has_its_global_model_scored_everywhere(
@@ -308,7 +310,7 @@ def test_federated_averaging_has_its_global_model_scored_everywhere(
         {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1}, tmp_path / "job"
     )
     summary = simulate(job.folder, tmp_path / "out", data=data)
-    found = centre_scores(tmp_path / "out", summary, data)
+    found = centre_scores(tmp_path / "out", read_summary(tmp_path / "out"), data)
     settings = read_job_settings(summary["settings"])
     assert isinstance(settings, FedAvgSettings)
     network = described_network(settings.network)
@@ -316,5 +318,5 @@ def test_federated_averaging_has_its_global_model_scored_everywhere(
     cases = load_site_data(data / "site-2", tmp_path / "cache", section="validation", site="site-2").cases
     expected = evaluate(network, cases, 1, Inference.of(settings)).mean_dice
     assert found is not None
-    assert found["own"]["site-2"] == expected
-    assert found["generic"] == summary["last_round"]["dice"]
+    assert found.own["site-2"] == expected
+    assert found.generic == summary["last_round"]["dice"]

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import torch
 from conftest import SMALL, SMALL_FEDIA
+from plain_records import simulate
 from real_processes import Poc, started_poc
-
-from fedannot.apps.runs.simulate import simulate
 
 pytestmark = pytest.mark.processes
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import JOBS
+from plain_records import simulate
 from test_fedgsca_runs import SMALL as SMALL_SELECTION
 
-from fedannot.apps.reports.output import print_summary
+from fedannot.apps.reports.output import read_summary
+from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.job import Job
-from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.outbound.private_updates import spent_epsilon
 
@@ -43,7 +44,7 @@ def test_what_is_spent_is_in_the_summary(small_job: MakeJob, tmp_path: Path, tas
         assert report["privacy_delta"] == 1e-6
         assert report["patient_epsilon"] == pytest.approx(of_patient)
     console = Terminal(record=True, width=200)
-    print_summary(summary, console)
+    print_summary(read_summary(tmp_path / "out"), console)
     said = console.export_text()
     spent = "site-1: differential privacy of"
     assert f"{spent} the site's taking part, by its updates: spent ε = {expected:.3g} at δ = 1e-06" in said
@@ -110,7 +111,7 @@ def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_pat
     expected = spent_epsilon(1 / 25.0, 1e-5)
     assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in found[5.0]["sites"].values())
     console = Terminal(record=True, width=200)
-    print_summary(found[5.0], console)
+    print_summary(read_summary(tmp_path / "5.0"), console)
     said = (
         f"site-1: differential privacy of a patient, by quality statistics alone: spent ε = {expected:.3g} at δ = 1e-05"
     )

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import torch
+from plain_records import simulate
 
 from fedannot.apps.runs.job import Job, JobError
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.run.state import ResumeError
 
 KILL_TIMEOUT_SECONDS = 120

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from plain_records import collect_output, simulate
 
-from fedannot.apps.reports.output import collect_output, find_run_folder
-from fedannot.apps.runs.simulate import simulate
+from fedannot.apps.reports.output import find_run_folder
 
 SIMULATOR_LOG = Path(__file__).parents[2] / "site_configs" / "simulator_log.json"
 

@@ -9,8 +9,8 @@ import nibabel
 import numpy as np
 import pytest
 import torch
+from plain_records import simulate
 
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation

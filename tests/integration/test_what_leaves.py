@@ -15,10 +15,10 @@ import torch
 import yaml
 from conftest import JOBS
 from hospitals import BOUNDS, END_TIMEOUT, SETTINGS, SITES, Hospitals, started_hospitals
+from plain_records import simulate
 
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.runs.job import Job
-from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.flare.messages import METHOD_TASK

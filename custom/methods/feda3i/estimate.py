@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .records import EstimateRecord, JudgedSite
 from .two_groups import fit_two_groups
 from .weights import noise_strength, quality_weights
 
@@ -67,20 +68,25 @@ class QualityEstimate:
             intra_only=intra_only,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, with one entry per site."""
+    @property
+    def record(self) -> EstimateRecord:
+        """What the summary says of it, with one entry per site."""
         strength = self.strength
-        groups = dict.fromkeys(self.larger, "larger") | dict.fromkeys(self.smaller, "smaller")
+        groups: dict[str, Any] = dict.fromkeys(self.larger, "larger") | dict.fromkeys(self.smaller, "smaller")
         sites = {
-            site: {
-                "inner": self.inner[site],
-                "outer": self.outer[site],
-                "group": groups.get(site),
-                "strength": strength.get(site),
-            }
+            site: JudgedSite(
+                inner=tuple(self.inner[site]),
+                outer=tuple(self.outer[site]),
+                group=groups.get(site),
+                strength=strength.get(site),
+            )
             for site in sorted(self.inner)
         }
-        return {"sites": sites, "reason": self.reason, "p_value": self.p_value}
+        return EstimateRecord(sites=sites, reason=self.reason, p_value=self.p_value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, with one entry per site."""
+        return self.record.plain()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "QualityEstimate":

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights, quantity_weights
+from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
-from ..views import Reports, Round
+from ..views import Answers, Round
 from .estimate import QualityEstimate, estimate_quality
 from .outbound import ESTIMATE_QUALITY
+from .records import QualityFindings, WeightsRecord
 from .settings import FedA3ISettings
 from .weights import layer_coefficients, layer_weights
 
@@ -88,7 +90,7 @@ class FedA3IServer(FedAvgServer):
         """Return the estimate as plain values."""
         return {"estimate": None if self.estimate is None else self.estimate.to_dict()}
 
-    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take the estimate back."""
         del history
         estimate = state.get("estimate")
@@ -97,16 +99,20 @@ class FedA3IServer(FedAvgServer):
     def describe(self, this_round: Round) -> dict[str, Any]:
         """Return groups, strengths, quality weights and the matrix."""
         if self.estimate is None:
-            return {"estimate": None, "weights": None}
+            return QualityFindings(estimate=None, weights=None).plain()
         weights, matrix = self.weights(this_round), None
         if weights is not None:
             weights = this_round.bounds.bounded(weights, this_round.num_samples)
-            matrix = {"sites": weights.sites, "blocks": weights.blocks, "values": weights.values.tolist()}
-            matrix["effective_sites"] = weights.effective_sites.tolist()
-        return {"estimate": self.estimate.to_dict(), "weights": matrix}
+            matrix = WeightsRecord(
+                sites=weights.sites,
+                blocks=weights.blocks,
+                values=weights.values.tolist(),
+                effective_sites=weights.effective_sites.tolist(),
+            )
+        return QualityFindings(estimate=self.estimate.record, weights=matrix).plain()
 
 
-def mean_predicted_share(answers: Reports) -> float:
+def mean_predicted_share(answers: Answers) -> float:
     """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers.
 
     What is beyond a share's range, from 0 to 1, counts as its end; what is no number does not count.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...run.records import RoundRecord
 from ...settings import SettingsError
 from ..fedavg.server import FedAvgServer
 from ..views import Round
@@ -50,7 +51,7 @@ class FedCurvServer(FedAvgServer):
         """Return who is in the mean."""
         return {"in_mean": dict(self.in_mean)}
 
-    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take it back."""
         del history
         self.in_mean = {str(site): int(count) for site, count in state.get("in_mean", {}).items()}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...data.label_suspicions import LabelSuspicions, SuspectCase
 from ...data.site_data import SiteData
 from .label_selection import Selection
+from .records import DetectionRecord
 
 
 def suspicions(
@@ -58,25 +59,29 @@ def suspicions(
     )
 
 
-def detection_record(data: SiteData, selection: Selection, round_number: int) -> dict[str, Any]:
+def detection_record(data: SiteData, selection: Selection, round_number: int) -> DetectionRecord:
     """Return the numbers of suspects and pseudo-labels, and how many are right where true labels are known.
 
     For evaluation in research runs; it stays at the site.
     """
-    record: dict[str, Any] = {
-        "round": round_number,
-        "num_samples": len(selection.clean),
-        "coefficient": selection.coefficient,
-        "noise_level": selection.noise_level,
-        "num_suspects": int(np.count_nonzero(~selection.clean)),
-        "num_pseudo": int(np.count_nonzero(selection.pseudo)),
-        "num_used": int(np.count_nonzero(selection.used)),
-    }
+    return DetectionRecord(
+        round=round_number,
+        num_samples=len(selection.clean),
+        coefficient=selection.coefficient,
+        noise_level=selection.noise_level,
+        num_suspects=int(np.count_nonzero(~selection.clean)),
+        num_pseudo=int(np.count_nonzero(selection.pseudo)),
+        num_used=int(np.count_nonzero(selection.used)),
+        **_against_true_labels(data, selection),
+    )
+
+
+def _against_true_labels(data: SiteData, selection: Selection) -> dict[str, Any]:
     if data.clean_labels is None:
-        return record
+        return {}
     true = data.clean_labels.numpy()
     wrong = data.labels.numpy() != true
-    return record | {
+    return {
         "num_wrong": int(np.count_nonzero(wrong)),
         "num_wrong_suspects": int(np.count_nonzero(wrong & ~selection.clean)),
         "num_right_pseudo": int(np.count_nonzero(selection.pseudo & (selection.labels == true))),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
+from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
 from ..views import Round
 from .sample_selector import SampleSelector
@@ -51,11 +52,11 @@ class FedGSCAServer(FedAvgServer):
         """Pool the sites' selectors."""
         selectors: dict[str, SampleSelector] = {}
         for site, report in this_round.reports.items():
-            if "selector_means" not in report:
+            if not report.has("selector_means"):
                 continue
             try:
                 selectors[site] = SampleSelector.of_lists(
-                    *(report[f"selector_{name}"] for name in ("means", "variances", "priors"))
+                    *(report.extra[f"selector_{name}"] for name in ("means", "variances", "priors"))
                 )
             except (TypeError, ValueError) as error:
                 this_round.warning(f"The sample selector of {site} is not used: {error}")
@@ -73,7 +74,7 @@ class FedGSCAServer(FedAvgServer):
         """Return the selector as plain values."""
         return {"selector": None if self.selector is None else _lists(self.selector)}
 
-    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take the selector back."""
         del history
         if state.get("selector") is not None:

@@ -6,10 +6,12 @@ from dataclasses import astuple
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
+from ...run.records import RoundRecord, SiteReport
 from ..fedavg.server import FedAvgServer
 from ..views import Round, WaitingModels, WeightsRule
 from .completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
 from .outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from .records import CompletenessFindings, CompletenessRecord, RoundWeights
 from .settings import FedIASettings
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
@@ -87,9 +89,9 @@ class FedIAServer(FedAvgServer):
         assert self.completeness is not None
         losses = {
             # None stands for NaN: nothing is annotated, and the loss without an annotation is 1.
-            site: 1.0 if report["dice_loss"] is None else float(report["dice_loss"])
+            site: 1.0 if report.dice_loss is None else report.dice_loss
             for site, report in this_round.reports.items()
-            if "dice_loss" in report and site in self.completeness
+            if report.has_dice_loss and site in self.completeness
         }
         quantity = quantity_weights(this_round.samples_of_reports)
         weights = (
@@ -103,7 +105,7 @@ class FedIAServer(FedAvgServer):
         if self._weights is None:
             return {}
         counted = this_round.bounds.bounded(self._weights, this_round.samples_of_reports)
-        return {"weights": dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))}
+        return RoundWeights(weights=dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))).plain()
 
     # --- estimate and corrections
 
@@ -143,11 +145,11 @@ class FedIAServer(FedAvgServer):
 
     def _ask_for_corrections(self, this_round: Round) -> None:
         last = this_round.history[-1]
-        if last["round"] > self._warmup_end:
+        if last.round > self._warmup_end:
             for site, line in self._lines.items():
-                iou = _iou(last["sites"].get(site, {}))
+                iou = _iou(last.sites.get(site))
                 if site not in self._corrected and line.asks_for_correction(
-                    last["round"], iou, self.settings.correction_margin
+                    last.round, iou, self.settings.correction_margin
                 ):
                     self._due.add(site)
         for site, answer in this_round.ask(CORRECT_ANNOTATIONS, self._due).items():
@@ -162,17 +164,17 @@ class FedIAServer(FedAvgServer):
 
     def _note_lost_corrections(self, this_round: Round) -> None:
         """Ask a site anew that has corrected its annotations and trained on the given ones all the same."""
-        for site, report in this_round.history[-1]["sites"].items():
-            if site in self._corrected and not report.get("has_corrected", False):
+        for site, report in this_round.history[-1].sites.items():
+            if site in self._corrected and not report.extra.get("has_corrected", False):
                 this_round.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
                 del self._corrected[site]
                 self._due.add(site)
 
-    def _fit_lines(self, history: Sequence[Mapping[str, Any]]) -> dict[str, IouLine]:
+    def _fit_lines(self, history: Sequence[RoundRecord]) -> dict[str, IouLine]:
         """The line through the IoU of each site that reported any in the warm-up."""
-        warmup = [record for record in history if record["round"] <= self._warmup_end]
-        sites = sorted({site for record in warmup for site in record["sites"]})
-        values = {site: [_iou(record["sites"].get(site, {})) for record in warmup] for site in sites}
+        warmup = [record for record in history if record.round <= self._warmup_end]
+        sites = sorted({site for record in warmup for site in record.sites})
+        values = {site: [_iou(record.sites.get(site)) for record in warmup] for site in sites}
         return {site: IouLine.fit(ious) for site, ious in values.items() if not all(map(math.isnan, ious))}
 
     def _all_have_corrected(self, this_round: Round) -> bool:
@@ -180,7 +182,7 @@ class FedIAServer(FedAvgServer):
         if not self.settings.correction:
             return False
         recent = this_round.history[-_ABSENT_ROUNDS:]
-        present = {site for record in recent for site in record["sites"]}
+        present = {site for record in recent for site in record.sites}
         awaited = present & set(self._lines)
         return bool(awaited) and awaited <= set(self._corrected)
 
@@ -196,7 +198,7 @@ class FedIAServer(FedAvgServer):
             "corrected": dict(self._corrected),
         }
 
-    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take estimates and corrections back."""
         if state.get("completeness") is not None:
             self.completeness = {site: Completeness(*values) for site, values in state["completeness"].items()}
@@ -209,27 +211,26 @@ class FedIAServer(FedAvgServer):
         """Return each site's completeness, and the round before which it corrected its annotations."""
         del this_round
         if self.completeness is None:
-            return {"completeness": None}
-        return {
-            "completeness": {
-                site: {
-                    "estimate": estimate.value,
-                    "is_estimable": estimate.is_estimable,
-                    "num_annotated_lesions": estimate.num_annotated,
-                    "num_predicted_lesions": estimate.num_predicted,
-                    "corrected_before_round": self._corrected.get(site),
-                }
-                for site, estimate in self.completeness.items()
-            },
-            "corrected_before_round": dict(sorted(self._corrected.items())),
+            return CompletenessFindings(completeness=None).plain()
+        sites = {
+            site: CompletenessRecord(
+                estimate=estimate.value,
+                is_estimable=estimate.is_estimable,
+                num_annotated_lesions=estimate.num_annotated,
+                num_predicted_lesions=estimate.num_predicted,
+                corrected_before_round=self._corrected.get(site),
+            )
+            for site, estimate in self.completeness.items()
         }
+        corrected = dict(sorted(self._corrected.items()))
+        return CompletenessFindings(completeness=sites, corrected_before_round=corrected).plain()
 
 
 def _has_counts(answer: Mapping[str, Any]) -> bool:
     return "num_predicted_lesions" in answer
 
 
-def _iou(report: Mapping[str, Any]) -> float:
+def _iou(report: SiteReport | None) -> float:
     """The IoU of a site's round, NaN where it reported no Dice loss or has nothing annotated."""
-    loss = report.get("dice_loss")
-    return math.nan if loss is None else iou_of_dice_loss(float(loss))
+    loss = None if report is None else report.dice_loss
+    return math.nan if loss is None else iou_of_dice_loss(loss)

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import plain_records
 import pytest
 
 from fedannot.apps.benchmarks import feda3i
 from fedannot.apps.benchmarks.feda3i import ROWS, one_bad_site
-from fedannot.apps.benchmarks.rows import UnknownRowError, chosen_rows, markdown_table, row_figures, write_table
+from fedannot.apps.benchmarks.figures import row_figures as figures_of
+from fedannot.apps.benchmarks.rows import UnknownRowError, chosen_rows
+from fedannot.apps.benchmarks.tables import markdown_table, write_table
 from fedannot.apps.reports.comparison import paired_statistics
 from fedannot.apps.runs.job import Job, flat_settings
 from fedannot.custom.data.datalist import read_datalist
@@ -22,9 +25,8 @@ def comparison(scores, groups=None, agree=None):
     runs = [
         {
             "arm": arm,
-            "task": "segmentation",
+            "seed": seed,
             "last_rounds": {"dice": dice},
-            "rounds": [],
             "groups": (groups or {}).get(arm, ["-"] * len(values))[seed],
             "groups_as_drawn": (agree or {}).get(arm, [None] * len(values))[seed],
             "seconds": 10.0,
@@ -34,9 +36,14 @@ def comparison(scores, groups=None, agree=None):
     ]
     reference, *others = scores
     paired = [
-        {"arm": arm, "reference": reference} | paired_statistics(scores[reference], scores[arm]) for arm in others
+        {"arm": arm, "reference": reference} | paired_statistics(scores[reference], scores[arm]).plain()
+        for arm in others
     ]
     return {"reference": reference, "seeds": [0, 1, 2], "runs": runs, "paired": paired}
+
+
+def row_figures(name, what, compared):
+    return figures_of(name, what, plain_records.comparison(**compared))
 
 
 def test_figures_and_table_by_hand(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from plain_records import record, summary_values
 
 from fedannot.custom.data.description import AnyDescription, ImageDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
@@ -12,6 +13,7 @@ from fedannot.custom.methods.lookup import method_of, read_job_settings
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.methods.personal.site import PersonalSite
 from fedannot.custom.networks.described import described_network
+from fedannot.custom.run.state import write_records
 from fedannot.custom.settings import RunSettings
 
 SITES = ("site-1", "site-2")
@@ -43,12 +45,18 @@ def write_run(folder: Path, settings: RunSettings, description: AnyDescription =
         "method": settings.method,
         "seed": settings.seed,
         "rounds_finished": settings.rounds,
-        "sites": {site: {"num_samples": count, "num_excluded": 0} for site, count in counts},
+        "sites": {site: {"num_samples": count} for site, count in counts},
         "settings": settings.model_dump(mode="json"),
     }
-    (folder / "summary.json").write_text(json.dumps(summary | of_summary), encoding="utf-8")
-    record = {"round": settings.rounds, "evaluated_on": "test", "num_cases": 9, "dice": 0.75, "hd95": None}
-    (folder / "metrics.jsonl").write_text(json.dumps({"round": 1}) + "\n" + json.dumps(record) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(summary_values(**summary | of_summary)), encoding="utf-8")
+    main = "dice" if settings.task == "segmentation" else "f1"
+    write_records(
+        folder / "metrics.jsonl",
+        [
+            record(1, **{main: None}),
+            record(settings.rounds, evaluated_on="test", num_cases=9, **{main: 0.75}),
+        ],
+    )
     if isinstance(settings, PersonalSettings):
         for number, site in enumerate(SITES):
             _store_model(folder / "run" / site / "simulate_job", site, settings, network, seed=number)

@@ -9,6 +9,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+import plain_records
 import pytest
 import torch
 from finished_runs import PICTURES, settings_of, write_run
@@ -21,6 +22,7 @@ from fedannot.apps.bundling.model_card import model_card
 from fedannot.apps.bundling.source import read_source
 from fedannot.apps.commands.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
+from fedannot.custom.run.state import write_records
 from fedannot.transforms.errors import DataError
 
 ROOT = Path(__file__).parents[3]
@@ -100,8 +102,8 @@ def test_metadata_say_who_trained_the_model_with_which_weight(tmp_path: Path) ->
 
 def test_metadata_and_model_card_tell_empty_cases_from_annotated_ones(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", settings_of("fedavg"))
-    record = {"round": 12, "evaluated_on": "test", "num_cases": 9, "dice": 0.5, "left_empty": 0.75, "hd95": None}
-    (run / "metrics.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    record = {"evaluated_on": "test", "num_cases": 9, "dice": 0.5, "left_empty": 0.75, "hd95": None}
+    write_records(run / "metrics.jsonl", [plain_records.record(12, **record)])
     source = read_source(run)
     found = metadata(source, Statements())
     where = "9 cases of the federation's test set"
@@ -126,12 +128,14 @@ def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: P
 
 
 def test_metadata_hold_weights_that_follow_from_reports(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", settings_of("fedia"), completeness={"site-1": {"estimate": 0.4}})
-    record = {"round": 12, "weights": {"site-1": 0.3, "site-2": 0.7}}
-    (run / "metrics.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    judged = {"estimate": 0.4, "is_estimable": True, "num_annotated_lesions": 2, "num_predicted_lesions": 5}
+    completeness = {"site-1": judged | {"corrected_before_round": None}}
+    run = write_run(tmp_path / "run", settings_of("fedia"), completeness=completeness)
+    record = {"weights": {"site-1": 0.3, "site-2": 0.7}}
+    write_records(run / "metrics.jsonl", [plain_records.record(12, **record)])
     found = metadata(read_source(run), Statements())
     assert found["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.3, "site-2": 0.7}}
-    assert found["fedannot"]["noise_estimates"] == {"completeness": {"site-1": {"estimate": 0.4}}}
+    assert found["fedannot"]["noise_estimates"] == {"completeness": completeness}
     assert found["eval_metrics"] == {}
 
 

@@ -32,7 +32,7 @@ def test_the_global_model_with_the_data_of_the_output_folder(tmp_path: Path) -> 
     assert (source.description, source.federation, source.site) == (PICTURES, "hospitals", None)
     assert source.summary is not None
     assert source.last_record is not None
-    assert source.last_record["round"] == 12
+    assert source.last_record.round == 12
 
 
 def test_an_nvflare_workspace(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from plain_records import comparison
 from scipy import stats
 
 from fedannot.apps.reports.comparison import groups_as_drawn, paired_statistics, print_comparison
@@ -16,10 +17,10 @@ def test_paired_statistics_by_hand():
     found = paired_statistics([0.5, 0.25, 0.75], [0.625, 0.5, 1.125])
     # Differences 1/8, 2/8, 3/8: mean 1/4, deviation 1/8, t = (1/4) / (1/8 / √3) = 2√3 with 2 degrees of freedom,
     # whose two-sided p is 1 - t / √(t² + 2) = 1 - √(12/14).
-    assert found["differences"] == [0.125, 0.25, 0.375]
-    assert found["mean"] == 0.25
-    assert found["standard_deviation"] == pytest.approx(0.125)
-    assert found["p_value"] == pytest.approx(1 - math.sqrt(12 / 14))
+    assert found.differences == (0.125, 0.25, 0.375)
+    assert found.mean == 0.25
+    assert found.standard_deviation == pytest.approx(0.125)
+    assert found.p_value == pytest.approx(1 - math.sqrt(12 / 14))
 
 
 @pytest.mark.parametrize("num_pairs", [2, 5, 30])
@@ -29,20 +30,20 @@ def test_p_value_is_that_of_one_sample_of_differences(num_pairs):
     found = paired_statistics(reference.tolist(), other.tolist())
     differences = other - reference
     t_value = differences.mean() / (differences.std(ddof=1) / math.sqrt(num_pairs))
-    assert found["mean"] == pytest.approx(differences.mean())
-    assert found["standard_deviation"] == pytest.approx(differences.std(ddof=1))
-    assert found["p_value"] == pytest.approx(2 * stats.t.sf(abs(t_value), num_pairs - 1))
+    assert found.mean == pytest.approx(differences.mean())
+    assert found.standard_deviation == pytest.approx(differences.std(ddof=1))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(t_value), num_pairs - 1))
 
 
 def test_exchanging_the_methods_turns_the_sign_and_keeps_the_p_value():
     first, second = [0.5, 0.6, 0.8], [0.7, 0.65, 0.9]
     forward, backward = paired_statistics(first, second), paired_statistics(second, first)
-    assert forward["mean"] == pytest.approx(-backward["mean"])
-    assert forward["p_value"] == pytest.approx(backward["p_value"])
+    assert forward.mean == pytest.approx(-backward.mean)
+    assert forward.p_value == pytest.approx(backward.p_value)
 
 
 def test_one_pair_has_neither_deviation_nor_test():
-    assert paired_statistics([0.5], [0.75]) == {
+    assert paired_statistics([0.5], [0.75]).plain() == {
         "differences": [0.25],
         "mean": 0.25,
         "standard_deviation": None,
@@ -54,25 +55,25 @@ def test_one_pair_has_neither_deviation_nor_test():
 def test_equal_differences_have_no_test(difference):
     reference = [0.5, 0.25, 0.125]
     found = paired_statistics(reference, [value + difference for value in reference])
-    assert found["mean"] == difference
-    assert found["standard_deviation"] == 0.0
-    assert found["p_value"] is None
+    assert found.mean == difference
+    assert found.standard_deviation == 0.0
+    assert found.p_value is None
 
 
 @pytest.mark.parametrize(("num_pairs", "difference"), [(3, 0.1), (5, -0.07), (30, 1 / 3)])
 def test_differences_that_are_equal_but_for_rounding_have_no_test(num_pairs, difference):
     reference = np.random.default_rng(num_pairs).uniform(0.01, 0.9, num_pairs).tolist()
     found = paired_statistics(reference, [value + difference for value in reference])
-    assert len(set(found["differences"])) > 1  # the rounding is there
-    assert found["mean"] == pytest.approx(difference)
-    assert 0.0 < found["standard_deviation"] < 1e-15
-    assert found["p_value"] is None
+    assert len(set(found.differences)) > 1  # the rounding is there
+    assert found.mean == pytest.approx(difference)
+    assert 0.0 < found.standard_deviation < 1e-15
+    assert found.p_value is None
 
 
 def test_differences_that_differ_by_more_than_rounding_are_tested():
     found = paired_statistics([0.5, 0.5, 0.5], [0.6, 0.6 + 1e-9, 0.6 + 2e-9])
     # Mean 0.1, deviation 1e-9: t = 0.1 √3 / 1e-9, and 1 - t / √(t² + 2) is about 1 / t².
-    assert found["p_value"] == pytest.approx((1e-9 / (0.1 * math.sqrt(3))) ** 2, rel=1e-3)
+    assert found.p_value == pytest.approx((1e-9 / (0.1 * math.sqrt(3))) ** 2, rel=1e-3)
 
 
 def test_scores_must_be_pairs():
@@ -124,13 +125,13 @@ def test_runs_in_which_one_site_nearly_decided_are_named():
     said = "in 2 rounds one site nearly decided alone; 1.04 effective sites of 4 in round 3"
     for num_sites, is_said in ((4, True), (1, False)):
         text = io.StringIO()
-        print_comparison({"runs": [run | {"num_sites": num_sites}], "paired": []}, Terminal(file=text, width=200))
+        print_comparison(comparison([run | {"num_sites": num_sites}]), Terminal(file=text, width=200))
         assert (f"fedia, seed 7: {said}" in text.getvalue()) == is_said
 
 
 def test_the_table_fits_a_terminal_of_80_columns():
     """With the longest name of an arm, empty cases, all that FedIA finds, and a run that took an hour."""
-    site = {"added": 900, "right": 675, "missing": 1350, "removed": 0}
+    site = {"added": 900, "right": 675, "missing": 1350, "removed": 0, "precision": 0.75, "recall": 0.5}
     scores = {"dice": 0.8149, "left_empty": 0.75, "hd95": 12.3}
     run = {
         "arm": "corrections-only",
@@ -139,13 +140,13 @@ def test_the_table_fits_a_terminal_of_80_columns():
         "last_rounds": scores,
         "groups": "-",
         "groups_as_drawn": None,
-        "completeness": {"mean_absolute_error": 0.125},
+        "completeness": {"sites": {}, "mean_absolute_error": 0.125, "rank_correlation": None},
         "corrections": {"site-1": site},
         "seconds": 3600.0,
         "peak_memory_mb": 1234.0,
     }
     text = io.StringIO()
-    print_comparison({"runs": [run], "paired": []}, Terminal(file=text, width=80))
+    print_comparison(comparison([run]), Terminal(file=text, width=80))
     lines = [line.split() for line in text.getvalue().splitlines()]
     assert "…" not in text.getvalue()
     assert ["empty", "compl.", "added:", "prec.,"] in lines

@@ -161,7 +161,7 @@ def test_scores_of_corrections_by_counting(run):
     site = run / "data" / "site-1"
     clean = np.stack([np.asarray(nibabel.load(file).dataobj) for file in sorted((site / "clean_labels").iterdir())])
     right = int(clean[:, :32].sum())
-    assert scores["site-1"] == {
+    assert scores["site-1"].plain() == {
         "added": right + 6,
         "missing": int(clean.sum()),
         "right": right,
@@ -169,19 +169,19 @@ def test_scores_of_corrections_by_counting(run):
         "precision": right / (right + 6),
         "recall": right / clean.sum(),
     }
-    assert (scores["site-2"]["added"], scores["site-2"]["precision"], scores["site-2"]["recall"]) == (0, None, 0.0)
-    missing = sum(score["missing"] for score in scores.values())
-    assert pooled_correction(scores) == {"precision": right / (right + 6), "recall": right / missing}
+    assert (scores["site-2"].added, scores["site-2"].precision, scores["site-2"].recall) == (0, None, 0.0)
+    missing = sum(score.missing for score in scores.values())
+    assert pooled_correction(scores).plain() == {"precision": right / (right + 6), "recall": right / missing}
 
 
 def test_errors_of_completeness_are_those_against_the_manifests(run):
     manifests = [json.loads((run / "data" / f"site-{n}" / "manifest.json").read_text(encoding="utf-8")) for n in (1, 2)]
     true = [m["missing_lesions"]["num_kept"] / m["missing_lesions"]["num_lesions"] for m in manifests]
     assert true[0] == 0.0
-    found = completeness_errors({"site-1": {"estimate": 0.25}, "site-2": {"estimate": true[1] + 0.05}}, run / "data")
-    assert found["mean_absolute_error"] == pytest.approx(0.15)
-    assert found["rank_correlation"] == pytest.approx(1.0)
-    assert found["sites"]["site-2"] == {"estimate": true[1] + 0.05, "true": true[1]}
-    same = completeness_errors({"site-1": {"estimate": 0.5}, "site-2": {"estimate": 0.5}}, run / "data")
-    assert same["rank_correlation"] is None
-    assert completeness_errors({"absent": {"estimate": 0.5}}, run / "data") is None
+    found = completeness_errors({"site-1": 0.25, "site-2": true[1] + 0.05}, run / "data")
+    assert found.mean_absolute_error == pytest.approx(0.15)
+    assert found.rank_correlation == pytest.approx(1.0)
+    assert found.sites["site-2"].plain() == {"estimate": true[1] + 0.05, "true": true[1]}
+    same = completeness_errors({"site-1": 0.5, "site-2": 0.5}, run / "data")
+    assert same.rank_correlation is None
+    assert completeness_errors({"absent": 0.5}, run / "data") is None

@@ -4,6 +4,7 @@ import io
 import json
 import re
 
+import plain_records
 import pytest
 
 from fedannot.apps.reports.output import (
@@ -12,11 +13,10 @@ from fedannot.apps.reports.output import (
     find_run_folder,
     number,
     percent,
-    print_difference,
-    print_summary,
     read_summary,
     score_columns,
 )
+from fedannot.apps.reports.summary_text import print_difference, print_summary
 from fedannot.apps.terminal import Terminal
 
 REPORT = {"num_samples": 12, "num_excluded": 0, "embedded_data": True, "train_loss": 0.1234}
@@ -35,7 +35,7 @@ def summary_of(**changes):
         "sites": {"site-1": REPORT, "site-2": REPORT | {"num_samples": 9, "train_loss": 0.5}},
         "refusals": [],
     }
-    return values | changes
+    return plain_records.summary(**values | changes)
 
 
 ESTIMATE = {
@@ -64,7 +64,7 @@ def row_of(text, *words):
 
 def make_run(folder, summary=None):
     (folder / "app_server").mkdir(parents=True)
-    (folder / "summary.json").write_text(json.dumps(summary or summary_of()))
+    (folder / "summary.json").write_text(json.dumps((summary or summary_of()).plain()))
     (folder / "metrics.jsonl").write_text('{"round": 1}\n')
     (folder / "app_server" / "FL_global_model.pt").write_bytes(b"model")
     return folder
@@ -189,7 +189,9 @@ def test_a_quality_aware_run_says_what_was_concluded_of_each_site():
 
 
 def test_a_site_without_estimate_weight_and_loss_has_dashes():
-    sites = summary_of()["sites"] | {"site-3": REPORT | {"num_samples": 2, "num_excluded": 5, "train_loss": None}}
+    sites = summary_of().plain()["sites"] | {
+        "site-3": REPORT | {"num_samples": 2, "num_excluded": 5, "train_loss": None}
+    }
     text = printed(print_summary, summary_of(sites=sites, estimate=ESTIMATE, weights=WEIGHTS))
     # cases, left out, loss, q_in, q_out, draws, noise, first and last weight
     assert row_of(text, "site-3") == ["site-3", "2", "5", "-", "-", "-", "-", "-", "-", "-"]
@@ -197,8 +199,9 @@ def test_a_site_without_estimate_weight_and_loss_has_dashes():
 
 
 def test_completeness_and_corrections_are_said_of_each_site():
-    estimate = {"estimate": 0.385, "is_estimable": True, "corrected_before_round": 14}
-    blind = {"estimate": 1.0, "is_estimable": False, "corrected_before_round": None}
+    counts = {"num_annotated_lesions": 5, "num_predicted_lesions": 13}
+    estimate = counts | {"estimate": 0.385, "is_estimable": True, "corrected_before_round": 14}
+    blind = counts | {"estimate": 1.0, "is_estimable": False, "corrected_before_round": None}
     text = printed(print_summary, summary_of(method="fedia", completeness={"site-1": estimate, "site-2": blind}))
     assert row_of(text, "site-1") == ["site-1", "12", "0.123", "38", "round", "14"]
     assert row_of(text, "site-2") == ["site-2", "9", "0.500", "not", "estimable", "-"]

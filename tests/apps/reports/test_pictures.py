@@ -4,6 +4,7 @@ import json
 
 import nibabel
 import numpy as np
+import plain_records
 import pytest
 import torch
 from PIL import Image
@@ -22,6 +23,7 @@ from fedannot.custom.data.federation import FederationDescription, write_federat
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.feda3i.records import EstimateRecord, WeightsRecord
 from fedannot.custom.networks.building import build_network
 
 DOTS_PER_INCH = 110
@@ -48,7 +50,7 @@ ESTIMATE = {
     "reason": "",
     "p_value": 0.005,
 }
-SUMMARY = {
+RUN = {
     "task": "segmentation",
     "method": "feda3i",
     "seed": 3,
@@ -58,11 +60,8 @@ SUMMARY = {
     "weights": WEIGHTS,
     "settings": {"method": "feda3i", "network": NETWORK},
 }
-OTHER = {
-    "task": "segmentation",
-    "method": "fedavg",
-    "rounds": [record(number, 0.4 + 0.05 * number) for number in range(1, 5)],
-}
+SUMMARY = plain_records.summary(**RUN)
+OTHER = plain_records.summary(rounds=[record(number, 0.4 + 0.05 * number) for number in range(1, 5)])
 
 
 def read_picture(file):
@@ -96,18 +95,18 @@ def test_dice_over_rounds(tmp_path):
 
 
 def test_rounds_without_a_score_are_left_out_of_the_curve(tmp_path):
-    scored = SUMMARY | {"rounds": [record(1, 0.5), record(2, 0.6), record(3, None), record(4, 0.7)]}
-    read_picture(draw_rounds(scored, tmp_path / "dice.png", OTHER))
+    scored = RUN | {"rounds": [record(1, 0.5), record(2, 0.6), record(3, None), record(4, 0.7)]}
+    read_picture(draw_rounds(plain_records.summary(**scored), tmp_path / "dice.png", OTHER))
 
 
 def test_matrix_of_weights_grows_with_sites_and_blocks(tmp_path):
-    pixels = read_picture(draw_weights(WEIGHTS, tmp_path / "weights.png"))
+    pixels = read_picture(draw_weights(WeightsRecord(**WEIGHTS), tmp_path / "weights.png"))
     assert inches(pixels) == pytest.approx((1.5 + 0.7 * 4, 1.5 + 0.4 * 3), abs=0.02)
-    more = {
-        "sites": [f"site-{number}" for number in range(1, 13)],
-        "blocks": list("abcdefghij"),
-        "values": np.full((12, 10), 1 / 12).tolist(),
-    }
+    more = WeightsRecord(
+        sites=[f"site-{number}" for number in range(1, 13)],
+        blocks=list("abcdefghij"),
+        values=np.full((12, 10), 1 / 12).tolist(),
+    )
     assert inches(read_picture(draw_weights(more, tmp_path / "more.png"))) == pytest.approx((8.5, 6.3), abs=0.02)
 
 
@@ -118,7 +117,7 @@ def test_rows_of_the_matrix_are_in_natural_order_of_the_sites(tmp_path):
         "values": [WEIGHTS["values"][index] for index in (0, 2, 1)],
     }
     as_sent, in_order = (
-        read_picture(draw_weights(weights, tmp_path / name))
+        read_picture(draw_weights(WeightsRecord(**weights), tmp_path / name))
         for weights, name in ((WEIGHTS, "a.png"), (sorted_weights, "b.png"))
     )
     np.testing.assert_array_equal(as_sent, in_order)
@@ -131,14 +130,16 @@ def test_groups_have_their_colours(tmp_path, groups, colours):
     sites = {
         site: judged | {"group": group} for (site, judged), group in zip(ESTIMATE["sites"].items(), groups, strict=True)
     }
-    pixels = read_picture(draw_groups(ESTIMATE | {"sites": sites, "p_value": None}, tmp_path / "groups.png"))
+    pixels = read_picture(
+        draw_groups(EstimateRecord(**ESTIMATE | {"sites": sites, "p_value": None}), tmp_path / "groups.png")
+    )
     assert inches(pixels) == (5.5, 5)
     assert {colour for colour in (RED, BLUE) if count(pixels, colour) > 20} == colours
 
 
 def test_groups_without_any_site_are_an_empty_plot(tmp_path):
     estimate = {"sites": {}, "reason": "0 sites reported an estimate, at least 3 are needed.", "p_value": None}
-    read_picture(draw_groups(estimate, tmp_path / "groups.png"))
+    read_picture(draw_groups(EstimateRecord(**estimate), tmp_path / "groups.png"))
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +251,13 @@ def draw_volumes(tmp_path, monkeypatch, name, mask, whole):
 
     monkeypatch.setattr(Inference, "predictions", predict)
     folder = write_volumes(tmp_path / f"federation-{name}", description, mask)
-    file = draw_cases(SUMMARY | {"settings": settings}, model, folder, tmp_path / f"{name}.png", cache=tmp_path / name)
+    file = draw_cases(
+        plain_records.summary(**RUN | {"settings": settings}),
+        model,
+        folder,
+        tmp_path / f"{name}.png",
+        cache=tmp_path / name,
+    )
     return read_picture(file), asked
 
 
@@ -349,7 +356,13 @@ def draw_incomplete(tmp_path, monkeypatch, name, given, clean, *, whole=False):
     model = tmp_path / f"{name}.pt"
     torch.save({"model": build_network(**network).state_dict()}, model)
     monkeypatch.setattr(Inference, "predictions", lambda _, network, cases: [torch.zeros_like(c.label) for c in cases])
-    file = draw_cases(SUMMARY | {"settings": settings}, model, folder, tmp_path / f"{name}.png", cache=tmp_path / name)
+    file = draw_cases(
+        plain_records.summary(**RUN | {"settings": settings}),
+        model,
+        folder,
+        tmp_path / f"{name}.png",
+        cache=tmp_path / name,
+    )
     return read_picture(file)
 
 
@@ -404,7 +417,7 @@ def test_a_lesion_drawn_too_small_is_not_left_out(tmp_path, monkeypatch):
 
 def make_output(out, model, **changes):
     out.mkdir()
-    (out / "summary.json").write_text(json.dumps(SUMMARY | changes))
+    (out / "summary.json").write_text(json.dumps(plain_records.summary_values(**RUN | changes)))
     (out / "model.pt").write_bytes(model.read_bytes())
     return out
 
@@ -438,13 +451,13 @@ def test_comparison_of_two_jobs(tmp_path):
             "arm": job,
             "task": "segmentation",
             "seed": seed,
-            "rounds": [record(number, level + 0.02 * seed + 0.01 * number) for number in range(1, 4)],
+            "rounds": [{"dice": level + 0.02 * seed + 0.01 * number} for number in range(1, 4)],
             "last_rounds": {"dice": level + 0.02 * seed, "hd95": None},
         }
         for job, level in (("fedavg", 0.6), ("fedaaai", 0.7))
         for seed in (0, 1)
     ]
-    pixels = read_picture(draw_comparison({"runs": runs, "seeds": [0, 1]}, tmp_path / "comparison.png"))
+    pixels = read_picture(draw_comparison(plain_records.comparison(runs, seeds=(0, 1)), tmp_path / "comparison.png"))
     assert inches(pixels) == (10, 4)
     # Blue and orange for the jobs' curves, and for the seeds' lines.
     assert all(count(pixels, colour) > 100 for colour in (BLUE, (255, 127, 14)))

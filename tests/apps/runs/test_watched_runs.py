@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from plain_records import summary_values
 
 from fedannot.apps.runs.progress import Progress
 from fedannot.apps.runs.watched_runs import RunsProgress, WatchedRun
@@ -33,7 +34,7 @@ def run_of(folder: Path, name: str, *, done: int = 0, finished: bool = False) ->
 
 
 def finish(folder: Path) -> None:
-    summary = {"task": "segmentation", "seconds": 62.4, "last_rounds": {"dice": 0.8123, "hd95": 1.0}}
+    summary = summary_values(seconds=62.4, last_rounds={"dice": 0.8123, "hd95": 1.0})
     (folder / "summary.json").write_text(json.dumps(summary))
 
 

@@ -65,7 +65,7 @@ def test_overhead_of_a_round(speed_table, tmp_path, monkeypatch, size):
     overrides |= {f"training.{key}": value for key, value in training.items()}
     summary = simulate(JOBS / "fedavg", tmp_path / "run", data=data, overrides=overrides)
     # The first round decodes the images, the last one asks sites for their scores.
-    rounds = [record["seconds"] for record in summary["rounds"][1:-1]]
+    rounds = [record.seconds for record in summary.rounds[1:-1]]
     trained = [sum(spent[start : start + num_sites]) for start in range(num_sites, len(spent) - num_sites, num_sites)]
     shares = [whole / part for whole, part in zip(rounds, trained, strict=True)]
     each = statistics.median(rounds)

@@ -36,7 +36,7 @@ def test_a_round(speed_table, tmp_path, epochs):
         for name, (job, settings) in METHODS.items():
             overrides = {"rounds": 8, "training.local_epochs": epochs, **settings}
             summary = simulate(JOBS / job, tmp_path / f"{name} {turn}", data=tmp_path / "data", overrides=overrides)
-            times[name].append(statistics.median(record["seconds"] for record in summary["rounds"][1:]))
+            times[name].append(statistics.median(record.seconds for record in summary.rounds[1:]))
     reference, *others = METHODS
     for name in others:
         ratios = [one / other for one, other in zip(times[name], times[reference], strict=True)]

@@ -69,7 +69,7 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
     network = Threshold()
     network.load_state_dict(params)
     expected = evaluate(network, data.cases, 1, Inference(2))
-    assert scores == {
+    assert scores.model_dump(mode="json") == {
         "evaluated_on": "test",
         "dice": expected.dice[0],
         "dice_per_class": [expected.dice[0]],
@@ -83,8 +83,8 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
     }
     found, truth = data.images[:, 0].numpy() < -0.75, data.labels.numpy() == 1
     dice = [2 * (a & b).sum() / (a.sum() + b.sum()) for a, b in zip(found, truth, strict=True)]
-    assert scores["dice"] == pytest.approx(np.mean(dice))
-    assert 0.0 < scores["dice"] < 1.0
+    assert scores.dice == pytest.approx(np.mean(dice))
+    assert 0.0 < scores.dice < 1.0
 
 
 def test_every_model_is_scored_with_its_own_weights_and_the_same_again(with_test_set):
@@ -92,7 +92,7 @@ def test_every_model_is_scored_with_its_own_weights_and_the_same_again(with_test
     first, second = Threshold(-1.0, -0.75).state_dict(), Threshold(-1.0, -1.5).state_dict()
     scores = [scorer.score(params, sites_are_embedded=False) for params in (first, second, first)]
     assert scores[0] == scores[2]
-    assert scores[0]["dice"] != scores[1]["dice"]
+    assert scores[0].dice != scores[1].dice
 
 
 def test_neither_the_params_nor_the_network_are_modified(with_test_set):
@@ -108,7 +108,9 @@ def test_neither_the_params_nor_the_network_are_modified(with_test_set):
 
 def test_a_model_that_finds_nothing_has_no_distance(with_test_set):
     nothing = Threshold(1.0, 1e6).state_dict()
-    assert ServerTest(Threshold(), SETTINGS, *with_test_set).score(nothing, sites_are_embedded=False) == {
+    assert ServerTest(Threshold(), SETTINGS, *with_test_set).score(nothing, sites_are_embedded=False).model_dump(
+        mode="json"
+    ) == {
         "evaluated_on": "test",
         "dice": 0.0,
         "dice_per_class": [0.0],
@@ -130,9 +132,9 @@ def test_a_model_that_finds_nothing_in_a_test_set_with_empty_images_scores_nothi
     nothing, everything = Threshold(1.0, 1e6).state_dict(), Threshold(1.0, -1e6).state_dict()
     scorer = ServerTest(Threshold(), SETTINGS, run_folder, config)
     scores = scorer.score(nothing, sites_are_embedded=False)
-    assert (scores["dice"], scores["left_empty"], scores["hd95_undefined"]) == (0.0, 1.0, 2)
-    assert (scores["num_cases"], scores["num_annotated_per_class"]) == (3, [2])
-    assert scorer.score(everything, sites_are_embedded=False)["left_empty"] == 0.0
+    assert (scores.dice, scores.left_empty, scores.hd95_undefined) == (0.0, 1.0, 2)
+    assert (scores.num_cases, scores.num_annotated_per_class) == (3, (2,))
+    assert scorer.score(everything, sites_are_embedded=False).left_empty == 0.0
 
 
 def test_without_a_test_set_there_is_no_score(folders):
@@ -154,7 +156,7 @@ def test_embedded_test_set_is_looked_for_again_when_all_sites_are_embedded(folde
     params = Threshold(-1.0, -0.75).state_dict()
     assert scorer.score(params, sites_are_embedded=False) is None
     scores = scorer.score(params, sites_are_embedded=True)
-    assert scores["num_cases"] == 3
+    assert scores.num_cases == 3
     # Later rounds neither look nor read again.
     monkeypatch.setattr(server_test, "locate_test_data", lambda *_: pytest.fail("looked again"))
     assert scorer.score(params, sites_are_embedded=True) == scores

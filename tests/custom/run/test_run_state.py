@@ -3,6 +3,7 @@
 import json
 import os
 
+import plain_records
 import pytest
 import torch
 
@@ -23,7 +24,7 @@ def make_state(round_number=3):
         round_number=round_number,
         params={"w": torch.randn(3, 2, generator=generator), "n": torch.tensor(round_number)},
         method_state={"num_samples": {"site-1": 12}, "estimate": None, "groups": ["site-1"]},
-        history=[{"round": round_number, "dice": 0.5, "hd95": None}],
+        history=[plain_records.record(round_number, dice=0.5)],
     )
 
 
@@ -165,7 +166,8 @@ def test_a_run_is_continued_with_the_start_model_that_it_had():
 def test_settings_of_the_phantom_matter_where_a_site_has_trained_on_it(embedded, matters):
     state = make_state()
     state.settings = SETTINGS | {"embedded": {"sites": 4}}
-    state.history = [{"round": 1, "sites": {site: {"embedded_data": value} for site, value in embedded.items()}}]
+    reports = {site: plain_records.report(embedded_data=value) for site, value in embedded.items()}
+    state.history = [plain_records.record(1, sites=reports)]
     changed = SETTINGS | {"embedded": {"sites": 8}}
     if matters:
         with pytest.raises(ResumeError, match="embedded="):
@@ -176,14 +178,16 @@ def test_settings_of_the_phantom_matter_where_a_site_has_trained_on_it(embedded,
 
 def test_records_are_lines_of_json(tmp_path):
     file = tmp_path / "metrics.jsonl"
-    records = [{"round": 1, "dice": 0.5}, {"round": 2, "dice": None}]
+    records = [plain_records.record(1, dice=0.5), plain_records.record(2)]
+    plain = [record.plain() for record in records]
     for record in records:
         append_record(file, record)
-    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == plain
+    assert [(record["version"], record["round"], record["dice"]) for record in plain] == [(1, 1, 0.5), (1, 2, None)]
     write_records(file, records[:1])
-    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records[:1]
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == plain[:1]
     append_record(file, records[1])
-    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == records
+    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == plain
     write_records(file, [])
     assert file.read_text(encoding="utf-8") == ""
 

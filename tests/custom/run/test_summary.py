@@ -2,23 +2,30 @@
 
 import json
 
+import plain_records
 import pytest
 
 from fedannot.custom.run.state import RunState
-from fedannot.custom.run.summary import LAST_ROUNDS, mean_of_last, summarize, write_summary
+from fedannot.custom.run.summary import LAST_ROUNDS, mean_of_last, write_summary
+from fedannot.custom.run.summary import summarize as summary_record
 
 
 def record(round_number, dice, hd95=None, sites=None, refused=None, **scores):
-    return {
-        "round": round_number,
-        "stage": "warm-up" if round_number < 3 else "quality-aware",
-        "evaluated_on": "test",
-        "dice": dice,
-        "hd95": hd95,
-        "sites": sites or {},
-        "refused": refused or {},
-        "seconds": 1.5,
-    } | scores
+    own = {} if "f1" in scores else {"dice": dice, "hd95": hd95}
+    return plain_records.record(
+        round_number,
+        stage="warm-up" if round_number < 3 else "quality-aware",
+        evaluated_on="test",
+        sites={site: plain_records.report(**report) for site, report in (sites or {}).items()},
+        refused=refused or {},
+        seconds=1.5,
+        **own,
+        **scores,
+    )
+
+
+def summarize(state, added):
+    return summary_record(state, added).plain()
 
 
 def make_state(history):
@@ -86,7 +93,10 @@ def test_summary_of_a_short_run_by_hand():
 
 def test_every_site_is_listed_with_its_latest_report():
     sites = summarize(make_state(HISTORY), {})["sites"]
-    assert sites == {"site-1": {"num_samples": 6}, "site-2": {"num_samples": 8, "train_loss": 0.7}}
+    assert {site: (report["num_samples"], report["train_loss"]) for site, report in sites.items()} == {
+        "site-1": (6, None),
+        "site-2": (8, 0.7),
+    }
     assert list(sites) == ["site-1", "site-2"]
 
 
@@ -116,13 +126,13 @@ def test_there_is_no_mean_without_a_score(history):
 def test_summary_does_not_share_the_reports_with_the_history():
     history = [record(1, 0.5, sites={"site-1": {"num_samples": 5}})]
     summarize(make_state(history), {})["sites"]["site-1"]["num_samples"] = 0
-    assert history[0]["sites"]["site-1"]["num_samples"] == 5
+    assert history[0].sites["site-1"].num_samples == 5
 
 
 def test_file_holds_the_summary_as_json(tmp_path):
     file = tmp_path / "summary.json"
-    write_summary(file, make_state(HISTORY[:1]), {})
-    write_summary(file, make_state(HISTORY), {"weights": {"sites": ("site-1",)}})
+    write_summary(file, summary_record(make_state(HISTORY[:1]), {}))
+    write_summary(file, summary_record(make_state(HISTORY), {"weights": {"sites": ("site-1",)}}))
     found = json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
     assert found == summarize(make_state(HISTORY), {"weights": {"sites": ["site-1"]}})
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]

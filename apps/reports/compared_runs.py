@@ -1,0 +1,137 @@
+"""What a comparison keeps of its runs, as records: the content of ``comparison.json``."""
+
+from ...custom.evaluation.score_records import (
+    ClassificationMeans,
+    LastClassificationScores,
+    SegmentationMeans,
+)
+from ...custom.run.records import Record
+from .annotation_findings import CompletenessErrors, CorrectionScores
+from .centre_scores import CentreScores
+from .label_findings import SelectionScores
+
+
+class ComparedRound(Record):
+    """A round of a run."""
+
+    round: int
+    effective_sites: float | None = None
+    stability: float | None = None
+
+    @property
+    def main_score(self) -> float | None:
+        """Dice or macro F1 of the model after the round."""
+        raise NotImplementedError
+
+
+class SegmentationComparedRound(SegmentationMeans, ComparedRound):
+    """A round of a run that learns to segment."""
+
+
+class ClassificationComparedRound(ClassificationMeans, ComparedRound):
+    """A round of a run that learns to classify."""
+
+
+COMPARED_ROUNDS: dict[str, type[ComparedRound]] = {
+    "segmentation": SegmentationComparedRound,
+    "classification": ClassificationComparedRound,
+}
+
+
+class ComparedRun(Record):
+    """A run.
+
+    Attributes:
+        arm: the arm's name.
+        task: what was learnt.
+        method: how.
+        seed: of everything random.
+        last_rounds: mean scores of the last five rounds.
+        last_round: scores of the last round.
+        num_sites: how many sites reported.
+        rounds: the rounds.
+        groups: what FedA³I concluded, in words; a dash for other methods.
+        p_value: of its test of two groups against one.
+        groups_as_drawn: whether its groups are those of the noise that was drawn.
+        completeness: how right FedIA's estimates were.
+        corrections: how right its corrections were, by site.
+        selection: how right FedGSCA's doubts were, by site.
+        rare_recall: mean recall of the rarer half of the classes.
+        centres: Dice on generic data and on the sites' own.
+        seconds: that the rounds took.
+        peak_memory_mb: of the run's process.
+    """
+
+    arm: str
+    task: str
+    method: str
+    seed: int
+    last_rounds: SegmentationMeans | ClassificationMeans
+    last_round: SegmentationMeans | LastClassificationScores
+    num_sites: int
+    rounds: tuple[SegmentationComparedRound | ClassificationComparedRound, ...]
+    groups: str
+    p_value: float | None
+    groups_as_drawn: bool | None
+    completeness: CompletenessErrors | None
+    corrections: dict[str, CorrectionScores] | None
+    selection: dict[str, SelectionScores] | None
+    rare_recall: float | None
+    centres: CentreScores | None
+    seconds: float
+    peak_memory_mb: float | None
+
+    @property
+    def main_score(self) -> float | None:
+        """Dice or macro F1 over the last rounds: how good the run's model is."""
+        return self.last_rounds.main_score
+
+
+class PairedDifferences(Record):
+    """Differences of scores, paired by seed.
+
+    Attributes:
+        differences: other - reference, of each seed.
+        mean: of them.
+        standard_deviation: None for one pair.
+        p_value: of the paired t-test, two-sided; None for one pair or equal differences.
+    """
+
+    differences: tuple[float, ...]
+    mean: float
+    standard_deviation: float | None
+    p_value: float | None
+
+
+class PairedArm(PairedDifferences):
+    """An arm beside the reference."""
+
+    arm: str
+    reference: str
+
+
+class Comparison(Record):
+    """What a comparison found.
+
+    Attributes:
+        reference: the first arm.
+        data: the federations' folder, with ``{seed}`` for the seed; None for the embedded phantom.
+        seeds: the seeds.
+        runs: every arm with every seed.
+        paired: every arm but the first beside it.
+    """
+
+    reference: str
+    data: str | None
+    seeds: tuple[int, ...]
+    runs: tuple[ComparedRun, ...]
+    paired: tuple[PairedArm, ...]
+
+    @property
+    def arms(self) -> list[str]:
+        """The arms' names, the reference first."""
+        return list(dict.fromkeys(run.arm for run in self.runs))
+
+    def of_arm(self, arm: str) -> list[ComparedRun]:
+        """Return the runs of an arm, in the order of the seeds."""
+        return [run for run in self.runs if run.arm == arm]

@@ -1,0 +1,214 @@
+"""What is printed of a run: its scores, what was concluded of each site, and how it compares with another run."""
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.table import Table
+
+from ...custom.evaluation.score_records import ClassificationMeans, SegmentationMeans
+from ...custom.methods.feda3i.records import QualityFindings
+from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
+from ...custom.run.records import SiteReport
+from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
+from ...transforms.natural_order import natural_order
+from ..terminal import Terminal
+from .output import noise_level, number, percent, score_columns, scoring_of
+
+# Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
+_PRIVATE = (
+    ("privacy_epsilon", "privacy_delta", "of the site's taking part, by its updates"),
+    ("statistics_epsilon", "statistics_delta", "of a patient, by quality statistics alone"),
+    ("patient_epsilon", "privacy_delta", "of a patient, by updates and quality statistics together"),
+)
+
+
+def print_difference(summary: Summary, other: Summary, console: Terminal) -> None:
+    """Print the scores of two runs on the same data beside each other."""
+    table = Table(title="On the same data, mean of the last five rounds")
+    columns = {"method": [run.method for run in (other, summary)]} | score_columns((other, summary))
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
+    console.print(table)
+    one, reference = summary.main_score, other.main_score
+    if one is not None and reference is not None:
+        gain = 100 * (one - reference)
+        console.print(f"{summary.method} - {other.method}: {gain:+.1f} {scoring_of(summary).label} points")
+
+
+def print_summary(summary: Summary, console: Terminal) -> None:
+    """Print a run's scores and, for a quality-aware method, what was concluded of each site."""
+    console.print_named(
+        summary.method,
+        f", seed {summary.seed}, {summary.rounds_finished} rounds, "
+        f"{summary.seconds:.0f} s: {_score_text(summary)} (mean of the last five rounds)",
+    )
+    quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
+    _print_averaging_alone(quality, console)
+    console.print(_site_table(summary))
+    _print_effective_sites(summary, console)
+    if quality is not None and quality.weights is not None:
+        console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
+    if any(noise_level(report) is not None for report in summary.sites.values()):
+        console.print("noisy: labels that do not look right; a site lists its own with: fedannot suspects")
+    if completeness is not None and completeness.completeness:
+        console.print(
+            "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it "
+            "added what it lacked"
+        )
+    if summary.absent:
+        console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
+    _print_privacy(summary.sites, console)
+    _print_bounds(summary.bounded, console)
+    for refusal in summary.refusals:
+        text = f"Round {refusal.round}: {refusal.site} refused: {refusal.reason}"
+        console.print(text, style="yellow")
+
+
+def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -> None:
+    """Say of a run of FedA³I without groups of sites that it was federated averaging, and what to try."""
+    if quality is None:
+        return
+    estimate = quality.estimate
+    if estimate is not None and not estimate.reason:
+        return
+    if estimate is None:
+        why, hint = "The warm-up was not over.", " Try more rounds (--set rounds=...)."
+    else:
+        why, hint = f"No groups of sites: {estimate.reason}", ""
+        # Else too few sites have an estimate, or all have the same.
+        if estimate.p_value is not None:
+            hint = (
+                " Try a longer warm-up (--set warmup_rounds=...), or weights by the evidence for groups "
+                "(--set group_decision=shrink)."
+            )
+    console.print(f"All rounds were federated averaging. {why}{hint}", style="yellow")
+
+
+def _print_effective_sites(summary: Summary, console: Terminal) -> None:
+    """Print for every stage how many sites its rounds' weights are of in effect; warn where one nearly decides alone.
+
+    Of the layer blocks the one counts in which they are fewest.
+    """
+    known = [(record, sites) for record in summary.rounds if (sites := record.effective_sites) is not None]
+    told = []
+    for stage in dict.fromkeys(record.stage for record, _ in known):
+        of_stage = [(record.round, sites) for record, sites in known if record.stage == stage]
+        fewest, most = (f(sites for _, sites in of_stage) for f in (min, max))
+        first, last = of_stage[0][0], of_stage[-1][0]
+        rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+        told.append(f"{_range(fewest, most, 1)} ({stage}, {rounds})")
+    if told:
+        console.print(f"effective sites of {len(summary.sites)}: {'; '.join(told)}")
+    if summary.dominant:
+        most_of = max(summary.dominant, key=lambda entry: entry.weight)
+        console.print(
+            f"In {len(summary.dominant)} of {summary.rounds_finished} rounds one site nearly decided alone: in round "
+            f"{most_of.round} {most_of.site} had {most_of.weight:.2f} of the weight.",
+            style="yellow",
+        )
+
+
+def _range(first: float, last: float, decimals: int) -> str:
+    """Write a range, or one number where both are the same as written."""
+    texts = [f"{value:.{decimals}f}" for value in (first, last)]
+    return texts[0] if texts[0] == texts[1] else " to ".join(texts)
+
+
+def _score_text(summary: Summary) -> str:
+    """The scores in words; HD95 with its unit, where one is known: millimetres for volumes, pixels for pictures."""
+    last = summary.last_rounds
+    if isinstance(last, SegmentationMeans):
+        units = {record.hd95_unit for record in summary.rounds if isinstance(record, SegmentationRoundSummary)}
+        distance = " ".join([number(last.hd95), *sorted(unit for unit in units if unit is not None)])
+        share = last.left_empty
+        left_empty = "" if share is None else f"{percent(share)} % of the empty cases left empty, "
+        return f"Dice {percent(last.dice)} %, {left_empty}HD95 {distance}"
+    assert isinstance(last, ClassificationMeans)
+    return f"macro F1 {percent(last.f1)} %, recall {percent(last.recall)} %, precision {percent(last.precision)} %"
+
+
+def _site_table(summary: Summary) -> Table:
+    """One row per site; columns that would be empty for all sites are left out."""
+    has_own_threads = len({report.num_threads for report in summary.sites.values()}) > 1
+    columns: dict[str, list[str]] = {}
+    for site in sorted(summary.sites, key=natural_order):
+        report = summary.sites[site]
+        level = noise_level(report)
+        entries = {
+            "site": site,
+            "cases": str(report.num_samples),
+            "left out": str(report.num_excluded or "-"),
+            "threads": str(report.num_threads or "-") if has_own_threads else "-",
+            "loss": number(report.train_loss, 3),
+            "noisy, %": "-" if level is None else f"{100 * level:.0f}",
+            **_quality_entries(summary.added(QualityFindings), site),
+            **_completeness_entries(summary.added(CompletenessFindings), site),
+        }
+        for heading, entry in entries.items():
+            columns.setdefault(heading, []).append(entry)
+    filled = {heading: entries for heading, entries in columns.items() if set(entries) != {"-"}}
+    table = Table(title="Sites", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in filled:
+        table.add_column(heading, justify="left" if heading in ("site", "draws") else "right", no_wrap=True)
+    for cells in zip(*filled.values(), strict=True):
+        table.add_row(*cells)
+    return table
+
+
+def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]:
+    """What FedA³I concluded of a site, and its weights."""
+    estimate = None if found is None else found.estimate
+    judged = None if estimate is None else estimate.sites.get(site)
+    row = (None if found is None or found.weights is None else found.weights.of_site(site)) or (None,)
+    return {
+        "q_in": "-" if judged is None else number(_total(judged.inner), 3),
+        "q_out": "-" if judged is None else number(_total(judged.outer), 3),
+        "draws": "-" if judged is None else judged.group or "-",
+        "noise": "-" if judged is None else number(judged.strength, 3),
+        "first w": number(row[0], 3),
+        "last w": number(row[-1], 3),
+    }
+
+
+def _completeness_entries(found: CompletenessFindings | None, site: str) -> dict[str, str]:
+    """What FedIA concluded of a site."""
+    judged = None if found is None else (found.completeness or {}).get(site)
+    return {"complete, %": _completeness(judged), "corrected": _correction(judged)}
+
+
+def _completeness(site: CompletenessRecord | None) -> str:
+    if site is None:
+        return "-"
+    return f"{100 * site.estimate:.0f}" if site.is_estimable else "not estimable"
+
+
+def _correction(site: CompletenessRecord | None) -> str:
+    return "-" if site is None or site.corrected_before_round is None else f"round {site.corrected_before_round}"
+
+
+def _total(values: Sequence[float] | None) -> float | None:
+    return None if not values else sum(values)
+
+
+def _print_bounds(bounded: Sequence[BoundedInRound], console: Terminal) -> None:
+    """Say whose influence was bounded, in how many rounds, and how far at most."""
+    for site in sorted({entry.site for entry in bounded}, key=natural_order):
+        of_site = [entry for entry in bounded if entry.site == site]
+        factors = [entry.update_factor for entry in of_site if entry.update_factor is not None]
+        shares = sum(entry.share is not None for entry in of_site)
+        said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
+        said += [f"share bounded in {shares} rounds"] if shares else []
+        console.print(f"{site}: {'; '.join(said)}")
+
+
+def _print_privacy(sites: Mapping[str, SiteReport], console: Terminal) -> None:
+    """Say what sites that give noise to what they send have spent; None stands for a bound that is none."""
+    for site, report in sites.items():
+        for epsilon_field, delta_field, what in _PRIVATE:
+            if report.has(epsilon_field) and (delta := report.named(delta_field)) is not None:
+                epsilon = report.named(epsilon_field)
+                spent = "no bound" if epsilon is None else f"ε = {epsilon:.3g}"
+                said = f"{site}: differential privacy {what}: spent {spent} at δ = {delta:g}"
+                console.print(said)

@@ -1,0 +1,84 @@
+"""Reading what runs left behind: summaries and records of rounds, of this version or of before there was one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.strict_files import parse_json, read_json
+from .records import ROUND_RECORDS, VERSION, Record, RoundRecord
+from .summary_record import SUMMARIES, Summary
+
+SomeRecord = TypeVar("SomeRecord", bound=Record)
+
+
+def read_summary_file(file: Path) -> Summary:
+    """Read the summary of a run.
+
+    Raises:
+        DataError: if the file is no summary, or of a later version.
+    """
+    values = _versioned(read_json(file, "a run's summary"), str(file), "the summary of a run")
+    return _read(_of_task(SUMMARIES, values.get("task"), str(file)), values, str(file))
+
+
+def read_metrics_file(file: Path) -> list[RoundRecord]:
+    """Read the records of a run's rounds.
+
+    Raises:
+        DataError: if the file is absent, a line is no record of a round, or is of a later version.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: cannot be read ({error}); expected the records of a run's rounds.") from error
+    sources = [f"{file}, line {number}" for number in range(1, len(lines) + 1)]
+    return [round_record(parse_json(line, source), source) for line, source in zip(lines, sources, strict=True)]
+
+
+def round_record(values: Any, source: str) -> RoundRecord:
+    """Read the record of a round from plain values.
+
+    Args:
+        values: what a line or a state holds.
+        source: the file, or other place, to name in an error.
+
+    Raises:
+        DataError: if it is none, or of a later version.
+    """
+    values = _versioned(values, source, "the record of a round")
+    task = "classification" if "f1" in values else "segmentation"
+    return _read(ROUND_RECORDS[task], values, source)
+
+
+def round_records(history: Sequence[Any], source: str) -> list[RoundRecord]:
+    """Read records likewise."""
+    return [round_record(values, f"{source}, round {number}") for number, values in enumerate(history, start=1)]
+
+
+def _versioned(values: Any, source: str, expected: str) -> dict[str, Any]:
+    """The values with their version; those without one are of before there was one, which is 1."""
+    if not isinstance(values, Mapping):
+        raise DataError(f"{source}: found {type(values).__name__}, expected {expected}.")
+    version = values.get("version", VERSION)
+    if isinstance(version, int) and version > VERSION:
+        raise DataError(
+            f"{source}: found version {version} of {expected}, expected at most {VERSION}: a later fedannot wrote it; "
+            "use that, or a newer one."
+        )
+    return {"version": VERSION} | dict(values)
+
+
+def _of_task(kinds: Mapping[str, type[SomeRecord]], task: Any, source: str) -> type[SomeRecord]:
+    if task not in kinds:
+        raise DataError(f"{source}: key 'task' is {task!r:.80}, expected {' or '.join(kinds)} in a run's summary.")
+    return kinds[task]
+
+
+def _read(kind: type[SomeRecord], values: Mapping[str, Any], source: str) -> SomeRecord:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=source, model=kind)) from error

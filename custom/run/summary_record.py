@@ -1,0 +1,148 @@
+"""The summary of a run as a record, the content of ``summary.json``."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from ..evaluation.local_scores import LocalScores
+from ..evaluation.score_records import (
+    ClassificationDetails,
+    ClassificationMeans,
+    LastClassificationScores,
+    MeanScores,
+    SegmentationDetails,
+    SegmentationMeans,
+)
+from .records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
+
+
+class BoundedInRound(Bounded):
+    """What was bounded of a site's influence in a round."""
+
+    round: int
+    site: str
+
+
+class DominantInRound(Dominant):
+    """A site that nearly decided alone in a round."""
+
+    round: int
+
+
+class RoundSummary(Record):
+    """What the summary keeps of a round; see :class:`fedannot.custom.run.records.RoundRecord`."""
+
+    round: int
+    stage: str
+    seconds: float
+    effective_sites: float | None = None
+    stability: float | None = None
+
+    @property
+    def main_score(self) -> float | None:
+        """Dice or macro F1 of the model after the round."""
+        raise NotImplementedError
+
+
+class SegmentationRoundSummary(SegmentationDetails, RoundSummary):
+    """What the summary keeps of a round of a segmentation."""
+
+
+class ClassificationRoundSummary(ClassificationDetails, RoundSummary):
+    """What the summary keeps of a round of a classification."""
+
+
+class OwnCases(LocalScores):
+    """What models score on a site's own validation cases.
+
+    Attributes:
+        round: after which the site stored its model.
+    """
+
+    round: int
+
+
+class Summary(OpenRecord):
+    """What a person or a program wants to know of a run.
+
+    Attributes:
+        version: of the record's form.
+        task: what was learnt.
+        method: how.
+        seed: of everything random.
+        rounds_finished: number of the last finished round.
+        sites: each site's latest report.
+        rounds: the finished rounds; none where no server has seen them.
+        last_rounds: means over the last five rounds that have a score.
+        last_round: scores of the last round.
+        refusals: every result that did not count.
+        bounded: every bound that was met.
+        dominant: the rounds in which one site nearly decided alone.
+        seconds: that all rounds took.
+        settings: the job's; :func:`fedannot.custom.methods.lookup.read_job_settings` reads them.
+        absent: sites that the job names and that were not there when it started.
+        server_threads: that the server computed with.
+        data: folder of the data, of a run in one process.
+        wall_seconds: from the job folder to the output folder, likewise.
+        peak_memory_mb: likewise.
+        own_cases: what models score at the sites, of a run of which no server has a summary.
+    """
+
+    version: Literal[1]
+    task: str
+    method: str
+    seed: int
+    rounds_finished: int
+    sites: dict[str, SiteReport]
+    rounds: tuple[RoundSummary, ...]
+    last_rounds: MeanScores
+    last_round: MeanScores
+    refusals: tuple[Refusal, ...]
+    bounded: tuple[BoundedInRound, ...]
+    dominant: tuple[DominantInRound, ...] = ()
+    seconds: float = 0.0
+    settings: dict[str, JsonValue]
+    absent: tuple[str, ...] = ()
+    server_threads: int | None = None
+    data: str | None = None
+    wall_seconds: float | None = None
+    peak_memory_mb: float | None = None
+    own_cases: dict[str, OwnCases] | None = None
+
+    @property
+    def main_score(self) -> float | None:
+        """Dice or macro F1 over the last rounds: how good the run's model is."""
+        return self.last_rounds.main_score
+
+    @property
+    def data_folder(self) -> Path | None:
+        """Folder of the run's data, where the summary says it."""
+        return Path(self.data) if self.data else None
+
+
+class SegmentationSummary(Summary):
+    """The summary of a run that learnt to segment."""
+
+    task: Literal["segmentation"]
+    rounds: tuple[SegmentationRoundSummary, ...]
+    last_rounds: SegmentationMeans
+    last_round: SegmentationMeans
+
+
+class ClassificationSummary(Summary):
+    """The summary of a run that learnt to classify."""
+
+    task: Literal["classification"]
+    rounds: tuple[ClassificationRoundSummary, ...]
+    last_rounds: ClassificationMeans
+    last_round: LastClassificationScores
+
+
+AnySummary = Annotated[SegmentationSummary | ClassificationSummary, Field(discriminator="task")]
+SUMMARIES: dict[str, type[Summary]] = {"segmentation": SegmentationSummary, "classification": ClassificationSummary}
+# Of both, what a round's is.
+ROUND_SUMMARIES: dict[str, type[RoundSummary]] = {
+    "segmentation": SegmentationRoundSummary,
+    "classification": ClassificationRoundSummary,
+}
