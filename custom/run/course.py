@@ -1,18 +1,16 @@
 """The course of rounds that every method shares, whatever carries the messages between server and sites."""
 
 import gc
-import math
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import torch
 
-from ..aggregation.influence import InfluenceBounds, inner_ranges
-from ..aggregation.round_average import RoundAverage
+from ..aggregation.influence import InfluenceBounds
 from ..aggregation.sample_claims import SampleClaims, claim_limit
-from ..aggregation.weighting import LayerWeights, quantity_weights
+from ..aggregation.weighting import LayerWeights
 from ..data.whole_files import replaced
 from ..evaluation.global_test import ServerTest
 from ..evaluation.score_records import RoundScores
@@ -28,7 +26,7 @@ from .answers import Answers
 from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Request
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from .round_record import dominance_sentence, dominant_site, progress_sentence, round_scalars
-from .round_results import RoundResults
+from .round_training import RoundTraining
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, kept_state_file, write_records
 from .summary import summarize, write_summary
 
@@ -185,35 +183,22 @@ class Course:
 
     def _train(self) -> bool:
         """Let the sites train, and average their models; False if too few gave a usable one."""
-        this_round, influence = self._round, self.settings.influence
-        rule = self._method.weights_rule(this_round)
-        known = None if rule is not None else self._method.weights(this_round)
-        waits = rule is not None or influence.has_bounds
-        asked = sorted(self._link.sites())
+        this_round, asked = self._round, sorted(self._link.sites())
         if not self._has_asked:
             self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
             self._has_asked = True
-        average = RoundAverage(
-            this_round.number,
-            self.state.params,
-            self._layout.block_of,
-            known,
-            num_sites=max(len(asked), 1),
-            wait_in=self._beginning.run_folder / WAITING_FOLDER if waits else None,
-        )
-        limit, bounds_updates = claim_limit(max(len(asked), 1)), influence.max_update_ratio is not None
-        results = RoundResults(
-            average,
-            self.state.params,
+        training = RoundTraining(
+            this_round,
+            self._method,
+            self.settings,
             self._layout,
-            registry=self._registry,
-            num_classes=self.settings.network.num_classes,
-            counted=lambda site, claim: self._claims[_TRAINING].counted(site, claim, limit),
-            limit=limit,
+            self._registry,
+            self._claims[_TRAINING],
+            num_sites=len(asked),
+            waiting_folder=self._beginning.run_folder / WAITING_FOLDER,
             refuse=self.refuse,
-            measures_drifts=bounds_updates or self._method.measures_drifts,
-            keeps_statistics=bounds_updates,
         )
+        results = training.results
         self._link.give(self._request(TRAIN, this_round.number, asked), results.receive, self.refuse)
         self._num_samples |= results.num_samples
         this_round.reports, this_round.drifts = results.reports, results.drifts
@@ -222,30 +207,22 @@ class Course:
                 f"Round {this_round.number}: {len(results.reports)} usable results, at least "
                 f"{self.settings.min_sites} are needed; the global model stays as it is."
             )
-            average.give_up()
+            training.give_up()
             return False
-        samples = this_round.samples_of_reports
-        given = known if rule is None else rule(average.waiting)
-        weights = self._quantity(samples) if given is None else given.only(samples)
-        bounded = this_round.bounds.weights(weights, samples)
-        self._of_weights = {"effective_sites": bounded.fewest_effective_sites}
-        if (dominant := dominant_site(bounded)) is not None:
-            self._of_weights["dominant"] = dominant
-            if not (self.state.history and self.state.history[-1].dominant is not None):
-                # Said once for all rounds in a row.
-                self._link.warning(dominance_sentence(bounded))
-        if waits:
-            average.weigh(
-                None if given is None and bounded is weights else bounded,
-                this_round.bounds.update_factors({site: math.sqrt(of) for site, of in results.drifts.items()}),
-                inner_ranges([results.statistics[site] for site in sorted(results.statistics)]),
-            )
-        self.state.params = average.result()
+        averaged = training.average()
+        self._note_weights(averaged.weights)
+        self.state.params = averaged.params
         self._method.after_training(this_round)
         return True
 
-    def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
-        return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._layout.blocks)
+    def _note_weights(self, weights: LayerWeights) -> None:
+        """Take note of how many sites the round's weights are of in effect, and warn where it is one."""
+        self._of_weights = {"effective_sites": weights.fewest_effective_sites}
+        if (dominant := dominant_site(weights)) is not None:
+            self._of_weights["dominant"] = dominant
+            if not (self.state.history and self.state.history[-1].dominant is not None):
+                # Said once for all rounds in a row.
+                self._link.warning(dominance_sentence(weights))
 
     def _finish(self, started: float) -> None:
         """Score the model, and write what the round leaves behind."""

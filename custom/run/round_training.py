@@ -1,0 +1,113 @@
+"""The training of one round at the server: results come, weights are found, models are averaged."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ..aggregation.influence import inner_ranges
+from ..aggregation.round_average import RoundAverage
+from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..aggregation.weighting import LayerWeights, quantity_weights
+from ..methods.method import ServerMethod
+from ..methods.views import Round
+from ..networks.layout import NetworkLayout
+from ..outbound.registry import OutboundRegistry
+from ..settings import RunSettings
+from .round_results import RoundResults
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """What comes of a round.
+
+    Attributes:
+        params: the average.
+        weights: what the sites counted in it, within the bounds of influence.
+    """
+
+    params: dict[str, torch.Tensor]
+    weights: LayerWeights
+
+
+class RoundTraining:
+    """Takes the sites' models of a round and averages them with the method's weights.
+
+    Args:
+        this_round: the round, whose reports and drifts are filled by :meth:`average`.
+        method: gives the weights before, or the rule that they follow from.
+        settings: the job's settings.
+        layout: which entries the network has.
+        registry: the fields that a result may hold.
+        claims: the sites' claims of training samples.
+        num_sites: how many sites are asked.
+        waiting_folder: where models wait for their weights, if they have to.
+        refuse: takes note of a site that is refused, and the reason.
+
+    Attributes:
+        results: what came.
+    """
+
+    def __init__(
+        self,
+        this_round: Round,
+        method: ServerMethod,
+        settings: RunSettings,
+        layout: NetworkLayout,
+        registry: OutboundRegistry,
+        claims: SampleClaims,
+        *,
+        num_sites: int,
+        waiting_folder: Path,
+        refuse: Callable[[str, str], None],
+    ) -> None:
+        self._round = this_round
+        self._blocks = layout.blocks
+        self._rule = method.weights_rule(this_round)
+        self._known = None if self._rule is not None else method.weights(this_round)
+        self._waits = self._rule is not None or settings.influence.has_bounds
+        self._average = RoundAverage(
+            this_round.number,
+            this_round.params,
+            layout.block_of,
+            self._known,
+            num_sites=max(num_sites, 1),
+            wait_in=waiting_folder if self._waits else None,
+        )
+        limit, bounds_updates = claim_limit(max(num_sites, 1)), settings.influence.max_update_ratio is not None
+        self.results = RoundResults(
+            self._average,
+            this_round.params,
+            layout,
+            registry=registry,
+            num_classes=settings.network.num_classes,
+            counted=lambda site, claim: claims.counted(site, claim, limit),
+            limit=limit,
+            refuse=refuse,
+            measures_drifts=bounds_updates or method.measures_drifts,
+            keeps_statistics=bounds_updates,
+        )
+
+    def give_up(self) -> None:
+        """Drop what came."""
+        self._average.give_up()
+
+    def average(self) -> Averaged:
+        """Return the average of what came, at least one result."""
+        this_round, results = self._round, self.results
+        samples = this_round.samples_of_reports
+        given = self._known if self._rule is None else self._rule(self._average.waiting)
+        weights = self._quantity(samples) if given is None else given.only(samples)
+        bounded = this_round.bounds.weights(weights, samples)
+        if self._waits:
+            self._average.weigh(
+                None if given is None and bounded is weights else bounded,
+                this_round.bounds.update_factors({site: math.sqrt(of) for site, of in results.drifts.items()}),
+                inner_ranges([results.statistics[site] for site in sorted(results.statistics)]),
+            )
+        return Averaged(self._average.result(), bounded)
+
+    def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
+        return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._blocks)
