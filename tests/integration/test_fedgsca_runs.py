@@ -181,7 +181,7 @@ def test_sites_score_on_their_own_cases_where_the_server_has_none(
         labels = [case.label for case in read_datalist(data / site / "datalist.json").section(VALIDATION)]
         expected += sum(labels.count(label) for label in set(labels) if labels.count(label) >= 3)
     state = RunState.load(tmp_path / "out" / "run" / "server" / "simulate_job" / STATE_FILE)
-    assert state.history[-1]["num_cases"] == expected > 0
+    assert state.history[-1].num_cases == expected > 0
 
 
 def test_the_data_manager_sees_which_labels_do_not_look_right(gsca_job: Callable[..., Path], tmp_path: Path) -> None:

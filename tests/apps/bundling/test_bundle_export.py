@@ -92,7 +92,10 @@ def test_metadata_say_who_trained_the_model_with_which_weight(tmp_path: Path) ->
     )
     assert found["fedannot"]["federation"] == {
         "name": "hospitals",
-        "sites": {"site-1": {"num_samples": 30, "num_excluded": 0}, "site-2": {"num_samples": 10, "num_excluded": 0}},
+        "sites": {
+            site: {"num_samples": count, "num_excluded": 0, "train_loss": None}
+            for site, count in (("site-1", 30), ("site-2", 10))
+        },
     }
     assert found["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.75, "site-2": 0.25}}
     assert (found["fedannot"]["method"], found["fedannot"]["seed"], found["fedannot"]["rounds"]) == ("fedavg", 3, 12)
@@ -117,7 +120,8 @@ def test_metadata_and_model_card_tell_empty_cases_from_annotated_ones(tmp_path: 
 
 def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: Path) -> None:
     weights = {"sites": ["site-1", "site-2"], "blocks": ["conv_0", "final_conv"], "values": [[0.8, 0.6], [0.2, 0.4]]}
-    estimate = {"sites": {"site-1": {"strength": 0.1}}, "p_value": 0.01}
+    judged = {"inner": [0.5], "outer": [0.25], "group": "larger", "strength": 0.1}
+    estimate = {"sites": {"site-1": judged}, "reason": "", "p_value": 0.01}
     found = described(tmp_path, "feda3i", weights=weights, estimate=estimate)["fedannot"]
     assert found["weights"] == {
         "by": "site and layer block",

@@ -1,0 +1,47 @@
+"""What every job leaves behind is what the schemas say, by an independent validator where one is installed."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import job_hashes
+import pytest
+
+from fedannot.apps.reports.output import read_metrics, read_summary
+from fedannot.apps.runs.job import Job, is_swarm
+from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.run.records import RoundRecord
+from fedannot.custom.run.schemas import schemas
+from fedannot.custom.run.summary_record import Summary
+
+JOBS = sorted(folder.name for folder in job_hashes.JOBS.iterdir() if not is_swarm(Job.open(folder)))
+
+
+def check(values: Any, schema: str) -> None:
+    """Validate values against a schema, where a validator is installed."""
+    if importlib.util.find_spec("jsonschema") is not None:
+        import jsonschema
+
+        jsonschema.validate(values, schemas()[schema])
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_files_of_every_job_are_what_their_schemas_say(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    returned = simulate(job_hashes.small_job(name, tmp_path / "job"), out)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    check(summary, "summary.schema.json")
+    read = read_summary(out)
+    assert isinstance(read, Summary)
+    assert read == returned
+    assert read.plain() == summary
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    records = read_metrics(out)
+    assert [record.plain() for record in records] == lines
+    assert all(isinstance(record, RoundRecord) for record in records)
+    assert [line["version"] for line in [summary, *lines]] == [1] * 4
+    for line in lines:
+        check(line, "metrics.schema.json")
+    # Nothing that a method calls its own is a field that all have.
+    assert not set(read.extra) & set(type(read).model_fields)
