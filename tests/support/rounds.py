@@ -4,9 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
+from plain_records import record, report, site_report
 
 from fedannot.custom.aggregation.influence import InfluenceBounds
 from fedannot.custom.methods.views import Round
+from fedannot.custom.run.records import RoundRecord
 from fedannot.custom.settings import InfluenceSettings
 
 BLOCKS = ("first", "last")
@@ -25,6 +27,16 @@ class NoModels:
 
 def nobody(task: str, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
     raise AssertionError(f"Nobody is asked for {task!r} of {sites}.")
+
+
+def as_record(given: RoundRecord | Mapping[str, Any]) -> RoundRecord:
+    """Return the record of a round that is given by a few values."""
+    if isinstance(given, RoundRecord):
+        return given
+    sites = {site: report(**fields) for site, fields in given["sites"].items()}
+    return record(
+        given["round"], **{name: value for name, value in given.items() if name != "round"} | {"sites": sites}
+    )
 
 
 def round_of(
@@ -46,13 +58,13 @@ def round_of(
         number=number,
         params={},
         blocks=blocks,
-        history=history,
+        history=[as_record(one) for one in history],
         num_samples=num_samples or {},
         bounds=InfluenceBounds(InfluenceSettings.model_validate(influence or {}), sentences.append),
         ask=ask,
         info=sentences.append,
         warning=sentences.append,
         is_stopped=lambda: stopped,
-        reports=reports or {},
+        reports={site: site_report(**report) for site, report in (reports or {}).items()},
         drifts=drifts or {},
     )

@@ -171,6 +171,7 @@ def test_every_round_averages_what_the_sites_made_of_the_global_model(tmp_path: 
 def test_a_round_is_recorded_with_stage_reports_and_what_the_method_adds(tmp_path: Path) -> None:
     run = Run(tmp_path, link_of(StepSite("b", num_samples=30), StepSite("a")), rounds=1).begin()
     (record,) = run.records
+    assert record.pop("version") == 1
     assert record.pop("seconds") >= 0
     report = {"train_loss": None, "num_excluded": 0, "embedded_data": False}
     scores = {"evaluated_on": None, "dice": None, "left_empty": None, "hd95": None}

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from plain_records import record, report
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.evaluation.scoring import Scoring
-from fedannot.custom.run.round_record import dominance_sentence, influence_record, progress_sentence, round_scalars
+from fedannot.custom.run.round_record import dominance_sentence, dominant_site, progress_sentence, round_scalars
 
 
 def weights_of(*values: float) -> LayerWeights:
@@ -27,9 +28,10 @@ def weights_of(*values: float) -> LayerWeights:
 def test_only_weights_of_fewer_than_one_and_a_half_sites_are_nearly_one_sites(
     values: tuple[float, ...], effective: float, dominant: dict[str, Any] | None
 ) -> None:
-    record = influence_record(weights_of(*values))
-    assert record["effective_sites"] == pytest.approx(effective)
-    assert record.get("dominant") == dominant
+    weights = weights_of(*values)
+    assert weights.fewest_effective_sites == pytest.approx(effective)
+    found = dominant_site(weights)
+    assert (None if found is None else found.plain()) == dominant
 
 
 def test_it_is_said_by_name_and_numbers() -> None:
@@ -39,13 +41,13 @@ def test_it_is_said_by_name_and_numbers() -> None:
 
 
 RECORD: dict[str, Any] = {
-    **{"round": 2, "stage": "warm-up", "dice": 0.5, "hd95": None, "seconds": 30.0},
-    "sites": {"a": {"train_loss": 0.25}, "b": {"train_loss": None}},
+    **{"stage": "warm-up", "dice": 0.5, "hd95": None, "seconds": 30.0},
+    "sites": {"a": report(train_loss=0.25), "b": report(train_loss=None)},
 }
 
 
 def test_numbers_are_drawn_by_name_and_site_and_what_is_undefined_is_not() -> None:
-    assert round_scalars(RECORD, ["dice", "hd95", "stability"], ["train_loss", "noise_level"]) == {
+    assert round_scalars(record(2, **RECORD), ["dice", "hd95", "stability"], ["train_loss", "noise_level"]) == {
         "dice": 0.5,
         "accepted_sites": 2.0,
         "train_loss/a": 0.25,
@@ -60,4 +62,4 @@ def test_numbers_are_drawn_by_name_and_site_and_what_is_undefined_is_not() -> No
     ],
 )
 def test_progress_is_one_sentence(rounds: int, dice: float | None, expected: str) -> None:
-    assert progress_sentence([RECORD | {"dice": dice}], rounds, Scoring.of("segmentation")) == expected
+    assert progress_sentence([record(2, **RECORD | {"dice": dice})], rounds, Scoring.of("segmentation")) == expected

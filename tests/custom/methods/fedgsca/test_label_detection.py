@@ -35,7 +35,7 @@ def test_among_equally_unlikely_suspects_the_surest_comes_first(tmp_path):
 def test_what_is_noted_for_evaluation_by_hand():
     data = make_data([0, 1, 2, 0], [0] * 4, true=[0, 0, 2, 1])
     chosen = selection([True, False, False, True], [False, True, True, False], labels=[0, 0, 1, 0])
-    record = detection_record(data, chosen, 3)
+    record = detection_record(data, chosen, 3).plain()
     assert record == {
         "round": 3,
         "num_samples": 4,
@@ -48,4 +48,4 @@ def test_what_is_noted_for_evaluation_by_hand():
         "num_wrong_suspects": 1,
         "num_right_pseudo": 1,
     }
-    assert "num_wrong" not in detection_record(make_data([0, 1, 2, 0], [0] * 4), chosen, 3)
+    assert "num_wrong" not in detection_record(make_data([0, 1, 2, 0], [0] * 4), chosen, 3).plain()

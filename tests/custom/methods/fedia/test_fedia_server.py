@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
-from support.rounds import BLOCKS, NoModels, round_of
+from support.rounds import BLOCKS, NoModels, as_record, round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.methods.fedia.completeness import Completeness, IouLine
@@ -292,7 +292,7 @@ def test_a_restart_goes_on_with_the_same_estimate_line_and_corrections() -> None
     made.before_round(5)
     again = Course(sites)
     again.history = made.history
-    again.server.restore(made.server.state(), made.history)
+    again.server.restore(made.server.state(), [as_record(one) for one in made.history])
     expected = {"a": Completeness(0.4, 4, 10), "b": Completeness(1.0, 9, 9)}
     assert again.server.completeness == made.server.completeness == expected
     assert (again.server._warmup_end, again.server._due, again.server._corrected) == (3, {"b"}, {"a": 5})
