@@ -26,7 +26,7 @@ from fedannot.custom.channel.anchor import choose_anchor
 from fedannot.custom.channel.cases import JudgedCase
 from fedannot.custom.channel.established import Criterion, Finding, established
 from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.offset import case_offset
+from fedannot.custom.channel.offset import mask_offset
 from fedannot.custom.channel.self_calibration import calibrate_offset
 from fedannot.custom.channel.site_estimates import estimate_offset
 from fedannot.custom.data.federation import read_federation
@@ -67,9 +67,8 @@ def true_offset(data: SiteData) -> float:
     """Return the median offset between a site's masks and the clean ones."""
     offsets = []
     for case in data.cases:
-        clean = case.clean_label[0].numpy() != 0
-        truth = JudgedCase(case.unit, case.label[0].numpy(), np.stack([~clean, clean]).astype(np.float64), case.spacing)
-        found = case_offset(truth, LABEL)
+        given, clean = (labels[0].numpy() != 0 for labels in (case.label, case.clean_label))
+        found = mask_offset(given, clean, case.spacing)
         if found is not None:
             offsets.append(found.offset)
     return statistics.median(offsets)
