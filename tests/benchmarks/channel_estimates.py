@@ -118,9 +118,9 @@ def undone(row: SiteRow, finding: Finding) -> list[np.ndarray]:
 def print_seed(rows: dict[str, SiteRow], seed: int) -> dict[str, float]:
     """Print the sites of one seed and return the figures of the seed."""
     corrected = {site: row.estimate.corrected() for site, row in rows.items()}
-    anchor = choose_anchor(corrected, seed=seed)
-    criterion = Criterion(anchor.value, FLOOR, anchor.deviation)
-    findings = established({site: {"offset": one} for site, one in corrected.items()}, {"offset": criterion})
+    anchor = choose_anchor(corrected, seed=seed, floor=FLOOR)
+    criteria = {"offset": Criterion.of_anchor(anchor, FLOOR)}
+    findings = established({site: {"offset": one} for site, one in corrected.items()}, criteria)
     shared = statistics.median(one.value - rows[site].true for site, one in corrected.items())
     print(f"\nseed {seed}: {anchor.sentence} a = {anchor.value:+.2f}, shared by all {shared:+.2f}")
     print(f"{'site':9s} {'true':>6s} {'found':>6s} {'90 % interval':>15s} in  slope  AUROC  done  Dice given -> undone")

@@ -16,40 +16,52 @@ GROUPS = (-3.0, -3.4, -3.8, -4.2, -4.6, -5.0, -5.4, -5.8, 4.0, 5.0)
 
 
 def test_a_reference_is_zero_whatever_the_sites_do():
-    anchor = choose_anchor(estimates(*GROUPS), seed=100, reference=Estimate(15, 0.4, 0.1, 0.7))
+    anchor = choose_anchor(estimates(*GROUPS), seed=100, floor=0.5, reference=Estimate(15, 0.4, 0.1, 0.7))
     assert (anchor.kind, anchor.value) == ("reference", 0.4)
     assert anchor.deviation == pytest.approx(0.6 / 3.29, abs=1e-3)
 
 
 def test_two_groups_balance():
-    anchor = choose_anchor(estimates(*GROUPS), seed=100)
+    anchor = choose_anchor(estimates(*GROUPS), seed=100, floor=0.5)
     assert anchor.kind == "balanced"
     assert anchor.value == pytest.approx((np.mean(GROUPS[:8]) + 4.5) / 2)
     assert "site-08, site-09" in anchor.sentence
 
 
 def test_without_groups_the_median_site_is_zero():
-    anchor = choose_anchor(estimates(-1.0, -0.5, 0.0, 0.6, 1.0), seed=100)
+    anchor = choose_anchor(estimates(-1.0, -0.5, 0.0, 0.6, 1.0), seed=100, floor=0.5)
     assert (anchor.kind, anchor.value) == ("median", 0.0)
-    assert choose_anchor(estimates(-1.0, -0.5, 0.0, 0.6, 1.0), seed=100, choice="balanced") is None
+    assert choose_anchor(estimates(-1.0, -0.5, 0.0, 0.6, 1.0), seed=100, floor=0.5, choice="balanced") is None
+
+
+def test_a_median_with_which_most_sites_agree_is_sure():
+    anchor = choose_anchor(estimates(0.1, -0.2, 0.0, 0.3, 4.0, -3.0, 0.2), seed=100, floor=0.5, choice="median")
+    assert anchor.is_sure
+    assert "5 agree" in anchor.sentence
+
+
+def test_a_median_of_sites_that_differ_is_not():
+    assert not choose_anchor(estimates(0.0, -1.0, -2.5, -3.5, -5.0, -6.0), seed=100, floor=0.5).is_sure
+    # Half is no majority.
+    assert not choose_anchor(estimates(0.0, 0.1, -3.0, 3.0), seed=100, floor=0.5, choice="median").is_sure
 
 
 def test_a_site_may_be_the_protocol():
-    assert choose_anchor(estimates(1.0, 2.0), seed=100, choice="site:site-01").value == 2.0
+    assert choose_anchor(estimates(1.0, 2.0), seed=100, floor=0.5, choice="site:site-01").value == 2.0
     with pytest.raises(ValueError, match="site:elsewhere"):
-        choose_anchor(estimates(1.0), seed=100, choice="site:elsewhere")
+        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="site:elsewhere")
 
 
 def test_unknown_estimates_do_not_count():
-    assert choose_anchor({"a": Estimate.unknown()}, seed=100) is None
-    assert choose_anchor(estimates(1.0, 2.0, 3.0) | {"b": Estimate.unknown()}, seed=100).value == 2.0
+    assert choose_anchor({"a": Estimate.unknown()}, seed=100, floor=0.5) is None
+    assert choose_anchor(estimates(1.0, 2.0, 3.0) | {"b": Estimate.unknown()}, seed=100, floor=0.5).value == 2.0
 
 
 def test_an_unknown_choice_and_a_missing_reference_are_refused():
     with pytest.raises(ValueError, match="choice='mean'"):
-        choose_anchor(estimates(1.0), seed=100, choice="mean")
+        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="mean")
     with pytest.raises(ValueError, match="reviewed"):
-        choose_anchor(estimates(1.0), seed=100, choice="reference")
+        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="reference")
 
 
 @pytest.mark.parametrize("num_sites", [6, 10, 20])

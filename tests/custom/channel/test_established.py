@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedannot.custom.channel.anchor import Anchor
 from fedannot.custom.channel.established import Criterion, established, holm
 from fedannot.custom.channel.estimate import Estimate, three_digits
 
@@ -62,6 +63,14 @@ def test_an_error_that_would_not_be_seen_cannot_be_established(calibration):
     found = judged(replace(SURE, **calibration))
     assert not found.established
     assert "Cannot tell" in found.reason
+
+
+def test_nothing_is_established_where_zero_is_not_known():
+    anchor = Anchor("median", 0.0, 0.1, "Too few agree.", is_sure=False)
+    found = judged(SURE, Criterion.of_anchor(anchor, 0.5))
+    assert not found.established
+    assert "where neutral lies" in found.reason
+    assert judged(SURE, Criterion.of_anchor(replace(anchor, is_sure=True), 0.5)).established
 
 
 def test_no_estimate_and_one_patient_prove_nothing():
