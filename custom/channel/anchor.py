@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from .estimate import Estimate
-from .two_levels import find_two_levels
+from .two_levels import GROUP_LEVEL, find_two_levels
 
 AnchorKind = Literal["reference", "balanced", "median", "site"]
 
@@ -42,6 +42,7 @@ def choose_anchor(
     floor: float,
     choice: str = "auto",
     reference: Estimate | None = None,
+    level: float = GROUP_LEVEL,
 ) -> Anchor | None:
     """Choose zero for the offsets of a class.
 
@@ -52,6 +53,7 @@ def choose_anchor(
         choice: ``reference``, ``balanced``, ``median``, ``site:<name>``, or ``auto``: the reference where there is one,
             else balanced where the sites lie at two levels, else the median.
         reference: offset of reviewed annotations against the same model.
+        level: share of federations at one level that may pass for two; more finds two groups more often, too.
 
     Returns:
         None where there is nothing to choose from: no estimate, or no two levels for ``balanced``.
@@ -70,7 +72,7 @@ def choose_anchor(
         )
     if not known:
         return None
-    balanced = None if choice == "median" else _balanced(known, seed)
+    balanced = None if choice == "median" else _balanced(known, seed, level)
     return balanced if choice == "balanced" or balanced is not None else _median(known, seed, floor)
 
 
@@ -92,8 +94,8 @@ def _site(name: str, known: Mapping[str, Estimate]) -> Anchor:
     return Anchor("site", known[name].value, deviation_of(known[name]), f"Zero is the way in which {name} annotates.")
 
 
-def _balanced(known: Mapping[str, Estimate], seed: int) -> Anchor | None:
-    levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed)
+def _balanced(known: Mapping[str, Estimate], seed: int, level: float) -> Anchor | None:
+    levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
         return None
     means, squares = [], []
