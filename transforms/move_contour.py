@@ -200,7 +200,11 @@ def _objects(foreground: Booleans, label: int, distance: float, spacing: tuple[f
     for number, inner in enumerate(ndimage.find_objects(labelled), start=1):
         box = grown_box(inner, _margins(distance, spacing), foreground.shape)
         inside = labelled[box] == number
-        found.append(_Moving(label, box, inside, _distance_field(inside, {distance}, spacing) - distance))
+        height = _distance_field(inside, {distance}, spacing) - distance
+        # The contour is smoother than the mask: corners must not be cut where an object grows.
+        height = np.where(inside, np.minimum(height, 0.0), height) if distance >= 0 else height
+        height = np.where(inside, height, np.inf) if distance <= 0 else height
+        found.append(_Moving(label, box, inside, height))
     return found
 
 
@@ -224,7 +228,9 @@ def _distance_field(inside: Booleans, levels: Collection[float], spacing: tuple[
     )
     field = np.where(inside, -deep, away)
     near = np.any([np.abs(field - level) <= 1.5 * max(spacing) for level in levels], axis=0)
-    field[near] = surface_of_mask(inside, spacing).signed_distances(np.argwhere(near) * spacing)
+    field[near] = surface_of_mask(inside, spacing).signed_distances(
+        np.argwhere(near) * np.asarray(spacing, dtype=np.float64)
+    )
     return field
 
 
@@ -281,19 +287,22 @@ def _as_one(own: Booleans, free: Booleans, item: _Moving) -> Booleans:
     if len(rooted) == 0:
         innermost = np.where(item.original, item.height, np.inf).argmin()
         return np.asarray(np.arange(own.size).reshape(own.shape) == innermost)
-    result = np.isin(pieces, rooted)
     sizes = ndimage.sum_labels(own, pieces, rooted)
-    for piece in rooted[np.argsort(-sizes, kind="stable")][1:]:
-        result |= _path(pieces == piece, result & (pieces != piece), free & item.original | result, item.height)
-    return result
+    largest, *others = rooted[np.argsort(-sizes, kind="stable")]
+    result = pieces == largest
+    for piece in others:
+        start = pieces == piece
+        result = result | start | _path(start, result, (free & item.original) | result, item.height)
+    return np.asarray(result)
 
 
 def _path(start: Booleans, goal: Booleans, allowed: Booleans, height: Floats) -> Booleans:
     """The pixels of the path from a piece to the others that stays deepest; none where there is no path."""
-    from skimage.graph import MCP
+    # scikit-image takes a second, and objects that fall apart are rare.
+    from skimage.graph import MCP  # noqa: PLC0415
 
     # The fourth power keeps to the deepest places rather than to the shortest way.
-    depth = np.maximum(height[allowed].max() - height, 0.0) + 1.0
+    depth = np.where(allowed, height[allowed].max() - height, 0.0) + 1.0
     paths = MCP(np.where(allowed, (depth.max() / depth) ** 4, -1.0), fully_connected=True)
     costs, _ = paths.find_costs(np.argwhere(start))
     found = np.zeros_like(start)

@@ -157,7 +157,7 @@ def grown_box(box: tuple[slice, ...], margins: Sequence[int], shape: tuple[int, 
 
 def _level(smooth: Floats, num_pixels: int) -> float:
     """The level of a smooth field whose contour encloses as much as so many pixels, cut pixels by their parts."""
-    width = np.maximum(sum(np.abs(_slope(smooth, axis)) for axis in range(smooth.ndim)), _SMALLEST_SLOPE)
+    width = np.maximum(sum(_steepness(smooth, axis) for axis in range(smooth.ndim)), _SMALLEST_SLOPE)
     # All others are outside or inside whatever the level.
     near = (smooth > _SURELY_OUTSIDE) & (smooth < 1 - _SURELY_OUTSIDE)
     values, widths, remaining = smooth[near], width[near], num_pixels - np.count_nonzero(smooth >= 1 - _SURELY_OUTSIDE)
@@ -194,6 +194,13 @@ def _surface(field: Floats, inside: Booleans, box: tuple[slice, ...], spacing: t
 def _slope(field: Floats, axis: int) -> Floats:
     """Central differences along an axis, 0 along one of length one."""
     return np.asarray(np.gradient(field, axis=axis)) if field.shape[axis] > 1 else np.zeros_like(field)
+
+
+def _steepness(field: Floats, axis: int) -> Floats:
+    """The larger of the two differences from the neighbours along an axis; a peak has a slope, too."""
+    before = np.abs(np.diff(field, axis=axis, prepend=field.take([0], axis)))
+    after = np.abs(np.diff(field, axis=axis, append=field.take([-1], axis)))
+    return np.asarray(np.maximum(before, after))
 
 
 def _crossings(field: Floats, gradient: Floats, axis: int) -> tuple[Floats, Floats]:

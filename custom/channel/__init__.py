@@ -3,6 +3,7 @@
 Plain functions on arrays. Objects are matched in :mod:`objects`; of one case follow the offset (:mod:`offset`), missing
 and spurious objects (:mod:`detections`), misalignment (:mod:`shift`), thin parts and gaps (:mod:`protocol`); of all
 cases of a site the confusion of classes (:mod:`confusion`). :mod:`site_estimates` sums them up with intervals over
-patients (:mod:`bootstrap`) in figures that may leave the site (:mod:`estimate`). The server finds zero (:mod:`anchor`)
-and decides what is :mod:`established`; a site tests its own estimates by known errors (:mod:`self_calibration`).
+patients (:mod:`bootstrap`) in figures that may leave the site (:mod:`estimate`); a site tests its own estimates by
+known errors (:mod:`self_calibration`). The server finds zero (:mod:`anchor`, :mod:`two_levels`) and decides what is
+:mod:`established`.
 """

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from .estimate import Estimate
-from .two_levels import find_two_levels
+from .two_levels import GROUP_LEVEL, find_two_levels
 
 AnchorKind = Literal["reference", "balanced", "median", "site"]
 
@@ -25,25 +25,35 @@ class Anchor:
         value: a, what is subtracted from the sites' estimates.
         deviation: its standard deviation, as far as it follows from those of the estimates.
         sentence: how it came about and what it assumes, for reports.
+        is_sure: whether anything may be done on its strength; a median is not where most sites disagree with it.
     """
 
     kind: AnchorKind
     value: float
     deviation: float
     sentence: str
+    is_sure: bool = True
 
 
 def choose_anchor(
-    estimates: Mapping[str, Estimate], *, seed: int, choice: str = "auto", reference: Estimate | None = None
+    estimates: Mapping[str, Estimate],
+    *,
+    seed: int,
+    floor: float,
+    choice: str = "auto",
+    reference: Estimate | None = None,
+    level: float = GROUP_LEVEL,
 ) -> Anchor | None:
     """Choose zero for the offsets of a class.
 
     Args:
         estimates: of every site; unknown ones do not count.
         seed: decides the draws of the test of two levels.
+        floor: sites that differ by less, beyond the error of their estimates, agree; what is not acted on.
         choice: ``reference``, ``balanced``, ``median``, ``site:<name>``, or ``auto``: the reference where there is one,
             else balanced where the sites lie at two levels, else the median.
         reference: offset of reviewed annotations against the same model.
+        level: share of federations at one level that may pass for two; more finds two groups more often, too.
 
     Returns:
         None where there is nothing to choose from: no estimate, or no two levels for ``balanced``.
@@ -62,8 +72,8 @@ def choose_anchor(
         )
     if not known:
         return None
-    balanced = None if choice == "median" else _balanced(known, seed)
-    return balanced if choice == "balanced" or balanced is not None else _median(known, seed)
+    balanced = None if choice == "median" else _balanced(known, seed, level)
+    return balanced if choice == "balanced" or balanced is not None else _median(known, seed, floor)
 
 
 def deviation_of(estimate: Estimate) -> float:
@@ -84,8 +94,8 @@ def _site(name: str, known: Mapping[str, Estimate]) -> Anchor:
     return Anchor("site", known[name].value, deviation_of(known[name]), f"Zero is the way in which {name} annotates.")
 
 
-def _balanced(known: Mapping[str, Estimate], seed: int) -> Anchor | None:
-    levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed)
+def _balanced(known: Mapping[str, Estimate], seed: int, level: float) -> Anchor | None:
+    levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
         return None
     means, squares = [], []
@@ -99,12 +109,17 @@ def _balanced(known: Mapping[str, Estimate], seed: int) -> Anchor | None:
     return Anchor("balanced", sum(means) / 2, float(np.sqrt(sum(squares))) / 2, sentence)
 
 
-def _median(known: Mapping[str, Estimate], seed: int) -> Anchor:
+def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> Anchor:
     values = np.array([estimate.value for estimate in known.values()])
     deviations = np.array([deviation_of(estimate) for estimate in known.values()])
     drawn = values + deviations * np.random.default_rng(seed).standard_normal((_NUM_DRAWS, len(values)))
+    middle = float(np.median(values))
+    agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + _DEVIATIONS * deviations))
+    # Most sites may err in one direction, each by another strength; then the median is as wrong as they are.
+    is_sure = 2 * agreeing > len(values)
     sentence = (
-        f"Zero is the median of {len(values)} sites: right if fewer than half of them err in one direction; "
-        "whether all err alike cannot be told without reviewed cases."
+        f"Zero is the median of {len(values)} sites, with which {agreeing} agree"
+        + (": they count as right; " if is_sure else ": too few to count as right; ")
+        + "whether all err alike cannot be told without reviewed cases."
     )
-    return Anchor("median", float(np.median(values)), float(np.median(drawn, axis=1).std()), sentence)
+    return Anchor("median", middle, float(np.median(drawn, axis=1).std()), sentence, is_sure)

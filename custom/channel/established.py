@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from .anchor import deviation_of
+from .anchor import Anchor, deviation_of
 from .estimate import Estimate
 
 LEVEL = 0.05
@@ -23,6 +23,7 @@ class Criterion:
         deviation: standard deviation of the neutral value.
         smallest_auroc: a self-calibration below this cannot tell.
         slopes: nor can one whose slope is outside of these.
+        is_sure: whether it is known where neutral lies; where it is not, nothing is established.
     """
 
     neutral: float
@@ -30,9 +31,17 @@ class Criterion:
     deviation: float = 0.0
     smallest_auroc: float = 0.7
     slopes: tuple[float, float] = (0.6, 1.4)
+    is_sure: bool = True
+
+    @classmethod
+    def of_anchor(cls, anchor: Anchor, floor: float) -> "Criterion":
+        """Return the criterion of offsets: zero is where the anchor is."""
+        return cls(anchor.value, floor, anchor.deviation, is_sure=anchor.is_sure)
 
     def doubt(self, estimate: Estimate) -> str | None:
-        """Return why the self-calibration cannot tell; None where it can. What was not tried cannot tell."""
+        """Return why nothing can be told; None where it can. What was not calibrated cannot be told."""
+        if not self.is_sure:
+            return "it is not known where neutral lies"
         if not estimate.auroc >= self.smallest_auroc:
             return f"a known error is told from none with an AUROC of {estimate.auroc:.2f} only"
         if not self.slopes[0] <= estimate.slope <= self.slopes[1]:

@@ -1,6 +1,6 @@
 """How far a case's annotated contours lie outside (+) or inside (−) of the predicted ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,15 +61,25 @@ def case_offset(case: JudgedCase, label: int) -> CaseOffset | None:
     Returns:
         None where no annotated object matches a predicted one, or none of them has a contour.
     """
-    pairs = list(contour_pairs(case, label))
-    outward = _weighted(pairs, annotated=True)
-    inward = _weighted(pairs, annotated=False)
-    if outward is None or inward is None:
-        return None
-    offset = (np.average(outward[0], weights=outward[1]) - np.average(inward[0], weights=inward[1])) / 2
-    along = np.concatenate([outward[0], -inward[0]])
-    spread = np.median(np.abs(along - np.median(along)))
-    return CaseOffset(float(offset), float(spread), len(pairs))
+    return _offset_of(list(contour_pairs(case, label)))
+
+
+def mask_offset(mask: Booleans, reference: Booleans, spacing: Sequence[float] | None = None) -> CaseOffset | None:
+    """Return by how far the contours of a mask lie outside (+) of those of another one; see :func:`case_offset`.
+
+    Args:
+        mask: one class of an annotation, ``(H, W[, D])``.
+        reference: the same of another annotation of the case.
+        spacing: size of a pixel along each axis in millimetres; None measures in pixels.
+    """
+    matched = match_objects(mask, reference)
+    pairs = [
+        ContourPair.of(
+            surface_of_mask(matched.annotated == given, spacing), surface_of_mask(matched.predicted == found, spacing)
+        )
+        for given, found in matched.pairs
+    ]
+    return _offset_of(pairs)
 
 
 def contour_pairs(case: JudgedCase, label: int) -> Iterator[ContourPair]:
@@ -78,6 +88,17 @@ def contour_pairs(case: JudgedCase, label: int) -> Iterator[ContourPair]:
     for given, found in matched.pairs:
         annotated, predicted = matched.annotated == given, matched.predicted == found
         yield ContourPair.of(*_surfaces(case, label, annotated, predicted))
+
+
+def _offset_of(pairs: list[ContourPair]) -> CaseOffset | None:
+    outward = _weighted(pairs, annotated=True)
+    inward = _weighted(pairs, annotated=False)
+    if outward is None or inward is None:
+        return None
+    offset = (np.average(outward[0], weights=outward[1]) - np.average(inward[0], weights=inward[1])) / 2
+    along = np.concatenate([outward[0], -inward[0]])
+    spread = np.median(np.abs(along - np.median(along)))
+    return CaseOffset(float(offset), float(spread), len(pairs))
 
 
 def _surfaces(case: JudgedCase, label: int, annotated: Booleans, predicted: Booleans) -> tuple[Surface, Surface]:

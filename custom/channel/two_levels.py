@@ -10,6 +10,9 @@ Floats = NDArray[np.float64]
 
 MIN_SITES = 4
 NUM_NULL = 999
+# Two groups of strengths in steps over [½, 1] of a limit, 8 of 10 sites in one direction, are found in 60 % of draws;
+# at a level of 0.1 in 95 %. Evenly or normally spread offsets pass for two groups in up to 6 %, then in up to 13 %.
+GROUP_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class TwoLevels:
         return self.reason is None
 
 
-def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = 0.05) -> TwoLevels:
+def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = GROUP_LEVEL) -> TwoLevels:
     """Divide sites into those of larger and those of smaller offsets, if they lie at two levels.
 
     The widest gap between neighbours has to be a larger share of the range than in as many offsets drawn from a normal

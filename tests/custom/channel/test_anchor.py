@@ -1,0 +1,87 @@
+"""Where zero lies: references, two groups, medians, a site."""
+
+import numpy as np
+import pytest
+
+from fedannot.custom.channel.anchor import choose_anchor
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.two_levels import find_two_levels
+
+
+def estimates(*values, half=0.2):
+    return {f"site-{index:02}": Estimate(12, value, value - half, value + half) for index, value in enumerate(values)}
+
+
+GROUPS = (-3.0, -3.4, -3.8, -4.2, -4.6, -5.0, -5.4, -5.8, 4.0, 5.0)
+
+
+def test_a_reference_is_zero_whatever_the_sites_do():
+    anchor = choose_anchor(estimates(*GROUPS), seed=100, floor=0.5, reference=Estimate(15, 0.4, 0.1, 0.7))
+    assert (anchor.kind, anchor.value) == ("reference", 0.4)
+    assert anchor.deviation == pytest.approx(0.6 / 3.29, abs=1e-3)
+
+
+def test_two_groups_balance():
+    anchor = choose_anchor(estimates(*GROUPS), seed=100, floor=0.5)
+    assert anchor.kind == "balanced"
+    assert anchor.value == pytest.approx((np.mean(GROUPS[:8]) + 4.5) / 2)
+    assert "site-08, site-09" in anchor.sentence
+
+
+def test_without_groups_the_median_site_is_zero():
+    anchor = choose_anchor(estimates(-1.0, -0.5, 0.0, 0.6, 1.0), seed=100, floor=0.5)
+    assert (anchor.kind, anchor.value) == ("median", 0.0)
+    assert choose_anchor(estimates(-1.0, -0.5, 0.0, 0.6, 1.0), seed=100, floor=0.5, choice="balanced") is None
+
+
+def test_a_median_with_which_most_sites_agree_is_sure():
+    anchor = choose_anchor(estimates(0.1, -0.2, 0.0, 0.3, 4.0, -3.0, 0.2), seed=100, floor=0.5, choice="median")
+    assert anchor.is_sure
+    assert "5 agree" in anchor.sentence
+
+
+def test_a_median_of_sites_that_differ_is_not():
+    assert not choose_anchor(estimates(0.0, -1.0, -2.5, -3.5, -5.0, -6.0), seed=100, floor=0.5).is_sure
+    # Half is no majority.
+    assert not choose_anchor(estimates(0.0, 0.1, -3.0, 3.0), seed=100, floor=0.5, choice="median").is_sure
+
+
+def test_a_site_may_be_the_protocol():
+    assert choose_anchor(estimates(1.0, 2.0), seed=100, floor=0.5, choice="site:site-01").value == 2.0
+    with pytest.raises(ValueError, match="site:elsewhere"):
+        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="site:elsewhere")
+
+
+def test_unknown_estimates_do_not_count():
+    assert choose_anchor({"a": Estimate.unknown()}, seed=100, floor=0.5) is None
+    assert choose_anchor(estimates(1.0, 2.0, 3.0) | {"b": Estimate.unknown()}, seed=100, floor=0.5).value == 2.0
+
+
+def test_an_unknown_choice_and_a_missing_reference_are_refused():
+    with pytest.raises(ValueError, match="choice='mean'"):
+        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="mean")
+    with pytest.raises(ValueError, match="reviewed"):
+        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="reference")
+
+
+@pytest.mark.parametrize("num_sites", [6, 10, 20])
+@pytest.mark.parametrize("draw", ["uniform", "standard_normal"])
+def test_sites_at_one_level_are_seldom_divided(num_sites, draw):
+    found = 0
+    for repeat in range(100):
+        values = getattr(np.random.default_rng((num_sites, repeat)), draw)(size=num_sites)
+        found += find_two_levels({str(i): float(v) for i, v in enumerate(values)}, seed=repeat).found
+    assert found <= 12
+
+
+def test_levels_do_not_depend_on_names_and_units():
+    first = find_two_levels({f"{i}": v for i, v in enumerate(GROUPS)}, seed=100)
+    other = find_two_levels({f"{9 - i}": 1e-3 * v for i, v in enumerate(GROUPS)}, seed=100)
+    assert first.upper == ("8", "9")
+    assert other.upper == ("0", "1")
+    assert first.p_value == other.p_value
+
+
+def test_too_few_or_equal_sites_are_not_divided():
+    assert "at least 4" in find_two_levels({"a": 1.0, "b": 2.0}, seed=100).reason
+    assert "same offset" in find_two_levels(dict.fromkeys("abcde", 1.0), seed=100).reason

@@ -1,0 +1,95 @@
+"""What estimates prove: Holm by hand, floors, and the word of the self-calibration."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from fedannot.custom.channel.anchor import Anchor
+from fedannot.custom.channel.established import Criterion, established, holm
+from fedannot.custom.channel.estimate import Estimate, three_digits
+
+SURE = Estimate(12, 3.0, 2.5, 3.5, slope=1.0, auroc=0.9)
+CRITERION = Criterion(neutral=0.0, floor=0.5)
+
+
+def judged(estimate, criterion=CRITERION, others=()):
+    sites = {f"other-{index}": {"offset": one} for index, one in enumerate(others)}
+    return established({"site": {"offset": estimate}, **sites}, {"offset": criterion})["site"]["offset"]
+
+
+def test_holm_by_hand():
+    # 4 · 0.01, then 3 · 0.015 = 0.045, then 2 · 0.02 = 0.04 < 0.045, then 0.5.
+    assert holm([0.5, 0.015, 0.01, 0.02]) == pytest.approx([0.5, 0.045, 0.04, 0.045])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_a_sure_large_deviation_is_established():
+    found = judged(SURE)
+    assert found.established
+    assert found.deviation == 3.0
+    assert "Established" in found.reason
+
+
+def test_the_p_value_is_that_of_a_t_test():
+    # Half the interval is 1.6449 standard errors; 2.201 of them leave 5 % with 11 degrees of freedom.
+    half = 1.6449 * 3.0 / 2.2010
+    assert judged(replace(SURE, low=3 - half, high=3 + half)).p_value == pytest.approx(0.05, abs=1e-4)
+
+
+def test_zero_is_the_anchor_and_its_own_error_counts():
+    assert not judged(SURE, Criterion(neutral=2.9, floor=0.0)).established
+    assert not judged(SURE, Criterion(neutral=0.0, floor=0.5, deviation=3.0)).established
+
+
+def test_more_sites_ask_for_more():
+    unsure = replace(SURE, low=1.4, high=4.6)
+    assert judged(unsure).established
+    # The more evident sites come first in Holm's order, so others of the same evidence are needed.
+    assert not judged(unsure, others=[replace(unsure, value=0.1, low=-1.5, high=1.7)] * 9).established
+
+
+def test_below_the_floor_nothing_is_done():
+    found = judged(Estimate(50, 0.4, 0.39, 0.41, slope=1.0, auroc=0.9))
+    assert not found.established
+    assert "floor" in found.reason
+
+
+@pytest.mark.parametrize(
+    "calibration", [{"auroc": 0.69}, {"auroc": math.nan}, {"slope": 0.5}, {"slope": 1.5}, {"slope": math.nan}]
+)
+def test_an_error_that_would_not_be_seen_cannot_be_established(calibration):
+    found = judged(replace(SURE, **calibration))
+    assert not found.established
+    assert "Cannot tell" in found.reason
+
+
+def test_nothing_is_established_where_zero_is_not_known():
+    anchor = Anchor("median", 0.0, 0.1, "Too few agree.", is_sure=False)
+    found = judged(SURE, Criterion.of_anchor(anchor, 0.5))
+    assert not found.established
+    assert "where neutral lies" in found.reason
+    assert judged(SURE, Criterion.of_anchor(replace(anchor, is_sure=True), 0.5)).established
+
+
+def test_no_estimate_and_one_patient_prove_nothing():
+    assert "no estimate" in judged(Estimate.unknown()).reason
+    assert not judged(replace(SURE, patients=1)).established
+
+
+def test_parameters_without_criterion_are_not_judged():
+    assert established({"site": {"jitter": SURE}}, {"offset": CRITERION}) == {"site": {}}
+
+
+def test_what_leaves_has_three_digits_and_enough_patients():
+    exact = Estimate(3, 1.23456, -0.0123456, 123.456, 0.98765, 0.7)
+    assert exact.outbound() == Estimate(3, 1.23, -0.0123, 123.0, 0.988, 0.7)
+    assert not replace(exact, patients=2).outbound().is_known
+    assert replace(exact, patients=2).outbound().patients == 0
+    assert math.isnan(three_digits(math.nan))
+
+
+def test_the_slope_corrects_the_estimate():
+    assert replace(SURE, slope=0.8).corrected() == Estimate(12, 3.75, 3.125, 4.375, 0.8, 0.9)
+    assert replace(SURE, slope=math.nan).corrected().value == 3.0

@@ -1,0 +1,75 @@
+"""Errors that are put in, on cases of which it is known how they must show."""
+
+import numpy as np
+import pytest
+from judged import JudgedCase, case_of, site
+
+from fedannot.custom.channel.self_calibration import calibrate_completeness, calibrate_confusion, calibrate_offset
+
+
+def squares(count):
+    mask = np.zeros((60, 60), dtype=np.uint8)
+    for index in range(count):
+        row, column = 4 + 14 * (index // 4), 4 + 14 * (index % 4)
+        mask[row : row + 6, column : column + 6] = 1
+    return mask
+
+
+def test_a_model_that_knows_the_contours_sees_every_offset():
+    found = calibrate_offset(site(0.0), 1, seed=100)
+    assert found.slope == pytest.approx(1.0, abs=0.1)
+    assert found.auroc > 0.95
+
+
+def test_where_cases_differ_more_than_the_error_it_is_not_told():
+    assert calibrate_offset(site(0.0, spread=6.0), 1, seed=100).auroc < 0.7
+
+
+def test_a_model_that_repeats_its_training_masks_sees_nothing_less():
+    # The slope is of the annotation alone; it is the estimate's, not the model's.
+    assert calibrate_offset(site(3.0), 1, seed=100).slope == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_model_that_finds_nothing_leaves_it_untried():
+    cases = [JudgedCase(c.unit, c.annotation, np.stack([0 * c.probabilities[0] + 0.9] * 2)) for c in site(0.0)]
+    found = calibrate_offset(cases, 1, seed=100)
+    assert np.isnan(found.slope)
+    assert np.isnan(found.auroc)
+
+
+def test_missing_objects_show_in_full_where_all_objects_are_found():
+    cases = [case_of(squares(8), squares(8), unit=str(index)) for index in range(6)]
+    found = calibrate_completeness(cases, 1, seed=100)
+    assert found.slope == pytest.approx(1.0)
+    assert found.auroc == 1.0
+
+
+def test_missing_objects_show_by_half_where_half_of_the_predicted_are_none():
+    # Eight of sixteen predicted objects are real: the share of annotated ones falls from 1/2 to 1/4, half of itself.
+    cases = [case_of(squares(8), squares(16), unit=str(index)) for index in range(6)]
+    assert calibrate_completeness(cases, 1, seed=100).slope == pytest.approx(1.0)
+
+
+def test_wrong_labels_show_where_the_model_is_right():
+    generator = np.random.default_rng(100)
+    true = generator.integers(0, 3, 600)
+    logits = 5.0 * np.eye(3)[true] + generator.standard_normal((600, 3))
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = calibrate_confusion(probabilities, true, seed=100)
+    assert found.slope == pytest.approx(1.0, abs=0.1)
+    assert found.auroc > 0.95
+
+
+def test_wrong_labels_do_not_show_where_the_model_guesses():
+    generator = np.random.default_rng(100)
+    probabilities = generator.dirichlet([1, 1, 1], 600)
+    found = calibrate_confusion(probabilities, generator.integers(0, 3, 600), seed=100)
+    assert found.auroc == pytest.approx(0.5, abs=0.1)
+    assert found.slope < 0.6
+
+
+def test_annotations_are_not_changed():
+    cases = site(0.0)
+    before = [case.annotation.copy() for case in cases]
+    calibrate_offset(cases, 1, seed=100)
+    assert all(np.array_equal(case.annotation, kept) for case, kept in zip(cases, before, strict=True))

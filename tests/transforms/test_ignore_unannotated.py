@@ -1,0 +1,56 @@
+"""Objects that an annotation misses, marked as ignored."""
+
+import numpy as np
+import pytest
+
+from fedannot.transforms.ignore_unannotated import IgnoreUnannotated, IgnoreUnannotatedd, IgnoreUnannotatedParams
+from fedannot.transforms.ignored_label import IGNORED_LABEL
+
+
+@pytest.fixture
+def case():
+    """One annotated object and four proposals: sure, surer, unsure, and one that touches the annotation."""
+    mask, proposals = np.zeros((20, 20), dtype=np.uint8), np.zeros((20, 20))
+    mask[1:4, 1:4] = 1
+    proposals[3:6, 3:6] = 0.99
+    proposals[10:12, 1:3] = 0.85
+    proposals[10:12, 10:12] = 0.6
+    proposals[10, 10] = 0.95
+    proposals[16:18, 16:18] = 0.5
+    return mask, proposals
+
+
+def test_sure_objects_that_touch_no_annotation_are_ignored(case):
+    mask, proposals = case
+    marked = IgnoreUnannotated(most=10, sureness=0.8)(mask, proposals)
+    assert (marked[10:12, 1:3] == IGNORED_LABEL).all()
+    # All of an object whose surest pixel is sure.
+    assert (marked[10:12, 10:12] == IGNORED_LABEL).all()
+    assert (marked == IGNORED_LABEL).sum() == 8
+    assert np.array_equal(marked == 1, mask == 1)
+
+
+def test_no_more_than_the_given_number_the_surest_first(case):
+    mask, proposals = case
+    marked = IgnoreUnannotated(most=1)(mask, proposals)
+    assert (marked == IGNORED_LABEL).sum() == 4
+    assert marked[10, 10] == IGNORED_LABEL
+    assert (IgnoreUnannotated(most=0)(mask, proposals) == mask).all()
+
+
+def test_parameters_replay_and_survive_json(case):
+    mask, proposals = case
+    transform = IgnoreUnannotated(most=2)
+    params = IgnoreUnannotatedParams.from_dict(transform.make_params(mask, proposals).to_dict())
+    assert np.array_equal(transform.apply_transform(mask, proposals, params), transform(mask, proposals))
+
+
+def test_the_dictionary_version_takes_a_channel(case):
+    mask, proposals = case
+    marked = IgnoreUnannotatedd("label", "sureness", most=2)({"label": mask[None], "sureness": proposals})["label"]
+    assert np.array_equal(marked[0], IgnoreUnannotated(most=2)(mask, proposals))
+
+
+def test_proposals_of_another_shape_are_refused(case):
+    with pytest.raises(ValueError, match="the mask's shape"):
+        IgnoreUnannotated(most=1)(case[0], np.zeros((4, 4)))
