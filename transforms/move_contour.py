@@ -228,9 +228,8 @@ def _distance_field(inside: Booleans, levels: Collection[float], spacing: tuple[
     )
     field = np.where(inside, -deep, away)
     near = np.any([np.abs(field - level) <= 1.5 * max(spacing) for level in levels], axis=0)
-    field[near] = surface_of_mask(inside, spacing).signed_distances(
-        np.argwhere(near) * np.asarray(spacing, dtype=np.float64)
-    )
+    places = (np.argwhere(near) * np.asarray(spacing)).astype(np.float64)
+    field[near] = surface_of_mask(inside, spacing).signed_distances(places)
     return field
 
 

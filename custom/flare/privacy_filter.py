@@ -1,5 +1,6 @@
 """The filters with which a site makes what it sends differentially private, whatever the job says."""
 
+import functools
 import math
 import os
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
+from ..methods.lookup import all_methods
 from ..outbound.fields import TRAIN
 from ..outbound.noise_source import RandomBytes
 from ..outbound.private_statistics import SampleValues, private_report
@@ -99,11 +101,11 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
 class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
     """Adds Gaussian noise to quality statistics whose samples it knows, and withholds the others.
 
-    Statistics are the registered fields that are computed over patients. FedA³I's learning difficulties and FedIA's
-    numbers of lesions get noise, see :mod:`fedannot.custom.outbound.private_statistics`. What training says
-    (losses, noise level, sample selector) depends on every patient through the trained model, and a distance of
-    validation has no bound: these stay at the site with all scores. Numbers of samples and patients are sent as
-    they are.
+    Statistics are the registered fields that are computed over patients. Those whose samples have a bound get noise,
+    see :mod:`fedannot.custom.outbound.private_statistics`: methods declare it, for learning difficulties and numbers of
+    lesions, say. What training says (losses, noise level, sample selector) depends on every patient through the trained
+    model, and a distance of validation has no bound: these stay at the site with all scores. Numbers of samples and
+    patients are sent as they are.
 
     The account is kept beside that of :class:`PrivacyFilter` and goes to the server with the next update.
 
@@ -112,8 +114,8 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         delta: δ for which ε is stated.
         max_epsilon: a patient's ε, by updates and statistics together, beyond which no statistics are sent any more;
             None for no bound.
-        largest_difficulty: bound of a sample's learning difficulty in a band; larger ones count as so large.
-        largest_lesions: bound of the number of lesions in a case, likewise.
+        largest: bounds of a sample's value by fields' names, in place of those that methods declare; larger values
+            count as so large.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -124,19 +126,13 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         noise_multiplier: float,
         delta: float = 1e-5,
         max_epsilon: float | None = None,
-        largest_difficulty: float = 2.0,
-        largest_lesions: int = 20,
+        largest: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__()
         self.budget = PrivacyBudget("statistics", noise_multiplier, delta, max_epsilon)
-        if not (0 < largest_difficulty < math.inf and 0 < largest_lesions < math.inf):
-            raise ValueError(f"Expected finite bounds above 0, but got {largest_difficulty=}, {largest_lesions=}.")
-        self.largest = dict.fromkeys(("inner_difficulty", "outer_difficulty"), float(largest_difficulty)) | {
-            "predicted_share": 1.0,
-            "num_annotated_lesions": float(largest_lesions),
-            "num_predicted_lesions": float(largest_lesions),
-            "num_matched_lesions": float(largest_lesions),
-        }
+        self.largest = dict(largest or {})
+        if wrong := {name: bound for name, bound in self.largest.items() if not 0 < bound < math.inf}:
+            raise ValueError(f"Expected finite bounds above 0 in 'largest', but got {wrong}.")
         self.random_bytes: RandomBytes = os.urandom
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
@@ -162,14 +158,15 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
     def _add_noise(self, dxo: DXO, fl_ctx: FLContext) -> dict[str, Any]:
         """Give noise to the fields of a result whose samples are known, and return these fields."""
         samples: Mapping[str, SampleValues] = fl_ctx.get_prop(SAMPLE_VALUES) or {}
-        known = {name: samples[name] for name in self.largest if name in samples and name in dxo.data}
+        bounds = self._bounds(task_at_hand(fl_ctx), fl_ctx)
+        known = {name: samples[name] for name in bounds if name in samples and name in dxo.data}
         if not known:
             return {}
         try:
             report = private_report(
                 dxo.data,
                 known,
-                self.largest,
+                bounds,
                 noise_multiplier=self.budget.noise_multiplier,
                 random_bytes=self.random_bytes,
             )
@@ -183,6 +180,24 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
             f"statistics alone, {spent.patient_epsilon:.3g} by updates and statistics together.",
         )
         return {name: report[name] for name in known}
+
+    def _bounds(self, task: str, fl_ctx: FLContext) -> dict[str, float]:
+        """The bounds of samples' values of a task's statistics: the site's own, else those that are declared."""
+        fields = registry_at_hand(fl_ctx).of_task(task)
+        if unknown := sorted(set(self.largest) - _bounded_fields()):
+            raise OutboundError(f"The filter has bounds for {unknown}, which no method declares as private statistics.")
+        return {
+            name: float(self.largest.get(name, field.sample_bound))
+            for name, field in fields.items()
+            if field.sample_bound is not None
+        }
+
+
+@functools.cache
+def _bounded_fields() -> frozenset[str]:
+    return frozenset(
+        field.name for method in all_methods() for field in method.leaves if field.sample_bound is not None
+    )
 
 
 def _check_kind(dxo: DXO, task: str) -> None:

@@ -31,8 +31,9 @@ class Method:
             method's own, which its site half answers.
 
     Raises:
-        ValueError: if a field could carry what the guard cannot check: a model beside the trained one, a number that
-            does not say over how many patients it is, or one for a task that all methods share.
+        ValueError: if two fields of a task have one name, or a field could carry what the guard cannot check: a model
+            beside the trained one, a number that does not say over how many patients it is, or a field of a task that
+            all methods share.
     """
 
     name: str
@@ -43,6 +44,9 @@ class Method:
     leaves: tuple[OutboundField, ...] = ()
 
     def __post_init__(self) -> None:
+        sent = [(task, field.name) for field in (*COMMON_FIELDS, *self.leaves) for task in field.tasks]
+        if twice := sorted({one for one in sent if sent.count(one) > 1}):
+            raise ValueError(f"Method {self.name!r}: task {twice[0][0]!r} has two fields {twice[0][1]!r}.")
         for field in self.leaves:
             if field.kind not in _KINDS:
                 raise ValueError(f"Method {self.name!r}: field {field.name!r} cannot be of kind {field.kind!r}.")

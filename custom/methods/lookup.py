@@ -1,7 +1,7 @@
 """Which method a job's settings name, among those of `fedannot` and those of other installed packages."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -107,7 +107,9 @@ def _installed(name: str) -> tuple[Method, ...]:
     return methods
 
 
-def _check(found: EntryPoint, methods: Iterable[Any]) -> None:
+def _check(found: EntryPoint, methods: Collection[Any]) -> None:
+    if not methods:
+        raise UnusableMethodError(f"The entry point {found.value!r} of the group {ENTRY_POINTS!r} gives no method.")
     for method in methods:
         if not isinstance(method, Method) or method.name != found.name:
             raise UnusableMethodError(

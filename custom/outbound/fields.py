@@ -29,6 +29,8 @@ class OutboundField:
         optional: name of a group of fields, all or none of which a site sends; empty for a field that it always sends.
         limits: smallest and largest value, NaN apart.
         length: entries of a list; None for one per class.
+        sample_bound: largest value of one sample or case, of a mean or sum over them that a site may give noise so that
+            it hides single patients; what has none is not sent by a site whose statistics are private.
     """
 
     name: str
@@ -39,6 +41,7 @@ class OutboundField:
     optional: str = ""
     limits: tuple[float, float] | None = None
     length: int | None = None
+    sample_bound: float | None = None
 
 
 COMMON_FIELDS = (

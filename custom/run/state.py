@@ -18,6 +18,9 @@ STATE_FILE = "fedannot_state.pt"
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 
+# Form of the state file; another one cannot be continued.
+STATE_VERSION = 2
+
 # Settings that may differ between a run and the one that continues it.
 _WITHOUT_EFFECT_ON_BITS = {
     "rounds",
@@ -75,7 +78,9 @@ class RunState:
         """Write the state in one step: after a crash the file holds this state or the one before."""
         # Not asdict, which would copy the model.
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        write_tensors(path, values | {"history": [record.plain() for record in self.history]})
+        write_tensors(
+            path, {"version": STATE_VERSION} | values | {"history": [record.plain() for record in self.history]}
+        )
 
     @classmethod
     def load(cls, path: Path) -> "RunState":
@@ -85,9 +90,17 @@ class RunState:
             ResumeError: if the file is absent or is not a run's state.
         """
         try:
-            state = cls(**torch.load(path, map_location="cpu", weights_only=True))
+            values = torch.load(path, map_location="cpu", weights_only=True)
+            if (version := values.pop("version", None)) != STATE_VERSION and "method_state" in values:
+                raise ResumeError(
+                    f"{path} is the state of a run of another version of fedannot (form {version}, expected "
+                    f"{STATE_VERSION}); only the version that began the run can continue it."
+                )
+            state = cls(**values)
             state.history = round_records(state.history, str(path))
             return state
+        except ResumeError:
+            raise
         except FileNotFoundError as error:
             raise ResumeError(f"Expected the state of an earlier run at {path}, but there is no such file.") from error
         except DataError as error:

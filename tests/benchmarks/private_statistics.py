@@ -20,8 +20,8 @@ from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.custom.flare.privacy_filter import StatisticsPrivacyFilter
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.methods.feda3i.outbound import LEAVES
 from fedannot.custom.methods.feda3i.quality_report import quality_report
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
 from fedannot.custom.methods.views import Answer
@@ -87,9 +87,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--largest", type=float, help="bound of a sample's learning difficulty; the filter's without")
     arguments = parser.parse_args()
-    largest = StatisticsPrivacyFilter(1.0).largest
+    largest = {field.name: field.sample_bound for field in LEAVES if field.sample_bound is not None}
     if arguments.largest is not None:
-        largest = StatisticsPrivacyFilter(1.0, largest_difficulty=arguments.largest).largest
+        largest |= dict.fromkeys(("inner_difficulty", "outer_difficulty"), arguments.largest)
     seeds = list(map(int, arguments.seeds.split(",")))
     for images in map(int, arguments.images.split(",")):
         found = [shares_found(seed, images, largest, arguments.draws) for seed in seeds]

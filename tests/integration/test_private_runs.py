@@ -83,7 +83,7 @@ _COUNTED = ("annotated", "predicted")
 
 
 # Bounds that cut nothing, so that noise is all that a filter changes.
-WIDE = "largest_difficulty = 20, largest_lesions = 1000"
+WIDE = "largest { inner_difficulty = 20, outer_difficulty = 20 }"
 
 
 def make_statistics_private(job: Path, arguments: str) -> None:
@@ -133,7 +133,8 @@ def test_a_process_for_tasks_changes_nothing(small_job: MakeJob, tmp_path: Path)
 
 def test_lesion_counts_get_noise_and_the_dice_loss_stays(small_job: MakeJob, tmp_path: Path) -> None:
     job = small_job("fedia", rounds=3)
-    make_statistics_private(job, "noise_multiplier = 0.5, largest_lesions = 1000")
+    bounds = ", ".join(f"num_{of}_lesions = 1000" for of in _COUNTED)
+    make_statistics_private(job, f"noise_multiplier = 0.5, largest {{ {bounds} }}")
     summary = simulate(job, tmp_path / "out")
     assert summary["refusals"] == []
     assert all("dice_loss" not in report for report in summary["sites"].values())

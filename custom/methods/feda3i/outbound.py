@@ -8,8 +8,12 @@ LEAVES = (
     OutboundField(
         "num_samples", (ESTIMATE_QUALITY,), "count", "the size of the site's data: pictures, volumes or slices"
     ),
-    OutboundField("inner_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_in (Eq. 3)", "num_estimated"),
-    OutboundField("outer_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_out (Eq. 4)", "num_estimated"),
+    OutboundField(
+        "inner_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_in (Eq. 3)", "num_estimated", sample_bound=2.0
+    ),
+    OutboundField(
+        "outer_difficulty", (ESTIMATE_QUALITY,), "numbers", "FedA³I's q_out (Eq. 4)", "num_estimated", sample_bound=2.0
+    ),
     OutboundField("num_estimated", (ESTIMATE_QUALITY,), "counts", "patients or volumes behind the difficulties"),
     OutboundField(
         "predicted_share",
@@ -18,6 +22,7 @@ LEAVES = (
         "share of annotated samples in which the warm-up model finds anything: is it fit to judge annotations?",
         "num_annotated",
         optional="predicted share",
+        sample_bound=1.0,
     ),
     OutboundField(
         "num_annotated",

@@ -23,6 +23,7 @@ LEAVES = (
         "connected lesions in all annotations of the site together, FedIA's Σ c^n (Eq. 3)",
         "num_patients",
         optional="means",
+        sample_bound=20.0,
     ),
     OutboundField(
         "num_predicted_lesions",
@@ -31,6 +32,7 @@ LEAVES = (
         "connected lesions in all predictions of the site together, FedIA's Σ c^p (Eq. 3)",
         "num_patients",
         optional="means",
+        sample_bound=20.0,
     ),
     OutboundField(
         "num_matched_lesions",
@@ -39,6 +41,7 @@ LEAVES = (
         "predicted lesions that touch an annotated one, for the other estimate of completeness",
         "num_patients",
         optional="means",
+        sample_bound=20.0,
     ),
     OutboundField(
         "has_corrected",

@@ -357,7 +357,12 @@ def test_lengths_out_of_range(clip_norm: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "bounds", [{"largest_difficulty": math.nan}, {"largest_difficulty": 0.0}, {"largest_lesions": -1}]
+    "bounds",
+    [
+        {"largest": {"inner_difficulty": math.nan}},
+        {"largest": {"inner_difficulty": 0.0}},
+        {"largest": {"num_lesions": -1}},
+    ],
 )
 def test_bounds_out_of_range(bounds: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Expected finite bounds above 0"):

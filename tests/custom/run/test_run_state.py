@@ -231,3 +231,11 @@ def test_a_bound_that_a_state_has_no_name_for_had_its_default():
     tighter = bounded | {"influence": bounded["influence"] | {"max_quality_ratio": 3.0}}
     with pytest.raises(ResumeError, match="now influence="):
         RunState("feda3i", earlier, 1, {}).check_continues("feda3i", tighter)
+
+
+def test_a_state_of_another_form_is_told_from_a_file_that_is_none(tmp_path):
+    """Earlier versions wrote none, and kept what a method remembers beside the numbers of samples."""
+    values = {"method": "fedavg", "settings": {}, "round_number": 1, "params": {}, "method_state": {}, "history": []}
+    torch.save(values, tmp_path / "state.pt")
+    with pytest.raises(ResumeError, match=r"state.pt is the state of a run of another version of fedannot \(form None"):
+        RunState.load(tmp_path / "state.pt")
