@@ -62,7 +62,7 @@ class ClassifierSettings(SettingsModel):
 
 
 class _ScheduledTraining(SettingsModel):
-    """What training of all tasks has: an optimiser, and a learning rate that may fall in the course of a run.
+    """What training of all tasks has: an optimizer, and a learning rate that may fall in the course of a run.
 
     Args:
         optimizer: ``adam``, or ``sgd``, stochastic gradient descent.

@@ -122,7 +122,7 @@ ADAPTED = {
         f"fedannot.custom.aggregation.{name}"
         for name in ("round_average.RoundAverage", "sample_claims.SampleClaims", "sample_claims.claim_limit")
     },
-    # Optimisers are touched there so that NVFlare's start of a process stays small.
+    # Optimizers are touched there so that NVFlare's start of a process stays small.
     "custom/flare/site_start.py": {"torch.optim.SGD", "torch.optim.Adam"},
 }
 # Of PyTorch: the type of tensors, and how they come from and go into messages.

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...custom.compatibility import check_compatibility
 from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
-from ...custom.data_fit import check_data_fit
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
@@ -37,7 +37,7 @@ def find_description(
         if not described:
             continue
         for part in described:
-            check_data_fit(part, settings, site=part.name)
+            check_compatibility(part, settings, site=part.name)
         name = read_federation(folder).name if (folder / FEDERATION_FILE).is_file() else None
         return _common(described), name
     where = f"{run}: nothing in it says" if data is None else f"{data}: found no {DESCRIPTION_FILE} there that says"

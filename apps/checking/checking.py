@@ -77,8 +77,8 @@ def check_site(folder: Path, site: str, *, is_test: bool = False) -> SiteReport:
     try:
         facts = read_site(folder, site, is_test=is_test)
     except DataError as error:
-        mend = "Correct this file; nothing else of the site was read."
-        finding = site_finding(Severity.ERROR, "site-unusable", str(error), mend, blocks_training=True)
+        remedy = "Correct this file; nothing else of the site was read."
+        finding = site_finding(Severity.ERROR, "site-unusable", str(error), remedy, blocks_training=True)
         return SiteReport(site, role, None, (finding,))
     findings = [finding for check in SITE_CHECKS for finding in check(facts)]
     return SiteReport(site, role, facts, sorted_findings(findings))

@@ -79,19 +79,19 @@ def _shared_finding(what: str, names: Sequence[str], places: Mapping[str, int], 
     where = "; ".join(f"{plural(count, what)} ({place})" for place, count in places.items())
     same = "exactly the same pixels" if what == "image" else "the same source and group"
     kind = "test-leakage" if other.is_test else f"shared-{what}s"
-    mend = (
+    remedy = (
         "Take them out of the test set or of the site, else the scores are too good."
         if other.is_test
         else "Agree with the other site who keeps them; shared cases count twice."
     )
     if what == "group":
-        mend += " If the names are the same by chance, give the cases of each site their 'source'."
+        remedy += " If the names are the same by chance, give the cases of each site their 'source'."
     return Finding(
         Severity.WARNING,
         kind if what == "image" or not other.is_test else "test-group-leakage",
         tuple(names),
         f"found {same} at {other.site}: {where}.",
-        mend,
+        remedy,
     )
 
 

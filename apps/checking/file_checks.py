@@ -56,8 +56,8 @@ def check_trainable(site: SiteFacts) -> Iterator[Finding]:
         usable = sum(case.is_usable for case in site.section(section))
         if not usable and (listed or section == needed):
             found = f"found {plural(usable, 'usable case')} of {listed} in the list {section!r}; expected at least one."
-            mend = "Mend the errors below." if listed else f"Add cases to the list {section!r} of the datalist."
-            yield site_finding(Severity.ERROR, "no-usable-case", found, mend, blocks_training=section == needed)
+            remedy = "Mend the errors below." if listed else f"Add cases to the list {section!r} of the datalist."
+            yield site_finding(Severity.ERROR, "no-usable-case", found, remedy, blocks_training=section == needed)
     annotated = site.annotations(needed)
     if site.is_classification or not annotated:
         return

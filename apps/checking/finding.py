@@ -1,4 +1,4 @@
-"""What a check found: how bad it is, in which files, and how to mend it."""
+"""What a check found: how bad it is, in which files, and what to do about it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Finding:
         kind: short name of the kind of problem; findings of a kind are shown together.
         files: the files concerned, relative to the site's folder.
         found: what was found, and what was expected.
-        mend: what to do about it.
+        remedy: what to do about it.
         scope: ``case`` where it says something about its files one by one, ``site`` about the site as a whole.
         blocks_training: the site cannot train, or the test set cannot be used, until it is mended.
     """
@@ -31,16 +31,16 @@ class Finding:
     kind: str
     files: tuple[str, ...]
     found: str
-    mend: str
+    remedy: str
     scope: str = "case"
     blocks_training: bool = False
 
 
 def site_finding(
-    severity: Severity, kind: str, found: str, mend: str, *, files: Sequence[str] = (), blocks_training: bool = False
+    severity: Severity, kind: str, found: str, remedy: str, *, files: Sequence[str] = (), blocks_training: bool = False
 ) -> Finding:
     """Make a finding about the site as a whole."""
-    return Finding(severity, kind, tuple(files), found, mend, scope="site", blocks_training=blocks_training)
+    return Finding(severity, kind, tuple(files), found, remedy, scope="site", blocks_training=blocks_training)
 
 
 def plural(count: int, word: str) -> str:

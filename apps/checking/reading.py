@@ -168,8 +168,8 @@ class CaseReader:
             elif value is not None:
                 key = "clean_label" if is_clean else "label"
                 found = f"found {key!r} = {value} in the datalist; expected the path of a mask."
-                mend = "Name the mask in the datalist; for whole images with a class set pipeline: classification."
-                problems.append(_finding(MASK, self._name(case.image), found, mend, excludes=not is_clean))
+                remedy = "Name the mask in the datalist; for whole images with a class set pipeline: classification."
+                problems.append(_finding(MASK, self._name(case.image), found, remedy, excludes=not is_clean))
         return classes
 
     def _name(self, file: Path) -> str:
@@ -199,12 +199,12 @@ class _Attempt:
         return None
 
 
-def _finding(kind: str, file: str, found: str, mend: str, *, excludes: bool) -> Finding:
+def _finding(kind: str, file: str, found: str, remedy: str, *, excludes: bool) -> Finding:
     """What is wrong with a file that keeps its case from training, or else with its clean label alone."""
     if excludes:
-        return Finding(Severity.ERROR, kind, (file,), found, mend)
-    mend = f"{mend} Until then the clean labels of this list are not used at all."
-    return Finding(Severity.WARNING, f"clean-{kind}", (file,), found, mend)
+        return Finding(Severity.ERROR, kind, (file,), found, remedy)
+    remedy = f"{remedy} Until then the clean labels of this list are not used at all."
+    return Finding(Severity.WARNING, f"clean-{kind}", (file,), found, remedy)
 
 
 def _picture_facts(pixels: NDArray[np.float32], file: Path) -> ImageFacts:

@@ -1,4 +1,4 @@
-"""A check's report for people: a table of the sites, then what was found, in which files, and how to mend it."""
+"""A check's report for people: a table of the sites, then what was found, in which files, and what to do about it."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -95,8 +95,8 @@ def _print_kind(severity: Severity, kind: str, findings: Sequence[Finding], cons
         console.print(f"  {_files(finding)}{finding.found}", soft_wrap=True)
     if len(findings) > SHOWN:
         console.print(f"  … and {len(findings) - SHOWN} more, see --json")
-    for mend in dict.fromkeys(finding.mend for finding in findings[:SHOWN]):
-        console.print(f"  → {mend}", style="italic", soft_wrap=True)
+    for remedy in dict.fromkeys(finding.remedy for finding in findings[:SHOWN]):
+        console.print(f"  → {remedy}", style="italic", soft_wrap=True)
 
 
 def _files(finding: Finding) -> str:

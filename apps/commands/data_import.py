@@ -149,8 +149,8 @@ def _print_import(report: "ImportReport") -> None:
 
 def _print_jobs(federation: Path, jobs: Path) -> None:
     """Print which jobs the data are for, and the command that begins with one."""
-    from ...custom.data_fit import EXAMPLE_PATCH, held, network_settings, task_of
-    from ..runs.fitting import fitting_jobs, read_descriptions
+    from ...custom.compatibility import EXAMPLE_PATCH, held, network_settings, task_of
+    from ..runs.data_compatibility import fitting_jobs, read_descriptions
 
     description = next(iter(read_descriptions(federation).values()))
     task = task_of(description)

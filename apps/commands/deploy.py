@@ -101,7 +101,7 @@ def approve(
 
 @deploy_app.command(epilog="Example: fedannot deploy check provisioned/fedannot/prod_00/hospital-1")
 def check(kit: KitArgument) -> None:
-    """Check before joining whether everything is ready: what is wrong, and how to mend it. Exit code 1 if not."""
+    """Check before joining whether everything is ready: what is wrong, and what to do about it. Exit code 1 if not."""
     with reported_errors():
         from ..deployment.check_points import State
         from ..deployment.kit_check import check_kit, is_ready
@@ -113,8 +113,8 @@ def check(kit: KitArgument) -> None:
         for point in points:
             console.print(f"{point.state:<8}", style=colours[point.state], end=" ")
             console.print(f"{point.what}: {point.found}")
-            if point.mend:
-                console.print(f"         → {point.mend}")
+            if point.remedy:
+                console.print(f"         → {point.remedy}")
         ready = is_ready(points)
         console.print("Ready to join." if ready else "Not ready.")
     if not ready:

@@ -20,10 +20,10 @@ class Point:
         what: the point, ``certificate``.
         state: how it came out; a problem keeps the participant from joining.
         found: what was found.
-        mend: how to mend it; empty where nothing is wrong.
+        remedy: what to do about it; empty where nothing is wrong.
     """
 
     what: str
     state: State
     found: str
-    mend: str = ""
+    remedy: str = ""

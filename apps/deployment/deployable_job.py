@@ -10,9 +10,9 @@ from ...custom.aggregation.influence import deployed_influence
 from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import check_texts
+from ...custom.compatibility import network_settings
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
-from ...custom.data_fit import network_settings
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json

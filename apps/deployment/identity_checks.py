@@ -64,8 +64,8 @@ def check_server_address(kit: Kit) -> Iterator[Point]:
     try:
         addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except OSError as error:
-        mend = "Is the name right? Ask the operator; a name for this machine alone goes into its hosts file."
-        yield Point(what, State.PROBLEM, f"{host} is not known: {error}", mend)
+        remedy = "Is the name right? Ask the operator; a name for this machine alone goes into its hosts file."
+        yield Point(what, State.PROBLEM, f"{host} is not known: {error}", remedy)
         return
     where = f"{host}:{port} ({', '.join(sorted(addresses))})"
     try:
@@ -77,16 +77,16 @@ def check_server_address(kit: Kit) -> Iterator[Point]:
         ):
             yield Point(what, State.READY, f"{where} answers, {secure.version()}")
     except ssl.SSLCertVerificationError as error:
-        mend = "That is another server, or the kit is of another federation. Do not start; ask the operator."
-        yield Point(what, State.PROBLEM, f"{where} shows a wrong certificate: {error.verify_message}", mend)
+        remedy = "That is another server, or the kit is of another federation. Do not start; ask the operator."
+        yield Point(what, State.PROBLEM, f"{where} shows a wrong certificate: {error.verify_message}", remedy)
         return
     except ssl.SSLError as error:
-        mend = "Something between here and there breaks TLS, or the port is another program's. Ask the operator."
-        yield Point(what, State.PROBLEM, f"{where} does not speak TLS with this kit: {error.reason or error}", mend)
+        remedy = "Something between here and there breaks TLS, or the port is another program's. Ask the operator."
+        yield Point(what, State.PROBLEM, f"{where} does not speak TLS with this kit: {error.reason or error}", remedy)
         return
     except OSError as error:
-        mend = "Started later? Else a firewall: this machine must be allowed to connect to that port."
-        yield Point(what, State.WARNING, f"{where} does not answer: {error}", mend)
+        remedy = "Started later? Else a firewall: this machine must be allowed to connect to that port."
+        yield Point(what, State.WARNING, f"{where} does not answer: {error}", remedy)
         return
     yield from _check_clock(host, port, context)
 
@@ -101,8 +101,8 @@ def _check_own_name(kit: Kit, host: str) -> Iterator[Point]:
         yield Point("server", State.PROBLEM, f"the certificate names no host: {error}", "Provision the project anew.")
         return
     if host not in known:
-        mend = "Provision with the host name under which sites reach this machine as the server's name."
-        yield Point("server", State.PROBLEM, f"{host} is not in the certificate, which has {known}", mend)
+        remedy = "Provision with the host name under which sites reach this machine as the server's name."
+        yield Point("server", State.PROBLEM, f"{host} is not in the certificate, which has {known}", remedy)
     else:
         yield Point("server", State.READY, f"sites reach it as {host}:{kit.server_address[1]}")
 

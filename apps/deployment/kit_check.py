@@ -1,4 +1,4 @@
-"""Is a participant ready to join? What is wrong with its kit, its data and its machine, and how to mend it."""
+"""Is a participant ready to join? What is wrong with its kit, its data and its machine, and what to do about it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

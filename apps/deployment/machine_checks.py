@@ -35,19 +35,19 @@ def check_data(kit: Kit) -> Iterator[Point]:
         inside = Path(named) / kit.folder.name
         folder = inside if (inside / DESCRIPTION_FILE).is_file() else Path(named)
     if not (folder / DESCRIPTION_FILE).is_file():
-        mend = f"Fill in one of site_configs/data, then: fedannot deploy prepare {kit.folder} --data FILE"
-        yield Point("data", State.PROBLEM, f"no {folder / DESCRIPTION_FILE}", mend)
+        remedy = f"Fill in one of site_configs/data, then: fedannot deploy prepare {kit.folder} --data FILE"
+        yield Point("data", State.PROBLEM, f"no {folder / DESCRIPTION_FILE}", remedy)
         return
     report = check_site(folder, kit.folder.name)
     counts = ", ".join(f"{usable} of {listed} {name}" for name, (listed, usable) in report.lists.items())
     for finding in report.findings:
         if finding.blocks_training:
-            yield Point("data", State.PROBLEM, finding.found, finding.mend)
+            yield Point("data", State.PROBLEM, finding.found, finding.remedy)
     if report.can_train:
         others = len(report.findings)
         state = State.WARNING if others else State.READY
-        mend = f"fedannot data check {folder} names files and says how to mend them." if others else ""
-        yield Point("data", state, f"usable: {counts}" + (f"; {others} findings" if others else ""), mend)
+        remedy = f"fedannot data check {folder} names files and says what to do about them." if others else ""
+        yield Point("data", state, f"usable: {counts}" + (f"; {others} findings" if others else ""), remedy)
 
 
 def check_versions(_: Kit) -> Iterator[Point]:
@@ -67,8 +67,8 @@ def check_versions(_: Kit) -> Iterator[Point]:
     names = ("fedannot", "nvflare", "monai", "torch")
     installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     if wrong:
-        mend = "pip install -c constraints.txt -e . in fedannot's folder, in this environment"
-        yield Point("versions", State.PROBLEM, "; ".join(wrong), mend)
+        remedy = "pip install -c constraints.txt -e . in fedannot's folder, in this environment"
+        yield Point("versions", State.PROBLEM, "; ".join(wrong), remedy)
     else:
         yield Point("versions", State.READY, f"Python {platform.python_version()}, {installed}")
 
@@ -80,8 +80,8 @@ def check_python(_: Kit) -> Iterator[Point]:
     if found is not None and Path(found).parent == environment / "bin":
         yield Point("python3", State.READY, found)
     else:
-        mend = f"Before startup/start.sh: source {environment}/bin/activate"
-        yield Point("python3", State.PROBLEM, f"startup/start.sh would take {found}, without fedannot", mend)
+        remedy = f"Before startup/start.sh: source {environment}/bin/activate"
+        yield Point("python3", State.PROBLEM, f"startup/start.sh would take {found}, without fedannot", remedy)
 
 
 def check_threads(kit: Kit) -> Iterator[Point]:
@@ -99,8 +99,8 @@ def check_gpu(kit: Kit) -> Iterator[Point]:
     if kit.role == "server":
         return
     if not torch.cuda.is_available():
-        mend = "If there is one: is PyTorch's CUDA build installed, and does nvidia-smi show it?"
-        yield Point("GPU", State.WARNING, "none; training takes the processor", mend)
+        remedy = "If there is one: is PyTorch's CUDA build installed, and does nvidia-smi show it?"
+        yield Point("GPU", State.WARNING, "none; training takes the processor", remedy)
         return
     for index in range(torch.cuda.device_count()):
         free, total = torch.cuda.mem_get_info(index)
@@ -126,7 +126,7 @@ def check_disk(kit: Kit) -> Iterator[Point]:
         # A trial in a temporary folder knows what it does.
         temporary = Path(tempfile.gettempdir()) in Path(store).parents and kit.folder not in Path(store).parents
         if temporary:
-            mend = f"fedannot deploy prepare {kit.folder}"
-            yield Point("job store", State.WARNING, f"{store}, which a restart may empty", mend)
+            remedy = f"fedannot deploy prepare {kit.folder}"
+            yield Point("job store", State.WARNING, f"{store}, which a restart may empty", remedy)
         else:
             yield Point("job store", State.READY, store)

@@ -22,7 +22,7 @@ from ..reports.comparison import describe_run, paired_statistics
 from ..reports.output import read_summary, scoring_of
 from ..reports.pictures import draw_comparison
 from .arms import Arm, PlannedArm, plan
-from .fitting import read_descriptions, settings_for_data
+from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import JOB_ID, RunError
 from .interruption import check_interruption
 from .job import JobError

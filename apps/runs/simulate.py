@@ -19,7 +19,7 @@ from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ..reports.output import collect_output
-from .fitting import read_descriptions, settings_for_data
+from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import run_in_process
 from .job import Job, check_runs_in_process
 from .progress import Progress

@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from ..compatibility import check_compatibility
 from ..data.datalist import TESTING
 from ..data.federation import TEST_FOLDER
 from ..data.location import locate_test_data
 from ..data.site_data import SiteData, load_site_data
-from ..data_fit import check_data_fit
 from ..networks.devices import ready_to_compute
 from ..settings import RunSettings
 from .score_records import RoundScores
@@ -42,7 +42,7 @@ class ServerTest:
         """
         folder = locate_test_data(self._settings.data, None, self._config_folder, self._run_folder)
         if folder is not None:
-            check_data_fit(folder, self._settings, site=TEST_FOLDER)
+            check_compatibility(folder, self._settings, site=TEST_FOLDER)
 
     def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> RoundScores | None:
         """Return the scores, or None if the server has no test set.
@@ -65,5 +65,5 @@ class ServerTest:
         return self._data[sites_are_embedded]
 
     def _load(self, folder: Path) -> SiteData:
-        check_data_fit(folder, self._settings, site=TEST_FOLDER)
+        check_compatibility(folder, self._settings, site=TEST_FOLDER)
         return load_site_data(folder, self._run_folder / "prepared", section=TESTING, site=TEST_FOLDER)

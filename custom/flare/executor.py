@@ -20,9 +20,9 @@ from torch import nn
 
 from ...transforms.errors import DataError
 from ..approval.names import is_job_id, is_plain_name
+from ..compatibility import DataMismatchError, check_compatibility
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
-from ..data_fit import DataFitError, check_data_fit
 from ..methods.lookup import method_of, read_job_settings
 from ..methods.views import SiteView
 from ..networks.described import described_network
@@ -47,8 +47,8 @@ from .messages import (
     TASK_NOT_KNOWN,
     TRAINING_FAILED,
 )
-from .site_start import import_light_monai, is_site_process, train_without_compiler
-from .task_process import Place, TaskProcess, TaskProcessError, TaskStopped
+from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
+from .task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped
 
 
 class ModelDoesNotFitError(ValueError):
@@ -87,7 +87,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         if event_type == EventType.START_RUN:
             fobs.register(TensorDecomposer)
             if is_site_process() and not self.settings.task_process:
-                import_light_monai()
+                import_monai_without_extras()
                 train_without_compiler()
         if event_type == EventType.END_RUN and self._process is not None:
             self._process.end()
@@ -116,7 +116,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.TASK_ABORTED)
         except DataError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(DATA_DO_NOT_FIT if isinstance(error, DataFitError) else NO_USABLE_DATA)
+            return _refusal(DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else NO_USABLE_DATA)
         except ModelDoesNotFitError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
             return _refusal(MODEL_DOES_NOT_FIT)
@@ -136,7 +136,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         gc.collect()
         if self._process is None:
             settings = self.settings.model_dump(mode="json") | {"task_process": False}
-            self._process = TaskProcess(type(self), settings, Place.of(fl_ctx))
+            self._process = TaskProcess(type(self), settings, SiteContext.of(fl_ctx))
             self.log_info(fl_ctx, f"Tasks are done in process {self._process.pid}.")
         try:
             reply, samples = self._process.do(task, shareable, self.settings.task_timeout, lambda: bool(stop.triggered))
@@ -233,7 +233,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         """The cases of a section, loaded again if the annotations in use have changed."""
         folder, replaced = view.locate().folder, self.method.labels_in_use(section, view)
         if section not in self._data or self._data[section][0] != replaced:
-            check_data_fit(folder, self.settings, site=view.name)
+            check_compatibility(folder, self.settings, site=view.name)
             data = load_site_data(
                 folder, view.run_folder / "prepared", section=section, site=view.name, replaced_labels=replaced
             )

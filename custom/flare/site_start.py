@@ -20,7 +20,7 @@ def is_site_process() -> bool:
     return getattr(specification, "name", None) in _SITE_PROGRAMS
 
 
-def import_light_monai() -> None:
+def import_monai_without_extras() -> None:
     """Import MONAI without the optional packages that no site uses, unless it is imported already.
 
     MONAI then offers the features that need these packages no more in this process, which must be a site's own.

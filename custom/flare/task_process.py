@@ -45,7 +45,7 @@ class TaskStopped(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class SiteContext:
     """Where a site's task is done: what an executor asks NVFlare's context for.
 
     Attributes:
@@ -59,7 +59,7 @@ class Place:
     workspace: str
 
     @classmethod
-    def of(cls, fl_ctx: FLContext) -> "Place":
+    def of(cls, fl_ctx: FLContext) -> "SiteContext":
         """Return the place that a context is of."""
         workspace = fl_ctx.get_engine().get_workspace()
         return cls(fl_ctx.get_identity_name(), fl_ctx.get_job_id(), workspace.get_root_dir())
@@ -94,7 +94,7 @@ class TaskProcess:
         place: the site, the job and the workspace.
     """
 
-    def __init__(self, executor: type[Any], settings: Mapping[str, Any], place: Place) -> None:
+    def __init__(self, executor: type[Any], settings: Mapping[str, Any], place: SiteContext) -> None:
         self._connection, theirs = multiprocessing.get_context("spawn").Pipe()
         self._process: BaseProcess = multiprocessing.get_context("spawn").Process(
             target=_serve, args=(theirs, executor, dict(settings), place), daemon=True, name=f"tasks of {place.site}"
@@ -168,7 +168,7 @@ def describe_exit(exit_code: int | None) -> str:
     return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
 
 
-def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any], place: Place) -> None:
+def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any], place: SiteContext) -> None:
     """The child: do tasks until the parent closes the connection or dies."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     train_without_compiler()

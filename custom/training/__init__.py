@@ -1,1 +1,1 @@
-"""A site's training: batches, augmentation, loop, losses, optimisers."""
+"""A site's training: batches, augmentation, loop, losses, optimizers."""

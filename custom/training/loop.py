@@ -20,7 +20,7 @@ class TrainingOutcome:
 
     Attributes:
         mean_loss: mean loss over samples or patches, and epochs.
-        steps: number of optimiser steps.
+        steps: number of optimizer steps.
         dice_loss: mean Dice loss likewise, where it was asked for; NaN if no sample counts.
         dice_samples: which of the site's samples that is over, of patches which of its volumes.
     """
@@ -49,7 +49,7 @@ def train(
     seed: int,
     should_stop: Callable[[], bool] | None = None,
 ) -> TrainingOutcome:
-    """Train a network in place for the configured number of epochs with the configured optimiser.
+    """Train a network in place for the configured number of epochs with the configured optimizer.
 
     Nothing leaves the site but what the caller sends.
 
@@ -59,7 +59,7 @@ def train(
             :func:`fedannot.custom.training.batches.training_batches`.
         objective: what is made small; :func:`fedannot.custom.training.objectives.training_objective` gives that of the
             settings.
-        training: optimiser and epochs.
+        training: optimizer and epochs.
         learning_rate: of this round.
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.

@@ -1,4 +1,4 @@
-"""The optimiser of a round of local training, as the settings name it."""
+"""The optimizer of a round of local training, as the settings name it."""
 
 import torch
 from torch import nn
@@ -12,11 +12,11 @@ _ADAM_BETAS = (0.9, 0.99)
 def build_optimizer(
     network: nn.Module, training: TrainingSettings | ClassifierTrainingSettings, learning_rate: float
 ) -> torch.optim.Optimizer:
-    """Return an optimiser of those parameters that are to be trained; it is made anew in every round.
+    """Return an optimizer of those parameters that are to be trained; it is made anew in every round.
 
     Args:
         network: what is trained.
-        training: which optimiser, its weight decay, and momentum of ``sgd``.
+        training: which optimizer, its weight decay, and momentum of ``sgd``.
         learning_rate: of the round.
     """
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]

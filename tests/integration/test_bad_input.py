@@ -11,11 +11,11 @@ from plain_records import simulate
 
 from fedannot.apps.runs.in_process import RunError, run_in_process
 from fedannot.apps.runs.job import Job, JobError
+from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.drawing import Drawing
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.data_fit import DataFitError
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -146,7 +146,9 @@ def test_data_for_another_task_are_refused_before_anything_is_written(
     name: str, drawing: Drawing, tmp_path: Path
 ) -> None:
     write_phantom_federation(tmp_path / "data", drawing, num_sites=2, images_per_site=1, test_images=1)
-    with pytest.raises(DataFitError, match=rf"^{tmp_path}/data/site-1 holds .*, but .*{name} is for .*; jobs that fit"):
+    with pytest.raises(
+        DataMismatchError, match=rf"^{tmp_path}/data/site-1 holds .*, but .*{name} is for .*; jobs that fit"
+    ):
         simulate(JOBS / name, tmp_path / "out", data=tmp_path / "data")
     assert not (tmp_path / "out").exists()
 

@@ -25,7 +25,7 @@ class FedAvgSite(SiteMethod):
         return self.train_on(self.batches(site.load(TRAINING), network), network, site)
 
     def train_on(self, batches: Batches, network: nn.Module, site: SiteView) -> Trained:
-        """Train a network in place on batches, with the settings' optimiser and the round's learning rate."""
+        """Train a network in place on batches, with the settings' optimizer and the round's learning rate."""
         training, dice = self.settings.training, self.dice_record(network)
         outcome = train(
             network,

@@ -113,7 +113,7 @@ class OthersCurvature:
     @classmethod
     def of(
         cls,
-        everybodys: Curvature,
+        mean: Curvature,
         own: Curvature | None,
         parameters: Sequence[torch.Tensor],
         *,
@@ -126,13 +126,13 @@ class OthersCurvature:
         with sites of one size the sum is the paper's.
 
         Args:
-            everybodys: as received.
+            mean: as received.
             own: what this site sent for it; None if the mean holds nothing of this site's.
             parameters: as received.
             share: of this site's samples in all.
             num_sites: number of sites in the mean.
         """
-        received = list(everybodys.pairs())
+        received = list(mean.pairs())
         if own is not None:
             received = [_taken_out(theirs, ours, share) for theirs, ours in zip(received, own.pairs(), strict=True)]
         pairs = tuple((num_sites * information, num_sites * weighted) for information, weighted in received)
@@ -171,8 +171,8 @@ def _asked(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], parameters: Seque
 
 
 def _taken_out(
-    everybodys: tuple[torch.Tensor, torch.Tensor], own: tuple[torch.Tensor, torch.Tensor], share: float
+    mean: tuple[torch.Tensor, torch.Tensor], own: tuple[torch.Tensor, torch.Tensor], share: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    information, weighted = (all_of_it - share * part for all_of_it, part in zip(everybodys, own, strict=True))
+    information, weighted = (all_of_it - share * part for all_of_it, part in zip(mean, own, strict=True))
     # Where nobody else has any information, rounding may leave less than nothing.
     return information.clamp_min(0), torch.where(information > 0, weighted, 0.0)

@@ -102,7 +102,7 @@ def test_the_json_has_its_keys_whatever_was_found(tmp_path):
     assert [list(site) for site in sites] == [keys, keys]
     good, unusable = sites
     (finding,) = good.pop("findings")
-    assert list(finding) == ["severity", "kind", "files", "found", "mend", "scope", "blocks_training"]
+    assert list(finding) == ["severity", "kind", "files", "found", "remedy", "scope", "blocks_training"]
     assert (finding["severity"], finding["kind"]) == ("error", "missing-file")
     assert (finding["files"], finding["scope"]) == (["labels/case_1.png"], "case")
     assert finding["blocks_training"] is False

@@ -76,8 +76,8 @@ def test_inverted_masks_are_found_with_shares_number_and_mending(tmp_path):
     assert f"found {share:.0%} of the image and 100% of its border annotated (medians of 5 masks, of which 5" in (
         finding.found
     )
-    assert "labels: {0: 1, 255: 0}" in finding.mend
-    assert "--label-map 0:1,255:0" in finding.mend
+    assert "labels: {0: 1, 255: 0}" in finding.remedy
+    assert "--label-map 0:1,255:0" in finding.remedy
 
 
 def test_inverted_volumes_are_found(tmp_path):
@@ -92,7 +92,7 @@ def test_inverted_volumes_are_found(tmp_path):
     report = check_site(tmp_path, "site-1")
     assert kinds(report) == ["inverted-masks"]
     (finding,) = (finding for finding in report.findings if finding.kind == "inverted-masks")
-    assert "Let the value at the border lead to 0" in finding.mend
+    assert "Let the value at the border lead to 0" in finding.remedy
 
 
 CORNER = np.full((SIZE, SIZE), 255, np.uint8)

@@ -66,7 +66,7 @@ def renumber_mask(folder):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "kind", "file", "found", "mend"),
+    ("spoil", "kind", "file", "found", "remedy"),
     [
         (spoil_image, "unreadable-image", "images/case_1.png", "cannot be read as an image", "export the image again"),
         (remove_image, "missing-file", "images/case_1.png", "found no such file", "Put the file there"),
@@ -75,13 +75,13 @@ def renumber_mask(folder):
         (renumber_mask, "label-values", "labels/case_1.png", "label values 0, 7, expected only 0, 255", "7: CLASS"),
     ],
 )
-def test_an_unusable_picture_is_an_error_that_names_the_file(tmp_path, spoil, kind, file, found, mend):
+def test_an_unusable_picture_is_an_error_that_names_the_file(tmp_path, spoil, kind, file, found, remedy):
     picture_site(tmp_path)
     spoil(tmp_path)
     report = check(tmp_path)
     assert summary(report) == [("error", kind, (file,))]
     assert found in report.findings[0].found
-    assert mend in report.findings[0].mend
+    assert remedy in report.findings[0].remedy
     assert str(tmp_path) not in report.findings[0].found
     assert report.lists == {"training": (3, 2)}
     assert report.can_train
@@ -238,7 +238,7 @@ def test_mixed_voxel_types_are_a_warning_that_names_the_fewer(tmp_path):
     report = check(tmp_path)
     assert summary(report) == [("warning", "mixed-voxel-types", ("images/v0.nii.gz",))]
     assert "2 of float32 and 1 of uint8" in report.findings[0].found
-    assert "normalises every image by itself" in report.findings[0].mend
+    assert "normalises every image by itself" in report.findings[0].remedy
 
 
 def test_mixed_voxel_types_under_a_window_are_told_otherwise(tmp_path):
@@ -247,7 +247,7 @@ def test_mixed_voxel_types_under_a_window_are_told_otherwise(tmp_path):
         [(cube(index, kind=np.float32 if index else np.uint8), square((12,) * 3, 1 + index % 2)) for index in range(3)],
         VOLUMES + "intensity: window\nwindow: [-100, 400]\n",
     )
-    assert "Hounsfield" in only(check(tmp_path), "mixed-voxel-types").mend
+    assert "Hounsfield" in only(check(tmp_path), "mixed-voxel-types").remedy
 
 
 def test_grey_and_coloured_pictures_are_a_note(tmp_path):
@@ -321,7 +321,7 @@ def test_spacing_that_varies_is_a_note_in_the_order_of_the_oriented_axes(tmp_pat
     report = check(spaced_site(tmp_path, [np.diag([1.0, 1, 3, 1]), other]))
     assert [kind for _, kind, _ in summary(report)] == ["varying-spacing", "varying-orientation"]
     assert "1 × 1 × 2–3 mm" in report.findings[0].found
-    assert "set 'spacing'" in report.findings[0].mend
+    assert "set 'spacing'" in report.findings[0].remedy
     assert "1 of RAS and 1 of ASR" in report.findings[1].found
 
 

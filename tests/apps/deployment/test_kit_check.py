@@ -60,7 +60,7 @@ def test_a_certificate_of_another_authority(make_kit: MakeKit, other_authority: 
     other_authority.write(tmp_path / "other", "client", "hospital-1")
     (folder / "startup" / "rootCA.pem").write_bytes((tmp_path / "other" / "rootCA.pem").read_bytes())
     point = only(identity_checks.check_certificate, folder)
-    assert (point.state, point.mend) == (State.PROBLEM, "Ask the operator for a new kit.")
+    assert (point.state, point.remedy) == (State.PROBLEM, "Ask the operator for a new kit.")
     assert "is not signed by" in point.found
 
 
@@ -122,7 +122,7 @@ def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     found = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
     assert set(found) == {"approved jobs", "allow-list", "code in jobs", "files and logs", "logs", "outbound filter"}
     assert {point.state for point in found.values()} == {State.PROBLEM}
-    assert all(point.mend == f"fedannot deploy prepare {folder}" for point in found.values())
+    assert all(point.remedy == f"fedannot deploy prepare {folder}" for point in found.values())
     prepare_kit(folder, CONFIGS)
     assert {point.state for check in POLICIES for point in check(Kit.open(folder))} == {State.READY}
 

@@ -16,7 +16,7 @@ STARTS = {
     "PyTorch": "import torch",
     "MONAI's network": "from monai.networks.nets.basic_unet import BasicUNet",
     "MONAI's network, light": (
-        "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
+        "from fedannot.custom.flare.site_start import import_monai_without_extras; import_monai_without_extras()\n"
         "from monai.networks.nets.basic_unet import BasicUNet"
     ),
     "NVFlare's site process": "import nvflare.private.fed.app.simulator.simulator_worker",
@@ -26,13 +26,13 @@ STARTS = {
     "the executor": "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor",
     "the executor with a network": (
         "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
-        "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
+        "from fedannot.custom.flare.site_start import import_monai_without_extras; import_monai_without_extras()\n"
         "from fedannot.custom.networks.building import build_network; build_network()"
     ),
     **{
         f"the executor with a network that is trained by {what}": (
             "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
-            "from fedannot.custom.flare.site_start import import_light_monai; import_light_monai()\n"
+            "from fedannot.custom.flare.site_start import import_monai_without_extras; import_monai_without_extras()\n"
             "from fedannot.custom.networks.building import build_network; network = build_network()\n"
             f"from fedannot.custom.flare.site_start import train_without_compiler; {first}\n"
             "from torch.optim import Adam; Adam(network.parameters(), fused=True).zero_grad()"

@@ -1,4 +1,4 @@
-"""A site's training beside a plain PyTorch loop, and what layout, optimiser, precision and compilation bring."""
+"""A site's training beside a plain PyTorch loop, and what layout, optimizer, precision and compilation bring."""
 
 import statistics
 import time
@@ -98,7 +98,7 @@ def test_local_training_beside_a_plain_loop(speed_table, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_layout_optimiser_precision_and_compilation(speed_table, size):
+def test_layout_optimizer_precision_and_compilation(speed_table, size):
     number, side, batch_size = SIZES[size]
     images, labels = (tensor.to(preferred_device()) for tensor in blobs(number, side))
     actions: dict[str, Callable[[], object]] = {}

@@ -14,10 +14,10 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
 
+from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.data_fit import DataFitError
 from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import (
@@ -33,7 +33,7 @@ from fedannot.custom.flare.messages import (
     TASK_NOT_KNOWN,
     TRAINING_FAILED,
 )
-from fedannot.custom.flare.task_process import Place, TaskProcessError, TaskStopped
+from fedannot.custom.flare.task_process import SiteContext, TaskProcessError, TaskStopped
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
@@ -60,7 +60,7 @@ def params_of(executor: FederatedExecutor) -> dict[str, torch.Tensor]:
 def context(folder: Path, task: str) -> FLContext:
     for needed in ("startup", "local"):
         (folder / needed).mkdir(exist_ok=True)
-    made: FLContext = Place("site-1", "job", str(folder)).context()
+    made: FLContext = SiteContext("site-1", "job", str(folder)).context()
     made.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
     return made
 
@@ -160,7 +160,7 @@ def test_what_it_cannot_do_is_a_refusal_with_a_reason(
     ("error", "code", "reason"),
     [
         (DataError("case 7 is broken"), ReturnCode.EXECUTION_EXCEPTION, NO_USABLE_DATA),
-        (DataFitError("other classes"), ReturnCode.EXECUTION_EXCEPTION, DATA_DO_NOT_FIT),
+        (DataMismatchError("other classes"), ReturnCode.EXECUTION_EXCEPTION, DATA_DO_NOT_FIT),
         (SettingsError("threads"), ReturnCode.EXECUTION_EXCEPTION, TRAINING_FAILED),
         (UnknownTaskError("dance"), ReturnCode.EXECUTION_EXCEPTION, TASK_NOT_KNOWN),
         (RuntimeError("out of memory at case 7"), ReturnCode.EXECUTION_EXCEPTION, TRAINING_FAILED),
@@ -263,7 +263,7 @@ def test_one_process_does_all_tasks_with_the_same_settings_and_ends_with_the_run
     (process,) = processes
     assert process.tasks == [METHOD_TASK] * 2
     kind, settings, place = process.made_with
-    assert (kind, place) == (FederatedExecutor, Place("site-1", "job", str(tmp_path)))
+    assert (kind, place) == (FederatedExecutor, SiteContext("site-1", "job", str(tmp_path)))
     assert settings == executor.settings.model_dump(mode="json") | {"task_process": False}
     # Filters of the result run here, not there.
     assert fl_ctx.get_prop(SAMPLE_VALUES) == {"inner_difficulty": "values"}

@@ -24,7 +24,7 @@ from fedannot.custom.flare.messages import METHOD_TASK, RECEIVED_MODEL, SAMPLE_V
 from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
-from fedannot.custom.flare.task_process import Place
+from fedannot.custom.flare.task_process import SiteContext
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from fedannot.custom.methods.lookup import find_method, read_job_settings
@@ -115,7 +115,7 @@ def context(workspace: Path, task: str, method: str = "fedavg") -> FLContext:
     """What a site's filters find in the context of a task."""
     for needed in ("startup", "local"):
         (workspace / needed).mkdir(exist_ok=True)
-    made = Place("site-1", "job", str(workspace)).context()
+    made = SiteContext("site-1", "job", str(workspace)).context()
     method = METHOD_OF.get(task, method)
     named = METHOD_TASK if task in METHOD_OF else task
     made.set_prop(FLContextKey.TASK_NAME, named, private=True, sticky=False)

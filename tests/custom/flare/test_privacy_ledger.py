@@ -10,7 +10,7 @@ import pytest
 from nvflare.apis.fl_context import FLContext
 
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE, PrivacyBudget, PrivacyLedger, Spent
-from fedannot.custom.flare.task_process import Place
+from fedannot.custom.flare.task_process import SiteContext
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.outbound.registry import OutboundError
 from fedannot.transforms.errors import DataError
@@ -19,7 +19,7 @@ from fedannot.transforms.errors import DataError
 def context(workspace: Path) -> FLContext:
     for needed in ("startup", "local"):
         (workspace / needed).mkdir(exist_ok=True)
-    return Place("site-1", "job", str(workspace)).context()
+    return SiteContext("site-1", "job", str(workspace)).context()
 
 
 def test_kinds_have_accounts_of_their_own_and_patients_one_of_both(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from nvflare.apis.shareable import make_reply
 from nvflare.app_common.app_constant import AppConstants
 
 from fedannot.custom.flare.messages import REFUSAL_HEADER
-from fedannot.custom.flare.task_process import Place, TaskProcess, TaskProcessError, TaskStopped, describe_exit
+from fedannot.custom.flare.task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped, describe_exit
 
 
 class Worker:
@@ -55,7 +55,7 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def process(workspace):
-    made = TaskProcess(Worker, {"seed": 7}, Place("site-2", "job-9", str(workspace)))
+    made = TaskProcess(Worker, {"seed": 7}, SiteContext("site-2", "job-9", str(workspace)))
     yield made
     made.end()
 
@@ -119,9 +119,9 @@ def test_a_killed_parent_leaves_no_process(workspace, tmp_path):
     script.write_text(
         "import sys, time\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from test_task_process import Place, TaskProcess, Worker, never, task\n"
+        "from test_task_process import SiteContext, TaskProcess, Worker, never, task\n"
         "if __name__ == '__main__':\n"
-        f"    process = TaskProcess(Worker, {{'seed': 0}}, Place('a', 'b', {str(workspace)!r}))\n"
+        f"    process = TaskProcess(Worker, {{'seed': 0}}, SiteContext('a', 'b', {str(workspace)!r}))\n"
         "    process.do('train', task(), 60, never)\n"
         "    print(process.pid, flush=True)\n"
         "    process.do('hang', task(), 600, never)\n"

@@ -213,7 +213,7 @@ def test_a_state_from_before_a_setting_existed_is_of_its_default():
 @pytest.mark.parametrize(
     ("task", "default", "other"), [("segmentation", "adam", "sgd"), ("classification", "sgd", "adam")]
 )
-def test_a_state_from_before_there_was_a_choice_was_made_with_the_optimiser_of_its_task(task, default, other):
+def test_a_state_from_before_there_was_a_choice_was_made_with_the_optimizer_of_its_task(task, default, other):
     earlier = RunState("fedavg", SETTINGS | {"task": task}, 1, {})
     now = {kind.task: kind.settings for kind in fedavg.METHODS}[task]().training.model_dump(mode="json")
     assert now["optimizer"] == default

@@ -1,4 +1,4 @@
-"""Local training of both tasks against optimisers worked out by hand and a plain loop."""
+"""Local training of both tasks against optimizers worked out by hand and a plain loop."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The optimiser that the settings name, against PyTorch's own and by hand."""
+"""The optimizer that the settings name, against PyTorch's own and by hand."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("training", "kind", "options"), CASES)
-def test_both_tasks_have_both_optimisers(training, kind, options):
+def test_both_tasks_have_both_optimizers(training, kind, options):
     found = after_steps(lambda network: build_optimizer(network, training, 0.1))
     expected = after_steps(lambda network: kind(network.parameters(), lr=0.1, **options))
     assert all(map(torch.equal, found, expected))

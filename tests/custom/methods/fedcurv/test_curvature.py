@@ -79,8 +79,8 @@ def test_the_penalty_is_the_papers_less_that_of_the_received_parameters() -> Non
     """Σ_j (θ − θ_j)ᵀ diag(I_j) (θ − θ_j) over the other sites."""
     network = nn.Conv2d(1, 2, 3)
     parts = [curvature_of(network, seed) for seed in range(3)]
-    everybodys = mean_of([curvature for curvature, _, _ in parts], network, [1 / 3] * 3)
-    others = OthersCurvature.of(everybodys, parts[0][0], list(network.parameters()), share=1 / 3, num_sites=3)
+    mean = mean_of([curvature for curvature, _, _ in parts], network, [1 / 3] * 3)
+    others = OthersCurvature.of(mean, parts[0][0], list(network.parameters()), share=1 / 3, num_sites=3)
 
     def asked(parameters: list[torch.Tensor]) -> torch.Tensor:
         return torch.stack(
@@ -115,8 +115,8 @@ def test_the_penalty_has_a_weight_and_goes_with_the_networks_parameters() -> Non
 def test_sites_count_by_their_samples() -> None:
     network = nn.Conv2d(1, 2, 1)
     parts = [curvature_of(network, seed) for seed in range(2)]
-    everybodys = mean_of([curvature for curvature, _, _ in parts], network, [0.75, 0.25])
-    others = OthersCurvature.of(everybodys, parts[0][0], list(network.parameters()), share=0.75, num_sites=2)
+    mean = mean_of([curvature for curvature, _, _ in parts], network, [0.75, 0.25])
+    others = OthersCurvature.of(mean, parts[0][0], list(network.parameters()), share=0.75, num_sites=2)
     for (information, weighted), expected, centre in zip(others.pairs, parts[1][1], parts[1][2], strict=True):
         torch.testing.assert_close(information, 0.5 * expected)
         torch.testing.assert_close(weighted, 0.5 * expected * centre)

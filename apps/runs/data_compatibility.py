@@ -1,21 +1,21 @@
-"""Do data fit a job? Asked for all sites of a federation before anything starts."""
+"""Compatibility of a federation's data with a job, for all sites before anything starts."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
-from ...custom.data.federation import TEST_FOLDER, read_federation
-from ...custom.data.phantoms.choice import embedded_description
-from ...custom.data_fit import (
+from ...custom.compatibility import (
     EXAMPLE_PATCH,
-    DataFitError,
+    DataMismatchError,
     check_network,
     check_task,
     held,
     network_settings,
     task_of,
 )
+from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
+from ...custom.data.federation import TEST_FOLDER, read_federation
+from ...custom.data.phantoms.choice import embedded_description
 from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from .job import Job, JobError
@@ -59,8 +59,8 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
         described: what describes the data, by folder; None for the embedded phantom of the settings.
 
     Raises:
-        DataFitError: if the data of any site are for another task, those of no site fit the network, or the test set
-            does not; one sentence, with the jobs or the settings that fit. A single site whose data do not fit the
+        DataMismatchError: if the data of any site are for another task, those of no site fit the network, or the test
+            set does not; one sentence, with the jobs or the settings that fit. A single site whose data do not fit the
             network is refused by name in the run.
         SettingsError: if a setting cannot be used.
     """
@@ -101,30 +101,30 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
         return
     holds, dimensions = f"{folder} holds {held(description)}", description.spatial_dims
     if (found := changes["network.spatial_dims"]) != dimensions:
-        raise DataFitError(
+        raise DataMismatchError(
             f"{holds}, which have {dimensions} spatial dimensions, but network.spatial_dims is set to {found}; leave "
             f"it out{'' if dimensions == 3 else ', and training.patch likewise'}."
         )
     own = getattr(job.settings().training, "patch", None)
     patch = changes.get("training.patch", own)
     if dimensions == 3 and patch is None:
-        raise DataFitError(
+        raise DataMismatchError(
             f"{holds}, but {job.folder} names no patch of them to train on; add --set training.patch={EXAMPLE_PATCH}, "
             "or another patch."
         )
     if dimensions == 2 and patch is not None:
         remedy = "leave it out" if "training.patch" in changes else "add --set training.patch=null"
         found = list(patch) if isinstance(patch, tuple) else patch
-        raise DataFitError(f"{holds}, but training.patch is {found}, for patches of whole volumes; {remedy}.")
+        raise DataMismatchError(f"{holds}, but training.patch is {found}, for patches of whole volumes; {remedy}.")
 
 
 def _check_networks(settings: RunSettings, described: Descriptions) -> None:
-    errors: dict[Path, DataFitError] = {}
+    errors: dict[Path, DataMismatchError] = {}
     for folder, description in described.items():
         place = folder if folder == _PHANTOM else folder / DESCRIPTION_FILE
         try:
             check_network(description, settings, place=str(place))
-        except DataFitError as error:
+        except DataMismatchError as error:
             errors[folder] = error
     is_test = {folder: folder.name == TEST_FOLDER for folder in described}
     no_site_fits = all(folder in errors for folder, of_test in is_test.items() if not of_test)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fedannot.apps.runs.fitting import fitting_jobs, read_descriptions, settings_for_data
+from fedannot.apps.runs.data_compatibility import fitting_jobs, read_descriptions, settings_for_data
 from fedannot.apps.runs.job import Job
+from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.data.description import (
     ClassificationDescription,
     ImageDescription,
@@ -15,7 +16,6 @@ from fedannot.custom.data.description import (
     write_site_description,
 )
 from fedannot.custom.data.federation import FederationDescription, write_federation
-from fedannot.custom.data_fit import DataFitError
 from fedannot.transforms.errors import DataError
 
 JOBS = Path(__file__).parents[3] / "jobs"
@@ -76,13 +76,13 @@ def test_data_for_another_task_name_the_folder_and_the_jobs_that_fit(
         test=description if where == "test" else right,
     )
     text = f"{tmp_path / where} holds {held}, but {JOBS / job} is for {task} and needs {needs}; jobs that fit, in "
-    with pytest.raises(DataFitError, match=rf"^{re.escape(text)}.*jobs: .*{fitting}.*\.$"):
+    with pytest.raises(DataMismatchError, match=rf"^{re.escape(text)}.*jobs: .*{fitting}.*\.$"):
         fit(job, described)
 
 
 def test_where_no_job_lies_beside_the_task_is_named(federation, tmp_path):
     alone = Job.open(JOBS / "fedavg").copy_with({}, tmp_path / "alone" / "job")
-    with pytest.raises(DataFitError, match=r"; it takes a job with task = classification\.$"):
+    with pytest.raises(DataMismatchError, match=r"; it takes a job with task = classification\.$"):
         settings_for_data(alone, {}, federation(CLASSES))
 
 
@@ -117,7 +117,7 @@ def test_where_no_job_lies_beside_the_task_is_named(federation, tmp_path):
 )
 def test_volumes_and_patches_go_together(description, changes, text, federation, tmp_path):
     text = f"{tmp_path / 'site-1'} " + text.format(job=JOBS / "fedavg")
-    with pytest.raises(DataFitError, match=f"^{re.escape(text)}$"):
+    with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}$"):
         fit("fedavg", federation(description), **changes)
 
 
@@ -126,7 +126,7 @@ def test_a_jobs_own_patch_can_be_taken_back(federation, tmp_path):
         {"network.spatial_dims": 3, "training.patch": PATCH}, tmp_path / "job"
     )
     described = federation(PICTURE)
-    with pytest.raises(DataFitError, match=r"for patches of whole volumes; add --set training\.patch=null\.$"):
+    with pytest.raises(DataMismatchError, match=r"for patches of whole volumes; add --set training\.patch=null\.$"):
         settings_for_data(volumes, {}, described)
     changes = settings_for_data(volumes, {"training.patch": None}, described)
     assert volumes.settings_with(changes).network.spatial_dims == 2
@@ -145,7 +145,9 @@ def test_the_network_follows_from_the_data(federation):
 
 def test_a_network_that_fits_no_site_is_refused(federation, tmp_path):
     text = f"{tmp_path / 'site-1' / 'data.yaml'} describes 1 channels and 2 foreground classes in 2 spatial dimensions"
-    with pytest.raises(DataFitError, match=rf"^{re.escape(text)}, but .* with --set network\.num_classes=2, or write"):
+    with pytest.raises(
+        DataMismatchError, match=rf"^{re.escape(text)}, but .* with --set network\.num_classes=2, or write"
+    ):
         fit("fedavg", federation(TWO_CLASSES, TWO_CLASSES), network__num_classes=1)
 
 
@@ -154,17 +156,19 @@ def test_a_single_site_of_other_classes_is_left_to_the_run(federation):
 
 
 def test_a_test_set_of_other_channels_is_refused(federation, tmp_path):
-    with pytest.raises(DataFitError, match=rf"^{re.escape(str(tmp_path))}/test/data\.yaml describes 3 channels"):
+    with pytest.raises(DataMismatchError, match=rf"^{re.escape(str(tmp_path))}/test/data\.yaml describes 3 channels"):
         fit("fedavg", federation(PICTURE, PICTURE, test=COLOUR))
 
 
 def test_a_phantom_of_another_task_is_refused():
-    with pytest.raises(DataFitError, match=r"^the embedded phantom holds images with one class each, but .*fedavg is"):
+    with pytest.raises(
+        DataMismatchError, match=r"^the embedded phantom holds images with one class each, but .*fedavg is"
+    ):
         fit("fedavg", None, embedded__task="cells2d", embedded__noise=None)
 
 
 def test_a_phantom_whose_network_does_not_fit_is_refused():
-    with pytest.raises(DataFitError, match=r"^the embedded phantom describes 1 channels and 1 foreground"):
+    with pytest.raises(DataMismatchError, match=r"^the embedded phantom describes 1 channels and 1 foreground"):
         fit("fedavg", None, network__num_classes=2)
 
 

@@ -1,4 +1,4 @@
-"""Do a site's data fit the job's network? Asked before anything is decoded."""
+"""Compatibility of a site's data with a job: task, dimensions, channels, classes; before anything is decoded."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,11 +30,11 @@ _HELD = {
 EXAMPLE_PATCH = "[96,96,64]"
 
 
-class DataFitError(DataError):
+class DataMismatchError(DataError):
     """Data are of another kind than a job trains on."""
 
 
-def check_data_fit(folder: Path, settings: RunSettings, *, site: str) -> None:
+def check_compatibility(folder: Path, settings: RunSettings, *, site: str) -> None:
     """Check that the network that the job's settings describe can take the data of a folder.
 
     Args:
@@ -43,8 +43,8 @@ def check_data_fit(folder: Path, settings: RunSettings, *, site: str) -> None:
         site: the site's name, for messages.
 
     Raises:
-        DataFitError: if the data are for another task, or differ from the network in spatial dimensions, channels or
-            classes; it says which methods or settings would fit.
+        DataMismatchError: if the data are for another task, or differ from the network in spatial dimensions, channels
+            or classes; it says which methods or settings would fit.
         DataError: if the description cannot be read.
     """
     try:
@@ -73,14 +73,14 @@ def check_task(
         fitting: gives the jobs that fit another task, for the end of the sentence; by default the methods are named.
 
     Raises:
-        DataFitError: if they are not, in one sentence.
+        DataMismatchError: if they are not, in one sentence.
     """
     kind, wanted = _TASKS[task]
     if isinstance(description, kind):
         return
     other = task_of(description)
     fits = (fitting or _fitting_methods)(other)
-    raise DataFitError(f"{place} holds {held(description)}, but {job} is for {task} and needs {wanted}; {fits}.")
+    raise DataMismatchError(f"{place} holds {held(description)}, but {job} is for {task} and needs {wanted}; {fits}.")
 
 
 def check_network(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
@@ -92,7 +92,7 @@ def check_network(description: SiteDescription, settings: RunSettings, *, place:
         place: the file that describes the data, for the message.
 
     Raises:
-        DataFitError: if they do, in one sentence, with the settings that would fit.
+        DataMismatchError: if they do, in one sentence, with the settings that would fit.
     """
     network = settings.network
     wanted = network_settings(description)
@@ -100,7 +100,7 @@ def check_network(description: SiteDescription, settings: RunSettings, *, place:
     if not changes:
         return
     kind = "foreground classes" if settings.task == "segmentation" else "classes"
-    raise DataFitError(
+    raise DataMismatchError(
         f"{place} describes {wanted['in_channels']} channels and {wanted['num_classes']} {kind} in "
         f"{wanted['spatial_dims']} spatial dimensions, but the job's network expects {network.in_channels} and "
         f"{network.num_classes} in {network.spatial_dims}; if the description is right, run the job with "

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from fedannot.custom.compatibility import DataMismatchError, check_compatibility
 from fedannot.custom.data.description import (
     ClassificationDescription,
     ImageDescription,
@@ -11,7 +12,6 @@ from fedannot.custom.data.description import (
     VolumeDescription,
     write_site_description,
 )
-from fedannot.custom.data_fit import DataFitError, check_data_fit
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedgsca.settings import FedGSCASettings
 from fedannot.transforms.errors import DataError
@@ -28,7 +28,7 @@ IN_3D = {"network": {"spatial_dims": 3, "num_classes": 2}, "training": {"patch":
 
 def check(folder, description, settings):
     write_site_description(folder, description)
-    check_data_fit(folder, FedAvgSettings.model_validate(settings), site="site-1")
+    check_compatibility(folder, FedAvgSettings.model_validate(settings), site="site-1")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_differs_is_said_with_the_settings_that_fit(tmp_path, description, 
         f"{expected[2]}; if the description is right, run the job with {options}, or write the same into its "
         "settings.conf."
     )
-    with pytest.raises(DataFitError, match=f"^{re.escape(text)}$"):
+    with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}$"):
         check(tmp_path, description, settings)
 
 
@@ -77,7 +77,7 @@ def test_classes_under_a_job_with_masks_are_one_sentence_whatever_their_number(t
         f"Site site-1: {tmp_path} holds images with one class each, but a job of 'fedavg' is for segmentation and "
         "needs images or volumes with masks; methods for classification are fedavg, fedgsca."
     )
-    with pytest.raises(DataFitError, match=f"^{re.escape(text)}$"):
+    with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}$"):
         check(tmp_path, description, {"network": {"num_classes": 2}})
 
 
@@ -87,10 +87,10 @@ def test_masks_under_a_job_with_classes_are_one_sentence(tmp_path):
         f"Site site-1: {tmp_path} holds slices of volumes with masks, but a job of 'fedgsca' is for classification and "
         "needs images with one class each; methods for segmentation are fedavg, feda3i, "
     )
-    with pytest.raises(DataFitError, match=f"^{re.escape(text)}"):
-        check_data_fit(tmp_path, FedGSCASettings(), site="site-1")
+    with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}"):
+        check_compatibility(tmp_path, FedGSCASettings(), site="site-1")
 
 
 def test_a_description_that_cannot_be_read_names_the_site(tmp_path):
     with pytest.raises(DataError, match=r"^Site site-1: .*data\.yaml"):
-        check_data_fit(tmp_path, FedAvgSettings(), site="site-1")
+        check_compatibility(tmp_path, FedAvgSettings(), site="site-1")
