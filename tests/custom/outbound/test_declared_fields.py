@@ -55,7 +55,7 @@ def test_what_leaves_is_what_a_person_has_seen() -> None:
     assert not difference, (
         f"What leaves a site is no longer what {KEPT.name} says. A person has to look at every changed line: is it "
         "needed, and can nobody tell a patient from it? If so, write the file anew and commit it:\n"
-        f"{WRITE_ANEW}=1 pytest tests/custom/outbound/test_what_leaves.py\n\n{difference}"
+        f"{WRITE_ANEW}=1 pytest tests/custom/outbound/test_declared_fields.py\n\n{difference}"
     )
 
 
