@@ -20,6 +20,7 @@ from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.methods.feda3i.answers import QualityAnswer
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
 from fedannot.custom.methods.feda3i.outbound import LEAVES
 from fedannot.custom.methods.feda3i.quality_report import quality_report
@@ -65,12 +66,13 @@ def shares_found(seed: int, images: int, largest: Mapping[str, float], draws: in
         source = np.random.default_rng(seed).bytes
 
         def is_found(noise: float) -> bool:
-            answers = {
+            sent = {
                 site: private_report(of.fields, of.samples, largest, noise_multiplier=noise, random_bytes=source)
                 if noise
                 else of.fields
                 for site, of in reports.items()
             }
+            answers = {site: QualityAnswer.of(fields) for site, fields in sent.items()}
             return has_true_groups(
                 estimate_quality(answers, seed=seed, level=settings.group_test_level), folder / "data"
             )

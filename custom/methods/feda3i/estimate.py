@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .answers import QualityAnswer
 from .records import EstimateRecord, JudgedSite
 from .two_groups import fit_two_groups
 from .weights import noise_strength, quality_weights
@@ -102,24 +103,24 @@ class QualityEstimate:
         )
 
 
-def estimate_quality(answers: Mapping[str, Mapping[str, Any]], *, seed: int, level: float) -> QualityEstimate:
+def estimate_quality(answers: Mapping[str, QualityAnswer], *, seed: int, level: float) -> QualityEstimate:
     """Conclude from what the sites sent for the task ``estimate_quality``.
 
     A site that could not estimate every class (NaN) has no estimate and counts by its quantity. Values beyond ±1000, as
     only a site that lies or is broken sends them, count as that, so that no variance overflows.
 
     Args:
-        answers: ``inner_difficulty`` and ``outer_difficulty`` by site.
+        answers: learning difficulties by site.
         seed: seed of the mixture's starts and of the test's draws.
         level: level of the test of two groups against one.
     """
     complete = {
         site: answer
         for site, answer in sorted(answers.items())
-        if all(map(math.isfinite, [*answer["inner_difficulty"], *answer["outer_difficulty"]]))
+        if all(map(math.isfinite, [*answer.inner, *answer.outer]))
     }
-    inner = {site: _within_reach(answer["inner_difficulty"]) for site, answer in complete.items()}
-    outer = {site: _within_reach(answer["outer_difficulty"]) for site, answer in complete.items()}
+    inner = {site: _within_reach(answer.inner) for site, answer in complete.items()}
+    outer = {site: _within_reach(answer.outer) for site, answer in complete.items()}
     groups = fit_two_groups({site: [*inner[site], *outer[site]] for site in complete}, seed=seed, level=level)
     return QualityEstimate(inner, outer, groups.larger, groups.smaller, groups.reason or "", groups.p_value)
 

@@ -7,7 +7,8 @@ from typing import Any
 from ...aggregation.weighting import LayerWeights, quantity_weights
 from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
-from ..views import Answers, Round
+from ..views import Round
+from .answers import QualityAnswer
 from .estimate import QualityEstimate, estimate_quality
 from .outbound import ESTIMATE_QUALITY
 from .records import QualityFindings, WeightsRecord
@@ -49,7 +50,7 @@ class FedA3IServer(FedAvgServer):
         """Estimate the annotation noise when the warm-up is over."""
         if self.estimate is not None or this_round.number <= self.settings.warmup_rounds:
             return
-        answers = this_round.ask(ESTIMATE_QUALITY)
+        answers = {site: QualityAnswer.of(fields) for site, fields in this_round.ask(ESTIMATE_QUALITY).items()}
         if this_round.is_stopped():
             return
         share = mean_predicted_share(answers)
@@ -112,11 +113,11 @@ class FedA3IServer(FedAvgServer):
         return QualityFindings(estimate=self.estimate.record, weights=matrix).plain()
 
 
-def mean_predicted_share(answers: Answers) -> float:
+def mean_predicted_share(answers: Mapping[str, QualityAnswer]) -> float:
     """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers.
 
     What is beyond a share's range, from 0 to 1, counts as its end; what is no number does not count.
     """
-    given = [float(answer["predicted_share"]) for answer in answers.values() if "predicted_share" in answer]
+    given = [answer.predicted_share for answer in answers.values() if answer.predicted_share is not None]
     shares = [min(max(share, 0.0), 1.0) for share in given if not math.isnan(share)]
     return sum(shares) / len(shares) if shares else 0.0

@@ -9,6 +9,7 @@ from ...aggregation.weighting import LayerWeights, completed_weights, quantity_w
 from ...run.records import RoundRecord, SiteReport
 from ..fedavg.server import FedAvgServer
 from ..views import Round, WaitingModels, WeightsRule
+from .answers import LesionCounts
 from .completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
 from .outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from .records import CompletenessFindings, CompletenessRecord, RoundWeights
@@ -110,10 +111,10 @@ class FedIAServer(FedAvgServer):
     # --- estimate and corrections
 
     def _estimate(self, this_round: Round) -> None:
-        answers = this_round.ask(ESTIMATE_COMPLETENESS)
+        answers = {site: LesionCounts.of(fields) for site, fields in this_round.ask(ESTIMATE_COMPLETENESS).items()}
         if this_round.is_stopped():
             return
-        estimates = {site: self._estimate_of(answer) for site, answer in answers.items() if _has_counts(answer)}
+        estimates = {site: self._estimate_of(counts) for site, counts in answers.items() if counts is not None}
         blind = [site for site, estimate in estimates.items() if not estimate.is_estimable]
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         says_nothing = not estimates or 2 * len(blind) > len(estimates)
@@ -136,12 +137,12 @@ class FedIAServer(FedAvgServer):
         for site in sorted(set(this_round.num_samples) - set(self._lines)):
             this_round.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
 
-    def _estimate_of(self, answer: Mapping[str, Any]) -> Completeness:
-        annotated, predicted = answer["num_annotated_lesions"], answer["num_predicted_lesions"]
+    def _estimate_of(self, counts: LesionCounts) -> Completeness:
         if self.settings.estimator == "matched":
             # A site that gives noise to its counts, or lies, may send more lesions that match than are predicted.
-            return Completeness.of_matches(annotated, predicted, min(answer["num_matched_lesions"], predicted))
-        return Completeness.of_counts(annotated, predicted)
+            matched = min(counts.matched, counts.predicted)
+            return Completeness.of_matches(counts.annotated, counts.predicted, matched)
+        return Completeness.of_counts(counts.annotated, counts.predicted)
 
     def _ask_for_corrections(self, this_round: Round) -> None:
         last = this_round.history[-1]
@@ -224,10 +225,6 @@ class FedIAServer(FedAvgServer):
         }
         corrected = dict(sorted(self._corrected.items()))
         return CompletenessFindings(completeness=sites, corrected_before_round=corrected).plain()
-
-
-def _has_counts(answer: Mapping[str, Any]) -> bool:
-    return "num_predicted_lesions" in answer
 
 
 def _iou(report: SiteReport | None) -> float:

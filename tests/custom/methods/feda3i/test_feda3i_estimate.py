@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from fedannot.custom.methods.feda3i.answers import QualityAnswer
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
 from fedannot.custom.methods.feda3i.two_groups import MIN_SITES, fit_two_groups
 
@@ -25,6 +26,10 @@ WITHOUT_SITES = estimate_of({}, {}, (), (), "0 sites reported an estimate, at le
 
 def answer(inner, outer):
     return {"num_samples": 9, "inner_difficulty": inner, "outer_difficulty": outer, "num_estimated": [9] * len(inner)}
+
+
+def estimated(answers, **options):
+    return estimate_quality({site: QualityAnswer.of(fields) for site, fields in answers.items()}, **options)
 
 
 def answers_of_two_groups(num_larger=4, num_smaller=4):
@@ -121,7 +126,7 @@ def test_plain_values_are_one_entry_per_site():
 
 def test_sites_that_draw_larger_and_smaller_are_told_apart():
     answers = answers_of_two_groups()
-    estimate = estimate_quality(answers, seed=0, level=0.05)
+    estimate = estimated(answers, seed=0, level=0.05)
     assert estimate.has_groups
     assert estimate.larger == tuple(f"larger-{index}" for index in range(4))
     assert estimate.smaller == tuple(f"smaller-{index}" for index in range(4))
@@ -137,8 +142,8 @@ def test_sites_that_draw_larger_and_smaller_are_told_apart():
 
 def test_the_order_of_the_answers_changes_nothing():
     answers = answers_of_two_groups()
-    first = estimate_quality(answers, seed=3, level=0.05)
-    assert estimate_quality(dict(reversed(answers.items())), seed=3, level=0.05) == first
+    first = estimated(answers, seed=3, level=0.05)
+    assert estimated(dict(reversed(answers.items())), seed=3, level=0.05) == first
 
 
 @pytest.mark.parametrize(
@@ -152,8 +157,8 @@ def test_the_order_of_the_answers_changes_nothing():
 )
 def test_a_site_that_could_not_estimate_has_no_estimate_and_changes_nothing(incomplete):
     answers = answers_of_two_groups()
-    estimate = estimate_quality(answers | {"incomplete": incomplete}, seed=0, level=0.05)
-    assert estimate == estimate_quality(answers, seed=0, level=0.05)
+    estimate = estimated(answers | {"incomplete": incomplete}, seed=0, level=0.05)
+    assert estimate == estimated(answers, seed=0, level=0.05)
     assert "incomplete" not in estimate.to_dict()["sites"]
 
 
@@ -163,7 +168,7 @@ def test_a_site_needs_an_estimate_of_every_class():
         for site, reported in answers_of_two_groups().items()
     }
     two_classes["larger-0"]["inner_difficulty"] = [2.0, math.nan]
-    estimate = estimate_quality(two_classes, seed=0, level=1.0)
+    estimate = estimated(two_classes, seed=0, level=1.0)
     assert set(estimate.inner) == set(estimate.outer) == set(two_classes) - {"larger-0"}
 
 
@@ -171,7 +176,7 @@ def test_too_few_estimates_give_no_groups():
     answers = answers_of_two_groups(1, 1) | {
         f"nothing-{index}": answer([math.nan], [math.nan]) for index in range(MIN_SITES)
     }
-    estimate = estimate_quality(answers, seed=0, level=0.05)
+    estimate = estimated(answers, seed=0, level=0.05)
     assert estimate.reason == f"2 sites reported an estimate, at least {MIN_SITES} are needed."
     assert (estimate.larger, estimate.smaller, estimate.p_value) == ((), (), None)
     assert set(estimate.inner) == {"larger-0", "smaller-0"}
@@ -180,17 +185,17 @@ def test_too_few_estimates_give_no_groups():
 def test_seed_and_level_reach_the_test_of_two_groups():
     one_group = {f"site-{index}": answer([1.0 + 0.1 * index**2], [1.0 - 0.02 * index]) for index in range(5)}
     rows = {site: reported["inner_difficulty"] + reported["outer_difficulty"] for site, reported in one_group.items()}
-    strict = estimate_quality(one_group, seed=4, level=0.01)
+    strict = estimated(one_group, seed=4, level=0.01)
     assert not strict.has_groups
     assert strict.p_value == fit_two_groups(rows, seed=4, level=0.01).p_value
     assert strict.reason == f"One Gaussian explains the sites as well as two (p = {strict.p_value:.3f})."
-    assert estimate_quality(one_group, seed=4, level=1.0).has_groups
+    assert estimated(one_group, seed=4, level=1.0).has_groups
 
 
 def test_values_that_no_site_can_have_end_nothing():
     """Their squares would overflow."""
     answers = answers_of_two_groups() | {"liar": answer([1e300], [-1e300])}
-    found = estimate_quality(answers, seed=0, level=1.0)
+    found = estimated(answers, seed=0, level=1.0)
     assert found.has_groups
     assert found.difficulty["liar"] == [1000.0, -1000.0]
     assert all(

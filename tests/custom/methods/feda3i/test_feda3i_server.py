@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.rounds import round_of
 
+from fedannot.custom.methods.feda3i.answers import QualityAnswer
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.feda3i.server import FedA3IServer, mean_predicted_share
@@ -90,7 +91,7 @@ def test_the_weights_that_are_described_are_those_that_count():
     [((0.25, 0.75), 0.5), ((1e9, 0.0), 0.5), ((-1e9, 1.0), 0.5), ((math.nan, 0.5), 0.5), ((math.nan,), 0.0)],
 )
 def test_a_share_that_cannot_be_one_decides_nothing_alone(shares, expected):
-    answers = {f"site-{number}": {"predicted_share": share} for number, share in enumerate(shares)}
+    answers = {f"site-{number}": QualityAnswer((), (), share) for number, share in enumerate(shares)}
     assert mean_predicted_share(answers) == pytest.approx(expected)
 
 
