@@ -18,9 +18,6 @@ from ..run.records import RoundRecord, SiteReport
 from ..seeding import derive_seed
 from ..training.loop import TrainingOutcome
 
-# What sites answered, by their names: the registered fields of a task's result.
-Answers = Mapping[str, Mapping[str, Any]]
-
 
 class WaitingModels(Protocol):
     """The models of a round that wait for their weights, one in memory at a time."""

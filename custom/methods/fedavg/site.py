@@ -4,6 +4,7 @@ from torch import nn
 
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
+from ...settings import TrainingSettings
 from ...training.batch import Batches
 from ...training.batches import training_batches
 from ...training.loop import train
@@ -55,7 +56,9 @@ class FedAvgSite(SiteMethod):
 
     def dice_record(self, network: nn.Module) -> DiceRecord | None:
         """Return what records the Dice loss of a round's training, where the site reports it."""
-        if not self.settings.reports_dice_loss:
+        training = self.settings.training
+        if not (self.settings.reports_dice_loss and isinstance(training, TrainingSettings)):
             return None
-        annotated_only = getattr(self.settings.training, "dice_loss_over", None) == "annotated"
-        return DiceRecord(annotated_only=annotated_only, device=next(network.parameters()).device)
+        return DiceRecord(
+            annotated_only=training.dice_loss_over == "annotated", device=next(network.parameters()).device
+        )
