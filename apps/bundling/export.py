@@ -1,8 +1,7 @@
 """Writes a MONAI Bundle, as a whole or not at all."""
 
 import json
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +61,9 @@ def _read_licence(file: Path | None) -> str:
 
 def _own_licence() -> str:
     """The project's own, which every installation keeps beside its metadata."""
-    with suppress(PackageNotFoundError):
-        if text := distribution("fedannot").read_text("licenses/LICENSE"):
+    # In the project's folder what was built is found as well, without it.
+    for found in distributions(name="fedannot"):
+        if text := found.read_text("licenses/LICENSE"):
             return text
     raise DataError(
         "fedannot: found no LICENSE in what is installed; install the package again, or name a file with --licence "

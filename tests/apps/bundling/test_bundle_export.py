@@ -187,9 +187,7 @@ def test_what_is_installed_carries_the_licence(kind: str, tmp_path: Path) -> Non
 
 def test_without_a_licence_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run", settings_of("fedavg"))
-    (tmp_path / "fedannot-0.1.0.dist-info").mkdir()
-    (tmp_path / "fedannot-0.1.0.dist-info" / "METADATA").write_text("Name: fedannot\nVersion: 0.1.0\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("fedannot.apps.bundling.export.distributions", lambda name: [])
     with pytest.raises(
         DataError, match=r"found no LICENSE in what is installed; .* or name a file with --licence FILE"
     ):
@@ -227,3 +225,15 @@ def test_the_command(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "expected an empty or absent output folder" in result.output
+
+
+def test_what_was_built_in_the_projects_folder_does_not_hide_the_licence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip leaves metadata without it there, which Python finds first where it starts in that folder."""
+    run, built = write_run(tmp_path / "run", settings_of("fedavg")), tmp_path / "fedannot.egg-info"
+    built.mkdir()
+    (built / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: fedannot\nVersion: 0.1.0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    export_bundle(read_source(run), tmp_path / "bundle")
+    assert (tmp_path / "bundle" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
