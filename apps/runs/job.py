@@ -14,7 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...custom.methods.lookup import read_job_settings
+from pydantic import BaseModel
+
+from ...custom.methods.lookup import find_method, read_job_settings
 from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from ...transforms.strict_files import parse_yaml, read_json
@@ -120,7 +122,8 @@ class Job:
         values = self._values()
         # Another method has other settings.
         values |= {key: overrides[key] for key in _KINDS if key in overrides}
-        known = list(flat_settings(read_job_settings(values, source=str(self.settings_file)).model_dump()))
+        task, method = values.get("task", "segmentation"), values.get("method")
+        known = setting_names(find_method(str(task), str(method), str(self.settings_file)).settings)
         for key, value in overrides.items():
             if key not in known:
                 allowed = ", ".join(sorted(known))
@@ -285,6 +288,16 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     for key, value in values.items():
         flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
+
+
+def setting_names(kind: type[BaseModel], prefix: str = "") -> list[str]:
+    """Return the dotted keys of all settings of a kind, ``["training.batch_size", ...]``."""
+    names = []
+    for name, field in kind.model_fields.items():
+        of: Any = field.annotation
+        is_block = isinstance(of, type) and issubclass(of, BaseModel)
+        names += setting_names(of, f"{prefix}{name}.") if is_block else [f"{prefix}{name}"]
+    return names
 
 
 def _as_json(value: Any) -> str:

@@ -83,17 +83,22 @@ def pool_site_counts(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
     Args:
         answers: what sites sent for the task ``validate_classes``: ``num_samples``, and where that is at least the
-            minimum count ``num_correct``, ``num_labelled`` and ``num_predicted`` per class. No count is taken for more
-            than the site's number of cases.
+            minimum count ``num_correct``, ``num_labelled`` and ``num_predicted`` per class. An answer whose
+            counts contradict each other, or are of more than the site's cases, does not count.
     """
-    scored = [answer for answer in answers.values() if "num_correct" in answer]
+    scored = [answer for answer in answers.values() if "num_correct" in answer and _could_be_counts(answer)]
     if not scored:
         return {}
     correct, labelled, predicted = (
-        np.sum([[min(count, answer["num_samples"]) for count in answer[name]] for answer in scored], axis=0)
-        for name in ("num_correct", "num_labelled", "num_predicted")
+        np.sum([answer[name] for answer in scored], axis=0) for name in ("num_correct", "num_labelled", "num_predicted")
     )
     return {"evaluated_on": "sites"} | ClassCounts(correct, labelled, predicted).scores()
+
+
+def _could_be_counts(answer: Mapping[str, Any]) -> bool:
+    correct, labelled, predicted = (answer[f"num_{name}"] for name in ("correct", "labelled", "predicted"))
+    within = all(right <= min(of, said) for right, of, said in zip(correct, labelled, predicted, strict=True))
+    return within and max(sum(labelled), sum(predicted)) <= answer["num_samples"]
 
 
 def _shares(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -16,6 +16,9 @@ from .inference import Inference
 # PyTorch's quantile takes no more values; a model that finds noise in a large volume has more of them on its surfaces.
 _QUANTILE_LIMIT = 2**24
 
+# In pixels or millimetres: no image is as large.
+_LONGEST_DISTANCE = 1e6
+
 
 @dataclass(frozen=True)
 class SegmentationScores:
@@ -199,8 +202,8 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
     Args:
         answers: what sites sent for the task ``validate``: ``num_samples``, and where that is at least the minimum
             count ``dice``, ``left_empty`` and ``hd95`` per class, NaN where a site withholds a class or has none, with
-            ``num_class_cases`` and ``num_defined``. An answer whose Dice or share is beyond 0 to 1, or of no cases,
-            does not count; nothing counts for more cases than the site has.
+            ``num_class_cases`` and ``num_defined``. An answer whose Dice or share is beyond 0 to 1, whose distance no
+            image has, or of no cases, does not count; nothing counts for more cases than the site has.
 
     Returns:
         The scores as plain values, None where no site has one; nothing if no site has any.
@@ -229,8 +232,10 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
 
 def _could_be_scores(answer: Mapping[str, Any]) -> bool:
-    shares = (*answer["dice"], *answer["left_empty"])
-    return answer["num_samples"] >= 1 and all(math.isnan(share) or 0 <= share <= 1 for share in shares)
+    shares, distances = (*answer["dice"], *answer["left_empty"]), answer["hd95"]
+    within = all(math.isnan(share) or 0 <= share <= 1 for share in shares)
+    within &= all(math.isnan(distance) or 0 <= distance <= _LONGEST_DISTANCE for distance in distances)
+    return answer["num_samples"] >= 1 and within
 
 
 def _claimed(answer: Mapping[str, Any], name: str, index: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from nvflare.apis.analytix import AnalyticsDataType
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.utils.analytix_utils import create_analytic_dxo, send_analytic_dxo
@@ -18,17 +19,19 @@ from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
-from ..run.course import Course, RunFailedError
+from ..run.course import Course
 from ..run.link import Beginning, Reply, Request
-from ..run.state import ResumeError
+from ..run.state import ResumeError, RunFailedError
 from ..run.threads import set_threads
 from ..settings import SettingsError
 from .console import show_progress_alone
 from .grace_period import GracePeriod
 from .job_meta import sites_of_job
 from .kept_files import model_file, state_file
-from .messages import METHOD_TASK, REFUSAL_HEADER, TASK
+from .messages import METHOD_TASK, REFUSAL_HEADER, REFUSALS, TASK
 from .unfetched import ForbearingTensorDecomposer, Unfetched
+
+_RETURN_CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())
 
 
 class FederatedController(ModelController):  # type: ignore[misc]
@@ -114,6 +117,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
     def give(self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, str], None]) -> None:
         """Send a request, and return when each site has answered, failed or run out of time."""
         answered: set[str] = set()
+        failures: list[Exception] = []
         refused: set[str] = set()
         targets = sorted(self.sites(), key=natural_order)
         if request.sites is not None:
@@ -128,7 +132,12 @@ class FederatedController(ModelController):  # type: ignore[misc]
 
         def receive_and_note(result: FLModel) -> bool:
             answered.add(result.meta["client_name"])
-            is_usable = receive(_reply(result))
+            try:
+                is_usable = receive(_reply(result))
+            except Exception as error:
+                # NVFlare would pass over it, and the site be neither counted nor refused.
+                failures.append(error)
+                return False
             if is_usable:
                 grace.count_usable_answer()
             return is_usable
@@ -156,6 +165,8 @@ class FederatedController(ModelController):  # type: ignore[misc]
                 bound = f"within {grace.seconds:.0f} s after enough others had answered"
                 self.cancel_all_tasks()
             time.sleep(self._task_check_period)
+        if failures:
+            raise failures[0]
         for site in targets:
             if site not in answered and site not in refused and not self.is_stopped():
                 refuse(site, f"no answer to {request.task!r} {bound}")
@@ -163,11 +174,23 @@ class FederatedController(ModelController):  # type: ignore[misc]
     def _accept_train_result(
         self, client_name: str, result: Shareable, fl_ctx: FLContext, is_unknown_task: bool = False
     ) -> bool:
-        """Note by name the sites whose executor or filter failed; the base class then drops the result."""
-        accepted = bool(super()._accept_train_result(client_name, result, fl_ctx, is_unknown_task))
+        """Note by name the sites whose executor or filter failed; the base class then drops the result.
+
+        What is no return code would end the task for all sites in the base class.
+        """
+        code = result.get_return_code()
+        is_code = isinstance(code, str)
+        accepted = is_code and bool(super()._accept_train_result(client_name, result, fl_ctx, is_unknown_task))
         if not accepted and not is_unknown_task and self._refuse is not None:
-            self._refuse(client_name, str(result.get_header(REFUSAL_HEADER, result.get_return_code())))
+            self._refuse(client_name, _reason(result.get_header(REFUSAL_HEADER), code))
         return accepted
+
+
+def _reason(said: Any, code: Any) -> str:
+    """Why a site has no result: one of the known reasons, else NVFlare's return code; nothing of its own words."""
+    if isinstance(said, str) and said in REFUSALS:
+        return said
+    return code if isinstance(code, str) and code in _RETURN_CODES else "its answer has no known reason"
 
 
 def _reply(result: FLModel) -> Reply:

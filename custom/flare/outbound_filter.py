@@ -12,6 +12,9 @@ from .at_hand import registry_at_hand, task_at_hand
 from .messages import REFUSAL_HEADER, REFUSALS
 
 _FRAMEWORK_FIELDS = frozenset({"params_type"})
+_PARAMS_TYPES = (None, "FULL", "DIFF")
+# Where NVFlare keeps a result in a message.
+_CONTENT = "DXO"
 # What NVFlare (a cookie goes back to the server that gave it) and our executors write on a result before the filters.
 _HEADERS = frozenset(
     {
@@ -62,7 +65,14 @@ def check_reply(reply: Shareable, task: str, registry: OutboundRegistry) -> None
         if content := sorted(set(reply) - {ReservedHeaderKey.HEADERS}):
             raise OutboundError(f"Task {task!r} may not send {content} without a result.")
         return
+    if extra := sorted(set(reply) - {ReservedHeaderKey.HEADERS, _CONTENT}):
+        raise OutboundError(f"Task {task!r} may not send {extra} beside its result.")
+    round_number = headers.get(AppConstants.CURRENT_ROUND)
+    if round_number is not None and type(round_number) is not int:
+        raise OutboundError(f"Task {task!r} may not send a round of the type {type(round_number).__name__}.")
     dxo = from_shareable(reply)
+    if dxo.meta.get("params_type") not in _PARAMS_TYPES:
+        raise OutboundError(f"Task {task!r} may not send a type of parameters of its own.")
     fields = {name: value for name, value in dxo.meta.items() if name not in _FRAMEWORK_FIELDS}
     if dxo.data_kind == DataKind.WEIGHTS:
         fields["params"] = dxo.data

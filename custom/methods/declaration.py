@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..outbound.fields import COMMON_FIELDS, TRAIN, OutboundField
-from ..settings import RunSettings
+from ..settings import RunSettings, SettingsError
 
 if TYPE_CHECKING:
     from .method import ServerMethod, SiteMethod
 
 _COMMON_TASKS = frozenset(task for field in COMMON_FIELDS for task in field.tasks)
 # Models are what training sends; a number is computed over patients, and says over how many.
+_TAKEN = frozenset({"method_task", "params_type", "params"})
 _KINDS = ("number", "numbers", "count", "counts", "flag")
 
 
@@ -44,6 +45,10 @@ class Method:
     leaves: tuple[OutboundField, ...] = ()
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.settings, type) and issubclass(self.settings, RunSettings)):
+            raise ValueError(f"Method {self.name!r}: its settings are {self.settings!r:.80}, expected a RunSettings.")
+        if wrong := sorted({name for one in self.leaves for name in (one.name, *one.tasks)} - _names(self.leaves)):
+            raise ValueError(f"Method {self.name!r}: {wrong[0]!r:.80} is no plain name of a field or a task.")
         sent = [(task, field.name) for field in (*COMMON_FIELDS, *self.leaves) for task in field.tasks]
         if twice := sorted({one for one in sent if sent.count(one) > 1}):
             raise ValueError(f"Method {self.name!r}: task {twice[0][0]!r} has two fields {twice[0][1]!r}.")
@@ -70,13 +75,36 @@ class Method:
         return frozenset(task for field in self.leaves for task in field.tasks) - _COMMON_TASKS
 
     def server_half(self, settings: RunSettings) -> "ServerMethod":
-        """Return what it does at the server."""
-        half: Any = pkgutil.resolve_name(self.server)
-        made: ServerMethod = half(settings)
+        """Return what it does at the server.
+
+        Raises:
+            SettingsError: if the named class cannot be loaded.
+        """
+        made: ServerMethod = self._half("server", self.server)(settings)
         return made
 
     def site_half(self, settings: RunSettings) -> "SiteMethod":
-        """Return what it does at a site."""
-        half: Any = pkgutil.resolve_name(self.site)
-        made: SiteMethod = half(settings)
+        """Return what it does at a site.
+
+        Raises:
+            SettingsError: if the named class cannot be loaded.
+        """
+        made: SiteMethod = self._half("site", self.site)(settings)
         return made
+
+    def _half(self, where: str, path: str) -> Any:
+        try:
+            half = pkgutil.resolve_name(path)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise SettingsError(
+                f"Method {self.name!r}: its half at the {where}, {path!r}, cannot be loaded: {error}"
+            ) from error
+        if not isinstance(half, type) or not hasattr(half, "weights" if where == "server" else "train"):
+            raise SettingsError(f"Method {self.name!r}: {path!r} is no half at the {where}; expected a class of one.")
+        return half
+
+
+def _names(leaves: tuple[OutboundField, ...]) -> set[str]:
+    """The names and tasks of fields that are plain: identifiers, and none that NVFlare or the guard uses."""
+    found = {name for one in leaves for name in (one.name, *one.tasks)}
+    return {name for name in found if isinstance(name, str) and name.isidentifier() and name not in _TAKEN}

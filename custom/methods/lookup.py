@@ -98,7 +98,7 @@ def _installed(name: str) -> tuple[Method, ...]:
     try:
         given = found.load()
         methods = (given,) if isinstance(given, Method) else tuple(given)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UnusableMethodError(
             f"The method {name!r} is of another package, {found.value!r}, which cannot be used: "
             f"{type(error).__name__}: {error}"

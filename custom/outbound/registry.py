@@ -146,8 +146,9 @@ class OutboundRegistry:
         return None
 
 
-def _within(value: float, smallest: float, largest: float) -> bool:
-    return math.isnan(value) or smallest <= value <= largest
+def _within(value: Any, smallest: float, largest: float) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return all(math.isnan(entry) or smallest <= entry <= largest for entry in values)
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:

@@ -23,11 +23,22 @@ from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
+from .continuing import earlier_state, told_with_its_file
 from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Request
+from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
-from .round_record import dominance_sentence, dominant_site, progress_sentence, round_scalars
+from .round_record import dominance_sentence, dominant_site, failure_sentence, progress_sentence, round_scalars
 from .round_training import RoundTraining
-from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, append_record, kept_state_file, write_records
+from .state import (
+    METRICS_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    RunFailedError,
+    RunState,
+    append_record,
+    kept_state_file,
+    write_records,
+)
 from .summary import summarize, write_summary
 
 # Where models wait for their weights, in the server's run folder.
@@ -35,10 +46,6 @@ WAITING_FOLDER = "waiting_models"
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
 _TRAINING, _VALIDATION = "training", "validation"
-
-
-class RunFailedError(RuntimeError):
-    """The run cannot go on; the text says why."""
 
 
 class Course:
@@ -100,11 +107,13 @@ class Course:
             failed_rounds = 0 if succeeded else failed_rounds + 1
             self._finish(started)
             if failed_rounds >= self.settings.max_failed_rounds:
-                refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(self.refused.items()))
-                raise RunFailedError(
-                    f"Fewer than {self.settings.min_sites} usable results in {failed_rounds} rounds in a row. "
-                    f"Refused in the last: {refusals or 'none'}."
-                )
+                raise RunFailedError(failure_sentence(failed_rounds, self.settings.min_sites, self.refused))
+        if failed_rounds:
+            self._link.warning(
+                f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
+            )
+        if not any(record.sites for record in self.state.history):
+            raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
         self._method.after_rounds(self._round_of(self.settings.rounds))
         self._link.info(f"{self.settings.method}: finished {self.settings.rounds} rounds.")
 
@@ -120,16 +129,15 @@ class Course:
         if self._method.is_scored_at_server:
             self._server_test.check_data()
         if beginning.state is not None:
-            self._resume(RunState.load(beginning.state), settings)
+            earlier = earlier_state(beginning.state, self.settings, self._method.rounds_of_averaging, params)
+            with told_with_its_file(beginning.state):
+                self._resume(earlier)
         self._round = self._round_of(self.state.round_number)
         write_records(beginning.run_folder / METRICS_FILE, self.state.history)
         if beginning.absent:
             self._link.warning(f"Not there when the job started, and not in it: {', '.join(beginning.absent)}.")
 
-    def _resume(self, earlier: RunState, settings: dict[str, Any]) -> None:
-        method = self.settings.method
-        earlier.check_continues(method, settings, self._method.rounds_of_averaging)
-        earlier.method, earlier.settings = method, settings
+    def _resume(self, earlier: RunState) -> None:
         self.state, kept = earlier, earlier.method_state
         self._num_samples = dict(kept["num_samples"])
         self._claims = {kind: SampleClaims(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims}
@@ -153,23 +161,18 @@ class Course:
             is_stopped=self._link.is_stopped,
         )
 
-    # --- what sites are asked
-
     def refuse(self, site: str, reason: str) -> None:
         """Take note of why a site's answer does not count; the first reason stays."""
         self.refused.setdefault(site, reason)
         self._link.warning(f"Refused {site}: {reason}.")
 
     def _request(self, task: str, round_number: int, sites: Collection[str] | None) -> Request:
-        message = self._continued | self._method.message(self._round)
-        return Request(task, round_number, self.state.params, message, sites)
+        return Request(
+            task, round_number, self.state.params, self._continued | self._method.message(self._round), sites
+        )
 
     def _ask(self, task: str, round_number: int, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Send the global model with a task that is answered without one, and return the answers by site.
-
-        Sites that fail, answer twice, for another round or with other than the registered fields are refused by name;
-        numbers of samples in answers count as far as in results.
-        """
+        """Send the global model with a task that is answered without one, and return the usable answers by site."""
         claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
         limit = claim_limit(max(len(self._link.sites()), 1))
         answers = Answers(task, round_number, self._registry, self.settings.network.num_classes, self.refuse)
@@ -235,6 +238,7 @@ class Course:
             "job": self._beginning.job_id,
             "method": self._method.state(),
         }
+        check_restorable(self.state.method_state, f"the state of the method {self.settings.method!r}")
         self.state.history.append(record)
         self.state.save(folder / STATE_FILE)
         if this_round.number in self.settings.keep_rounds:

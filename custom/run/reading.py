@@ -72,7 +72,7 @@ def _versioned(values: Any, source: str, expected: str) -> dict[str, Any]:
 
 
 def _of_task(kinds: Mapping[str, type[SomeRecord]], task: Any, source: str) -> type[SomeRecord]:
-    if task not in kinds:
+    if not isinstance(task, str) or task not in kinds:
         raise DataError(f"{source}: key 'task' is {task!r:.80}, expected {' or '.join(kinds)} in a run's summary.")
     return kinds[task]
 

@@ -1,6 +1,6 @@
 """What is said and drawn of a finished round, and how many sites its weights are of in effect."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
 from ..evaluation.scoring import Scoring
@@ -37,6 +37,12 @@ def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequenc
     for name in site_names:
         found |= {f"{name}/{site}": report.named(name) for site, report in record.sites.items()}
     return {tag: float(value) for tag, value in found.items() if value is not None}
+
+
+def failure_sentence(failed_rounds: int, min_sites: int, refused: Mapping[str, str]) -> str:
+    """Say that too many rounds had no usable result, and why sites were refused in the last."""
+    refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(refused.items())) or "none"
+    return f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last: {refusals}."
 
 
 def progress_sentence(history: Sequence[RoundRecord], rounds: int, scoring: Scoring) -> str:

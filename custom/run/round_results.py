@@ -1,6 +1,5 @@
 """The results of one round's training at the server: checked, counted, and added to the round's average."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from ..networks.layout import NetworkLayout
 from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
 from .link import Reply
+from .plain_values import finite
 from .records import SiteReport
 
 
@@ -94,11 +94,4 @@ class RoundResults:
 
     def _report(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         registered = [name for name, field in self._registry.of_task(TRAIN).items() if field.kind != "model"]
-        return {"train_loss": None} | {name: plain_value(fields[name]) for name in registered if name in fields}
-
-
-def plain_value(value: Any) -> Any:
-    """Return a reported value as the state and JSON hold it, None where it is undefined."""
-    if isinstance(value, list):
-        return [plain_value(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return {"train_loss": None} | {name: finite(fields[name]) for name in registered if name in fields}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ..aggregation.influence import inner_ranges
@@ -17,6 +18,9 @@ from ..networks.layout import NetworkLayout
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .round_results import RoundResults
+
+# Rounding of sums of weights.
+_SLACK = 1e-6
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class RoundTraining:
         self._round = this_round
         self._blocks = layout.blocks
         self._rule = method.weights_rule(this_round)
-        self._known = None if self._rule is not None else method.weights(this_round)
+        self._known = None if self._rule is not None else _checked(method.weights(this_round), settings.method)
+        self._method = settings.method
         self._waits = self._rule is not None or settings.influence.has_bounds
         self._average = RoundAverage(
             this_round.number,
@@ -98,7 +103,9 @@ class RoundTraining:
         """Return the average of what came, at least one result."""
         this_round, results = self._round, self.results
         samples = this_round.samples_of_reports
-        given = self._known if self._rule is None else self._rule(self._average.waiting)
+        given = self._known if self._rule is None else _checked(self._rule(self._average.waiting), self._method)
+        if given is not None and (missing := sorted(set(samples) - set(given.sites))):
+            raise ValueError(f"The weights of the method {self._method!r} are without {missing}, whose models count.")
         weights = self._quantity(samples) if given is None else given.only(samples)
         bounded = this_round.bounds.weights(weights, samples)
         if self._waits:
@@ -111,3 +118,23 @@ class RoundTraining:
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._blocks)
+
+
+def _checked(weights: LayerWeights | None, method: str) -> LayerWeights | None:
+    """Return a method's weights if they can be weights.
+
+    Raises:
+        ValueError: if they are no :class:`LayerWeights`, or those of a block are negative, not finite or do not sum to
+            one.
+    """
+    if weights is None:
+        return None
+    if not isinstance(weights, LayerWeights):
+        raise ValueError(f"The weights of the method {method!r} are {type(weights).__name__}, expected LayerWeights.")
+    sums = weights.values.sum(axis=0)
+    if not (np.all(weights.values >= 0) and np.all(np.abs(sums - 1) <= _SLACK)):
+        raise ValueError(
+            f"The weights of the method {method!r} sum to {sums.tolist()} in the layer blocks; expected weights of at "
+            "least 0 that sum to 1 in each."
+        )
+    return weights

@@ -11,6 +11,7 @@ import torch
 from ...transforms.errors import DataError
 from ..data.tensor_files import write_tensors
 from ..data.whole_files import write_text
+from .plain_values import finite
 from .reading import round_records
 from .records import Record, RoundRecord
 
@@ -48,6 +49,10 @@ def kept_state_file(round_number: int | Literal["*"]) -> str:
     """Return the name of the file with the state after a round, where the job keeps it; ``*`` gives the pattern."""
     path = Path(STATE_FILE)
     return f"{path.stem}_round_{round_number}{path.suffix}"
+
+
+class RunFailedError(RuntimeError):
+    """The run cannot go on; the text says why."""
 
 
 class ResumeError(ValueError):
@@ -171,4 +176,4 @@ def write_records(path: Path, records: Sequence[RoundRecord]) -> None:
 
 
 def _line(record: Record) -> str:
-    return json.dumps(record.plain()) + "\n"
+    return json.dumps(finite(record.plain()), allow_nan=False) + "\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...transforms.natural_order import natural_order
 from ..data.whole_files import write_text
+from .plain_values import finite
 from .records import VERSION, RoundRecord, SiteReport
 from .state import RunState
 from .summary_record import ROUND_SUMMARIES, SUMMARIES, Summary
@@ -17,7 +18,7 @@ LAST_ROUNDS = 5
 
 def write_summary(path: Path, summary: Summary) -> None:
     """Write the summary file in one step."""
-    write_text(path, json.dumps(summary.plain(), indent=2) + "\n")
+    write_text(path, json.dumps(finite(summary.plain()), indent=2, allow_nan=False) + "\n")
 
 
 def summarize(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from fedannot.custom.approval.approved import (
     ApprovedJobs,
     check_job,
     installed_version,
+    read_approved,
     write_approved,
 )
 from fedannot.custom.approval.configuration import JobRefusedError
@@ -106,8 +108,16 @@ def test_a_method_whose_package_cannot_be_used_is_refused_without_a_word_of_this
     files = {str(file.relative_to(honest)): file.read_text() for file in honest.rglob("*") if file.is_file()}
     bait = Bait(tmp_path / "marker", tmp_path / "victim", tmp_path / "secret", "")
     (job,) = [job for job in named_attacks(honest, bait) if "package" in job.name]
+    configuration = read_job(submitted(job, files), "job")
+    with pytest.raises(JobRefusedError, match=rf"Its method, 'segmentation/{ABSENT_METHOD}', is not approved here"):
+        check_job(configuration, kit)
+    assert "elsewhere_methods" not in sys.modules
+    approved = read_approved(kit)
+    assert approved is not None
+    shutil.copytree(kit, tmp_path / "local")
+    write_approved(tmp_path / "local", approved.with_other(ApprovedJob.of("theirs", configuration)))
     with pytest.raises(JobRefusedError) as refused:
-        check_job(read_job(submitted(job, files), "job"), kit)
+        check_job(configuration, tmp_path / "local")
     assert str(refused.value) == (
         f"The method {ABSENT_METHOD!r} is of another package, which cannot be used here; see the participant's log."
     )

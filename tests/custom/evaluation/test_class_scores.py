@@ -80,11 +80,16 @@ def test_without_any_case_there_is_no_score():
     assert (scores["f1"], scores["recall"], scores["precision"], scores["num_cases"]) == (None, None, None, 0)
 
 
-def test_no_count_is_taken_for_more_than_the_cases_of_its_site():
-    counts = {"num_correct": [2, 1], "num_labelled": [2, 2], "num_predicted": [3, 1]}
-    answers = {
-        "site-1": {"num_samples": 4} | counts,
-        "site-2": {"num_samples": 4} | {name: [10**30, 0] for name in counts},
-    }
-    limited = answers | {"site-2": {"num_samples": 4} | {name: [4, 0] for name in counts}}
-    assert pool_site_counts(answers) == pool_site_counts(limited)
+@pytest.mark.parametrize(
+    ("correct", "labelled", "predicted"),
+    [
+        # Of more cases than the site has; more right than there are, and than are predicted so.
+        ([10**30, 0], [10**30, 0], [10**30, 0]),
+        ([2, 0], [1, 1], [2, 0]),
+        ([2, 0], [2, 0], [1, 1]),
+    ],
+)
+def test_counts_that_cannot_be_do_not_count(correct, labelled, predicted):
+    honest = {"num_samples": 4, "num_correct": [2, 1], "num_labelled": [2, 2], "num_predicted": [3, 1]}
+    lie = {"num_samples": 4, "num_correct": correct, "num_labelled": labelled, "num_predicted": predicted}
+    assert pool_site_counts({"site-1": honest, "site-2": lie}) == pool_site_counts({"site-1": honest})

@@ -460,3 +460,9 @@ def test_dice_and_share_count_for_no_more_cases_than_there_are():
     assert pooled["dice"] == pytest.approx((4 * 1.0 + 2 * 0.5) / 6)
     assert pooled["left_empty"] == pytest.approx((2 * 0.5 + 2 * 0.25) / 4)
     assert pooled["num_annotated_per_class"] == [6]
+
+
+@pytest.mark.parametrize("distance", [1.7e308, -1.0, math.inf])
+def test_a_distance_that_no_image_has_does_not_count(distance):
+    honest, liar = answer(10, [0.9, 0.6], [2.0, 3.0], [8, 8]), answer(10, [0.9, 0.6], [distance, 3.0], [8, 8])
+    assert pool_site_scores({"site-1": honest, "site-2": liar}) == pool_site_scores({"site-1": honest})

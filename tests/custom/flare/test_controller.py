@@ -18,9 +18,8 @@ from fedannot.custom.flare.controller import FederatedController
 from fedannot.custom.flare.messages import METHOD_TASK, NO_USABLE_DATA, REFUSAL_HEADER, TASK
 from fedannot.custom.flare.unfetched import Unfetched
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
-from fedannot.custom.run.course import RunFailedError
 from fedannot.custom.run.link import Reply, Request
-from fedannot.custom.run.state import ResumeError
+from fedannot.custom.run.state import ResumeError, RunFailedError
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -175,7 +174,14 @@ def test_a_result_of_another_kind_has_no_model(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "reason"), [(NO_USABLE_DATA, NO_USABLE_DATA), (None, ReturnCode.EXECUTION_EXCEPTION)]
+    ("header", "reason"),
+    [
+        (NO_USABLE_DATA, NO_USABLE_DATA),
+        (None, ReturnCode.EXECUTION_EXCEPTION),
+        # What a site writes by itself is not repeated, whatever its length.
+        ("all is well\x1b[2J" * 10_000, ReturnCode.EXECUTION_EXCEPTION),
+        (b"bytes", ReturnCode.EXECUTION_EXCEPTION),
+    ],
 )
 def test_a_site_that_fails_is_refused_with_its_reason_and_has_not_run_out_of_time(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, header: str | None, reason: str
@@ -201,6 +207,18 @@ def test_a_site_that_fails_is_refused_with_its_reason_and_has_not_run_out_of_tim
     assert federation.refused == {"site-2": reason}
     assert [reply.site for reply in federation.replies] == ["site-1"]
     assert clock.now < 10
+
+
+@pytest.mark.parametrize("code", [torch.ones(2), ["OK"], None, 7, "patient 0815"])
+def test_an_odd_return_code_refuses_its_site_alone(clock: Clock, code: Any) -> None:
+    """NVFlare asks whether it is true, which a tensor answers with an error that ends the task for all."""
+    federation = Federation(clock, at(0))
+    said: dict[str, str] = {}
+    federation.controller._refuse = said.__setitem__
+    reply = make_reply(ReturnCode.OK)
+    reply.set_return_code(code)
+    assert not federation.controller._accept_train_result("site-1", reply, federation.controller.fl_ctx)
+    assert said == {"site-1": "its answer has no known reason"}
 
 
 def test_a_late_answer_to_an_unknown_task_refuses_nobody(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import sys
 
 UNUSED = ("ignite", "matplotlib", "pandas", "scipy.optimize", "scipy.signal", "skimage", "sklearn", "tensorboard")
 
-LIGHT = "from fedannot.custom.flare.site_start import import_monai_without_extras\nimport_light_monai()\n"
+LIGHT = "from fedannot.custom.flare.site_start import import_monai_without_extras\nimport_monai_without_extras()\n"
 
 # The executor of a process whose program is the one of an NVFlare simulator's site.
 START_OF_RUN = """

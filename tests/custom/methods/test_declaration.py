@@ -7,6 +7,7 @@ from fedannot.custom.methods.fedavg.server import FedAvgServer
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES, OutboundField
+from fedannot.custom.settings import SettingsError
 
 SERVER = "fedannot.custom.methods.fedavg.server:FedAvgServer"
 SITE = "fedannot.custom.methods.fedavg.site:FedAvgSite"
@@ -77,7 +78,21 @@ def test_halves_are_made_with_the_settings_of_the_job() -> None:
 
 def test_halves_are_imported_when_they_are_made() -> None:
     absent = declared(server="fedannot.nowhere:Server", site="fedannot.custom.methods.fedavg.site:Nobody")
-    with pytest.raises(ModuleNotFoundError, match=r"fedannot\.nowhere"):
+    with pytest.raises(SettingsError, match=r"its half at the server, 'fedannot\.nowhere:Server', cannot be loaded"):
         absent.server_half(FedAvgSettings())
-    with pytest.raises(AttributeError, match="Nobody"):
+    with pytest.raises(SettingsError, match="Nobody"):
         absent.site_half(FedAvgSettings())
+    swapped = declared(server="fedannot.custom.methods.fedavg.site:FedAvgSite")
+    with pytest.raises(SettingsError, match="is no half at the server"):
+        swapped.server_half(FedAvgSettings())
+
+
+@pytest.mark.parametrize("name", ["", "a field", "params_type", "../up"])
+def test_names_of_fields_are_plain(name: str) -> None:
+    with pytest.raises(ValueError, match="is no plain name of a field or a task"):
+        declared(OutboundField(name, (TRAIN,), "flag", "why"))
+
+
+def test_settings_are_those_of_a_run() -> None:
+    with pytest.raises(ValueError, match="expected a RunSettings"):
+        Method("contrast", "segmentation", dict, SERVER, SITE)  # type: ignore[arg-type]

@@ -21,9 +21,17 @@ from fedannot.custom.methods.method import ServerMethod
 from fedannot.custom.methods.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, WAITING_FOLDER, Course, RunFailedError
+from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, WAITING_FOLDER, Course
 from fedannot.custom.run.link import Beginning, Reply, Request
-from fedannot.custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
+from fedannot.custom.run.state import (
+    METRICS_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    ResumeError,
+    RunFailedError,
+    RunState,
+    kept_state_file,
+)
 from fedannot.transforms.errors import DataError
 
 BLOCKS = ("stem", "head")
@@ -794,3 +802,37 @@ def test_a_run_that_was_killed_after_its_last_round_writes_its_result(tmp_path: 
     assert again.summary["rounds_finished"] == 2
     assert again.method.calls[-1] == "after 2"
     assert [record["round"] for record in again.records] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"a": 0.5, "b": 0.6}, "sum to"),
+        ({"a": 0.1, "b": 0.1}, "sum to"),
+        ({"a": 1.5, "b": -0.5}, "sum to"),
+        ({"a": math.nan, "b": 1.0}, "sum to"),
+        ({"a": 1.0}, r"are without \['b'\], whose models count"),
+    ],
+)
+def test_what_can_be_no_weights_ends_the_run_with_the_methods_name(
+    tmp_path: Path, values: dict[str, float], said: str
+) -> None:
+    run = Run(tmp_path, link_of(StepSite("a"), StepSite("b")))
+    run.method.rule = lambda this_round, models: LayerWeights.same_in_all_blocks(values, this_round.blocks)
+    with pytest.raises(ValueError, match=rf"The weights of the method 'fedavg' {said}"):
+        run.begin()
+
+
+def test_a_run_without_any_usable_result_fails_also_where_it_is_short(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", num_samples=0)), rounds=1)
+    with pytest.raises(RunFailedError, match="No round had a usable result"):
+        run.begin()
+
+
+def test_what_a_restart_could_not_give_back_is_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")))
+    monkeypatch.setattr(run.method, "state", lambda: {"found": {"of": Path("x")}})
+    with pytest.raises(
+        TypeError, match=r"the state of the method 'fedavg'\['method'\]\['found'\]\['of'\], but found Posix"
+    ):
+        run.begin()

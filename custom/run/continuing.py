@@ -1,0 +1,52 @@
+"""Going on after another run's state: whether it fits the job is told with the file that it is in."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from ..aggregation.streaming_average import refusal_reason
+from ..settings import RunSettings
+from .state import ResumeError, RunState
+
+
+def earlier_state(
+    file: Path, settings: RunSettings, rounds_of_averaging: int, reference: Mapping[str, torch.Tensor]
+) -> RunState:
+    """Return the state that a job goes on with, as one of this job.
+
+    Args:
+        file: the state of the earlier run.
+        settings: the job's settings.
+        rounds_of_averaging: see :meth:`RunState.check_continues`.
+        reference: a state dict of the job's network.
+
+    Raises:
+        ResumeError: if it cannot be read, is of another network, or another method or other settings made it.
+    """
+    values = settings.model_dump(mode="json")
+    with told_with_its_file(file):
+        state = RunState.load(file)
+        if (reason := refusal_reason(state.params, reference)) is not None:
+            raise ResumeError(f"The model in {file} does not fit the job's network: {reason}.")
+        if not 0 <= state.round_number == len(state.history):
+            raise ResumeError(f"{file} is after round {state.round_number}, but has {len(state.history)} records.")
+        state.check_continues(settings.method, values, rounds_of_averaging)
+    state.method, state.settings = settings.method, values
+    return state
+
+
+@contextmanager
+def told_with_its_file(file: Path) -> Iterator[None]:
+    """Make of whatever is wrong with a state an error that names its file.
+
+    Raises:
+        ResumeError: in place of any other error.
+    """
+    try:
+        yield
+    except ResumeError:
+        raise
+    except Exception as error:
+        raise ResumeError(f"{file} cannot be continued ({type(error).__name__}: {error}).") from error
