@@ -1,7 +1,7 @@
 """What is compared: jobs, or one job with several settings."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from .job import (
     Job,
     JobError,
     check_runs_in_process,
-    flat_settings,
     nearest_hint,
     parse_override,
 )
@@ -119,7 +118,7 @@ def plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[PlannedArm]:
     for job in opened.values():
         check_runs_in_process(job)
     jobs = [opened[arm.job] for arm in arms]
-    known = [flat_settings(job.settings().model_dump()) for job in jobs]
+    known = [job.setting_names({**overrides, **arm.overrides}) for arm, job in zip(arms, jobs, strict=True)]
     _check_known(arms, known, overrides)
     if arms[0].shared_rounds:
         raise JobError(f"{arms[0].name} is the reference and has no run to branch from, but {arms[0].shared_rounds=}.")
@@ -149,7 +148,7 @@ def _check_tasks(jobs: Sequence[Job]) -> None:
             )
 
 
-def _check_known(arms: Sequence[Arm], known: Sequence[Mapping[str, Any]], overrides: Mapping[str, Any]) -> None:
+def _check_known(arms: Sequence[Arm], known: Sequence[Collection[str]], overrides: Mapping[str, Any]) -> None:
     every = sorted({key for keys in known for key in keys})
     if unknown := sorted(set(overrides) - set(every)):
         raise JobError(f"No job has the settings {unknown}{nearest_hint(unknown[0], every)}")

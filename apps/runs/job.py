@@ -108,6 +108,16 @@ class Job:
         """
         return read_job_settings(self._values(), source=str(self.settings_file))
 
+    def setting_names(self, overrides: Mapping[str, Any]) -> list[str]:
+        """Return the dotted keys of all settings that the job has; another method among the overrides has others.
+
+        Raises:
+            SettingsError: if there is no such method.
+        """
+        kinds = self._values() | {key: overrides[key] for key in _KINDS if key in overrides}
+        task, method = kinds.get("task", "segmentation"), kinds.get("method")
+        return setting_names(find_method(str(task), str(method), str(self.settings_file)).settings)
+
     def settings_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> RunSettings:
         """Return the job's settings with some of them changed; no file is.
 
@@ -120,10 +130,7 @@ class Job:
         """
         named = str(source or self.settings_file)
         values = self._values()
-        # Another method has other settings.
-        values |= {key: overrides[key] for key in _KINDS if key in overrides}
-        task, method = values.get("task", "segmentation"), values.get("method")
-        known = setting_names(find_method(str(task), str(method), str(self.settings_file)).settings)
+        known = self.setting_names(overrides)
         for key, value in overrides.items():
             if key not in known:
                 allowed = ", ".join(sorted(known))

@@ -96,3 +96,12 @@ def test_what_all_share_reaches_those_that_have_it_and_an_arms_own_counts_more()
         {"rounds": 5, "balance": 0.7},
         {"rounds": 5, "balance": 0.3},
     ]
+
+
+def test_an_arm_of_another_method_has_that_methods_settings():
+    arms = [Arm("fedavg", JOBS / "fedavg"), Arm("other", JOBS / "fedavg", {"method": "feda3i", "balance": 0.4})]
+    planned = plan(arms, {"warmup_rounds": 2})
+    assert planned[0].overrides == {}
+    assert planned[1].overrides == {"method": "feda3i", "balance": 0.4, "warmup_rounds": 2}
+    with pytest.raises(JobError, match=r"other: the job .* has no settings \['curvature_weight'\]"):
+        plan([arms[0], Arm("other", JOBS / "fedavg", {"method": "feda3i", "curvature_weight": 1.0})], {})

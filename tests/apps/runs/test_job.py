@@ -452,3 +452,12 @@ def test_what_has_changed_is_read_anew(tmp_path, monkeypatch):
     assert parse_hocon(file)["from_outside"] == "there"
     file.write_text("key = 4\n")
     assert parse_hocon(file) == {"key": 4}
+
+
+def test_another_method_is_chosen_together_with_its_settings():
+    """Its own defaults need not go with the job's: a warm-up of ten rounds is none of eight."""
+    job = Job.open(JOBS / "fedavg")
+    settings = job.settings_with({"method": "feda3i", "warmup_rounds": 1, "rounds": 3})
+    assert (settings.method, settings.warmup_rounds, settings.rounds) == ("feda3i", 1, 3)
+    with pytest.raises(SettingsError, match=r"no setting 'curvature_weight'"):
+        job.settings_with({"method": "feda3i", "curvature_weight": 1.0})
