@@ -9,13 +9,13 @@ import job_hashes
 import pytest
 
 from fedannot.apps.reports.output import read_metrics, read_summary
-from fedannot.apps.runs.job import Job, is_swarm
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.run.records import RoundRecord
 from fedannot.custom.run.schemas import schemas
 from fedannot.custom.run.summary_record import Summary
 
-JOBS = sorted(folder.name for folder in job_hashes.JOBS.iterdir() if not is_swarm(Job.open(folder)))
+# Of both tasks, without anything of a method's own, and with each kind of it.
+JOBS = ("fedavg", "fedaaai", "fedia", "fedgsca")
 
 
 def check(values: Any, schema: str) -> None:
@@ -27,7 +27,7 @@ def check(values: Any, schema: str) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_files_of_every_job_are_what_their_schemas_say(name: str, tmp_path: Path) -> None:
+def test_files_of_a_run_are_what_their_schemas_say(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     returned = simulate(job_hashes.small_job(name, tmp_path / "job"), out)
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
