@@ -3,6 +3,7 @@
 from ...custom.evaluation.score_records import (
     ClassificationMeans,
     LastClassificationScores,
+    MeanScores,
     SegmentationMeans,
 )
 from ...custom.run.records import Record
@@ -11,17 +12,12 @@ from .centre_scores import CentreScores
 from .label_findings import SelectionScores
 
 
-class ComparedRound(Record):
+class ComparedRound(MeanScores, Record):
     """A round of a run."""
 
     round: int
     effective_sites: float | None = None
     stability: float | None = None
-
-    @property
-    def main_score(self) -> float | None:
-        """Dice or macro F1 of the model after the round."""
-        raise NotImplementedError
 
 
 class SegmentationComparedRound(SegmentationMeans, ComparedRound):

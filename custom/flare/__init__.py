@@ -1,1 +1,1 @@
-"""NVFlare components: controllers, aggregator, executor and filter. They translate messages and hold no mathematics."""
+"""NVFlare components: a controller, an executor, filters, a swarm. They translate messages and hold no mathematics."""

@@ -1,1 +1,1 @@
-"""What leaves a site: the registry, the reports, and noise for privacy."""
+"""What leaves a site: fields, the registry that checks them, the reports, and noise for privacy."""

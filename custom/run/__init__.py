@@ -1,1 +1,1 @@
-"""What a run leaves behind: state, records, summary; and what it takes."""
+"""A run: the course of rounds, a site's tasks, and what is left behind: state, records, summary."""

@@ -30,7 +30,7 @@ class DominantInRound(Dominant):
     round: int
 
 
-class RoundSummary(Record):
+class RoundSummary(MeanScores, Record):
     """What the summary keeps of a round; see :class:`fedannot.custom.run.records.RoundRecord`."""
 
     round: int
@@ -38,11 +38,6 @@ class RoundSummary(Record):
     seconds: float
     effective_sites: float | None = None
     stability: float | None = None
-
-    @property
-    def main_score(self) -> float | None:
-        """Dice or macro F1 of the model after the round."""
-        raise NotImplementedError
 
 
 class SegmentationRoundSummary(SegmentationDetails, RoundSummary):

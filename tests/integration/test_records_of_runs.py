@@ -1,4 +1,4 @@
-"""What every job leaves behind is what the schemas say, by an independent validator where one is installed."""
+"""What runs leave behind is what the schemas say, by an independent validator where one is installed."""
 
 import importlib.util
 import json
