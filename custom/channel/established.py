@@ -68,7 +68,7 @@ class Finding:
 
 def established(
     estimates: Mapping[str, Mapping[str, Estimate]],
-    criteria: Mapping[str, Criterion],
+    criteria: Mapping[str, Mapping[str, Criterion]],
     *,
     level: float = LEVEL,
 ) -> dict[str, dict[str, Finding]]:
@@ -80,22 +80,22 @@ def established(
 
     Args:
         estimates: by site and parameter.
-        criteria: by parameter; those without are not judged.
+        criteria: likewise, as a site may have a zero of its own; what has none is not judged.
         level: of the whole family of tests.
     """
     keys = [
         (site, name)
         for site in sorted(estimates)
         for name in sorted(estimates[site])
-        if name in criteria and estimates[site][name].is_known
+        if name in criteria.get(site, {}) and estimates[site][name].is_known
     ]
-    p_values = [_p_value(estimates[site][name], criteria[name]) for site, name in keys]
+    p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in keys]
     corrected = dict(zip(keys, holm(p_values), strict=True))
     return {
         site: {
-            name: _finding(estimates[site][name], criteria[name], corrected.get((site, name)), level)
+            name: _finding(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)
             for name in sorted(estimates[site])
-            if name in criteria
+            if name in criteria.get(site, {})
         }
         for site in sorted(estimates)
     }

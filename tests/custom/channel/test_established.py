@@ -15,7 +15,8 @@ CRITERION = Criterion(neutral=0.0, floor=0.5)
 
 def judged(estimate, criterion=CRITERION, others=()):
     sites = {f"other-{index}": {"offset": one} for index, one in enumerate(others)}
-    return established({"site": {"offset": estimate}, **sites}, {"offset": criterion})["site"]["offset"]
+    estimates = {"site": {"offset": estimate}, **sites}
+    return established(estimates, dict.fromkeys(estimates, {"offset": criterion}))["site"]["offset"]
 
 
 def test_holm_by_hand():
@@ -79,7 +80,7 @@ def test_no_estimate_and_one_patient_prove_nothing():
 
 
 def test_parameters_without_criterion_are_not_judged():
-    assert established({"site": {"jitter": SURE}}, {"offset": CRITERION}) == {"site": {}}
+    assert established({"site": {"jitter": SURE}}, {"site": {"offset": CRITERION}}) == {"site": {}}
 
 
 def test_what_leaves_has_three_digits_and_enough_patients():
