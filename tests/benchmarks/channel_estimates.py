@@ -121,7 +121,7 @@ def print_seed(rows: dict[str, SiteRow], seed: int, level: float) -> dict[str, f
     """Print the sites of one seed and return the figures of the seed."""
     corrected = {site: row.estimate.corrected() for site, row in rows.items()}
     anchor = choose_anchor(corrected, seed=seed, floor=FLOOR, level=level)
-    criteria = dict.fromkeys(corrected, {"offset": Criterion.of_anchor(anchor, FLOOR)})
+    criteria = {site: {"offset": Criterion.of_anchor(anchor, FLOOR)} for site in corrected}
     findings = established({site: {"offset": one} for site, one in corrected.items()}, criteria)
     shared = statistics.median(one.value - rows[site].true for site, one in corrected.items())
     print(f"\nseed {seed}: {anchor.sentence} a = {anchor.value:+.2f}, shared by all {shared:+.2f}")

@@ -16,7 +16,7 @@ CRITERION = Criterion(neutral=0.0, floor=0.5)
 def judged(estimate, criterion=CRITERION, others=()):
     sites = {f"other-{index}": {"offset": one} for index, one in enumerate(others)}
     estimates = {"site": {"offset": estimate}, **sites}
-    return established(estimates, dict.fromkeys(estimates, {"offset": criterion}))["site"]["offset"]
+    return established(estimates, {site: {"offset": criterion} for site in estimates})["site"]["offset"]
 
 
 def test_holm_by_hand():
