@@ -52,6 +52,12 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
             )
 
 
+def _auto_rows() -> Mapping[str, "Row"]:
+    from ..benchmarks.auto import ROWS
+
+    return ROWS
+
+
 def _feda3i_rows() -> Mapping[str, "Row"]:
     from ..benchmarks.feda3i import ROWS
 
@@ -76,6 +82,12 @@ def _decoupled_rows() -> Mapping[str, "Row"]:
     return ROWS
 
 
+_add_benchmark(
+    "auto",
+    "`auto` beside federated averaging and the published methods, on generated lesions",
+    _auto_rows,
+    example="ns-d,clean",
+)
 _add_benchmark(
     "feda3i",
     "FedA³I and its ablations beside federated averaging, on generated lesions",

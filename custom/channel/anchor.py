@@ -1,15 +1,18 @@
 """Where zero lies on the scale of offsets: the model's own bias is common to all sites and cannot be known."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from .estimate import Estimate
-from .two_levels import GROUP_LEVEL, find_two_levels
+from .two_levels import GROUP_LEVEL, TwoLevels, find_two_levels
 
-AnchorKind = Literal["reference", "balanced", "median", "site"]
+AnchorKind = Literal["reference", "balanced", "median", "edges", "site"]
+
+# Two groups on both sides of the images' edges may be so likely under one level: the edges are evidence of their own.
+LEVEL_WITH_EDGES = 0.3
 
 _NUM_DRAWS = 999
 # A normal distribution has 90 % within so many standard deviations.
@@ -21,7 +24,7 @@ class Anchor:
     """What counts as no offset; to be shown wherever an offset is.
 
     Attributes:
-        kind: ``reference``, ``balanced``, ``median`` or ``site``.
+        kind: ``reference``, ``balanced``, ``median``, ``edges`` or ``site``.
         value: a, what is subtracted from the sites' estimates.
         deviation: its standard deviation, as far as it follows from those of the estimates.
         sentence: how it came about and what it assumes, for reports.
@@ -42,18 +45,26 @@ def choose_anchor(
     floor: float,
     choice: str = "auto",
     reference: Estimate | None = None,
+    edges: Estimate | None = None,
+    edge_error: float = 2.0,
     level: float = GROUP_LEVEL,
 ) -> Anchor | None:
     """Choose zero for the offsets of a class.
+
+    Where the images have their edges is evidence of where zero lies, but annotators need not draw along edges. So edges
+    are no zero by themselves: two groups that lie on both sides of them need less proof that they are two, groups that
+    lie on one side of them are no two directions, and a median far from them is not sure.
 
     Args:
         estimates: of every site; unknown ones do not count.
         seed: decides the draws of the test of two levels.
         floor: sites that differ by less, beyond the error of their estimates, agree; what is not acted on.
-        choice: ``reference``, ``balanced``, ``median``, ``site:<name>``, or ``auto``: the reference where there is one,
-            else balanced where the sites lie at two levels, else the median.
+        choice: ``reference``, ``balanced``, ``median``, ``edges``, ``site:<name>``, or ``auto``: the reference where
+            there is one, else balanced where the sites lie at two levels, else the median.
         reference: offset of reviewed annotations against the same model.
-        level: share of federations at one level that may pass for two; more finds two groups more often, too.
+        edges: of the images' edges, likewise; None where they are not known.
+        edge_error: annotators may draw so far from the edges.
+        level: share of federations at one level that may pass for two where edges say nothing.
 
     Returns:
         None where there is nothing to choose from: no estimate, or no two levels for ``balanced``.
@@ -66,14 +77,20 @@ def choose_anchor(
         return _reference(reference)
     if choice.startswith("site:"):
         return _site(choice.removeprefix("site:"), known)
+    if choice == "edges":
+        return _edges(edges)
     if choice not in ("auto", "balanced", "median"):
         raise ValueError(
-            f"Expected an anchor among 'auto', 'reference', 'balanced', 'median' and 'site:<name>', but got {choice=}."
+            "Expected an anchor among 'auto', 'reference', 'balanced', 'median', 'edges' and 'site:<name>', but got "
+            f"{choice=}."
         )
     if not known:
         return None
-    balanced = None if choice == "median" else _balanced(known, seed, level)
-    return balanced if choice == "balanced" or balanced is not None else _median(known, seed, floor)
+    seen = edges if edges is not None and edges.is_known else None
+    balanced = None if choice == "median" else _balanced(known, seed, level, seen, floor)
+    if choice == "balanced" or balanced is not None:
+        return balanced
+    return _with_edges(_median(known, seed, floor), seen, edge_error)
 
 
 def deviation_of(estimate: Estimate) -> float:
@@ -94,9 +111,21 @@ def _site(name: str, known: Mapping[str, Estimate]) -> Anchor:
     return Anchor("site", known[name].value, deviation_of(known[name]), f"Zero is the way in which {name} annotates.")
 
 
-def _balanced(known: Mapping[str, Estimate], seed: int, level: float) -> Anchor | None:
+def _edges(edges: Estimate | None) -> Anchor:
+    if edges is None or not edges.is_known:
+        raise ValueError("The anchor 'edges' needs the edges of images; no site has an estimate of them.")
+    sentence = "Zero is where the images have their edges: it assumes that right annotations follow them."
+    return Anchor("edges", edges.value, deviation_of(edges), sentence)
+
+
+def _balanced(
+    known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, floor: float
+) -> Anchor | None:
+    level = level if edges is None else max(level, LEVEL_WITH_EDGES)
     levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
+        return None
+    if edges is not None and not _between(known, levels, edges.value, floor):
         return None
     means, squares = [], []
     for group in (levels.upper, levels.lower):
@@ -107,6 +136,23 @@ def _balanced(known: Mapping[str, Estimate], seed: int, level: float) -> Anchor 
         "it assumes that they err equally far in the two directions."
     )
     return Anchor("balanced", sum(means) / 2, float(np.sqrt(sum(squares))) / 2, sentence)
+
+
+def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, floor: float) -> bool:
+    """Whether the groups' means lie on both sides of the edges, each beyond the floor."""
+    upper, lower = (float(np.mean([known[site].value for site in group])) for group in (levels.upper, levels.lower))
+    return lower + floor <= edge <= upper - floor
+
+
+def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float) -> Anchor:
+    """A median is not sure where the images have their edges far from it: all sites may err alike."""
+    if edges is None or not anchor.is_sure or abs(anchor.value - edges.value) <= edge_error:
+        return anchor
+    sentence = (
+        f"{anchor.sentence} The images have their edges {edges.value - anchor.value:+.2f} from it: all sites may err "
+        "alike."
+    )
+    return replace(anchor, sentence=sentence, is_sure=False)
 
 
 def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> Anchor:

@@ -21,6 +21,7 @@ class JudgedCase:
         annotation: given classes ``(H, W[, D])``, 0 for background, 255 for ignored pixels.
         probabilities: of every class, ``(C + 1, H, W[, D])``, the background first.
         spacing: size of a pixel along each axis in millimetres; None measures in pixels.
+        image: the image ``(channels, H, W[, D])``, where it is needed.
 
     Raises:
         ValueError: when the shapes do not fit each other, or the spacing does not fit them.
@@ -30,6 +31,7 @@ class JudgedCase:
     annotation: NDArray[Any]
     probabilities: NDArray[np.floating]
     spacing: Sequence[float] | None = None
+    image: NDArray[np.floating] | None = None
 
     def __post_init__(self) -> None:
         checked_spacing(self.annotation.shape, self.spacing)

@@ -23,7 +23,7 @@ class Criterion:
         deviation: standard deviation of the neutral value.
         smallest_auroc: a self-calibration below this cannot tell.
         slopes: nor can one whose slope is outside of these.
-        is_sure: whether it is known where neutral lies; where it is not, nothing is established.
+        doubted: why nothing can be told whatever the estimate is; None where it can.
     """
 
     neutral: float
@@ -31,17 +31,18 @@ class Criterion:
     deviation: float = 0.0
     smallest_auroc: float = 0.7
     slopes: tuple[float, float] = (0.6, 1.4)
-    is_sure: bool = True
+    doubted: str | None = None
 
     @classmethod
     def of_anchor(cls, anchor: Anchor, floor: float) -> "Criterion":
         """Return the criterion of offsets: zero is where the anchor is."""
-        return cls(anchor.value, floor, anchor.deviation, is_sure=anchor.is_sure)
+        doubted = None if anchor.is_sure else "it is not known where neutral lies"
+        return cls(anchor.value, floor, anchor.deviation, doubted=doubted)
 
     def doubt(self, estimate: Estimate) -> str | None:
         """Return why nothing can be told; None where it can. What was not calibrated cannot be told."""
-        if not self.is_sure:
-            return "it is not known where neutral lies"
+        if self.doubted is not None:
+            return self.doubted
         if not estimate.auroc >= self.smallest_auroc:
             return f"a known error is told from none with an AUROC of {estimate.auroc:.2f} only"
         if not self.slopes[0] <= estimate.slope <= self.slopes[1]:
@@ -87,7 +88,10 @@ def established(
         (site, name)
         for site in sorted(estimates)
         for name in sorted(estimates[site])
-        if name in criteria.get(site, {}) and estimates[site][name].is_known
+        if name in criteria.get(site, {})
+        and estimates[site][name].is_known
+        # What cannot be told is not tested, and makes nothing else harder to prove.
+        and criteria[site][name].doubt(estimates[site][name]) is None
     ]
     p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in keys]
     corrected = dict(zip(keys, holm(p_values), strict=True))
@@ -126,12 +130,12 @@ def _p_value(estimate: Estimate, criterion: Criterion) -> float:
 
 
 def _finding(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> Finding:
-    if p_value is None:
+    if not estimate.is_known:
         return Finding(False, math.nan, math.nan, "Cannot tell: there is no estimate.")
     deviation = estimate.value - criterion.neutral
+    if p_value is None:
+        return Finding(False, deviation, math.nan, f"Cannot tell: {criterion.doubt(estimate)} ({deviation:+.2f}).")
     shown = f"{deviation:+.2f} from neutral, corrected p = {p_value:.3f}"
-    if (doubt := criterion.doubt(estimate)) is not None:
-        return Finding(False, deviation, p_value, f"Cannot tell: {doubt} ({shown}).")
     if p_value > level:
         return Finding(False, deviation, p_value, f"Not established: {shown}, above {level:g}.")
     if abs(deviation) < criterion.floor:

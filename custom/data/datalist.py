@@ -13,7 +13,9 @@ from .contained_paths import ContainedPaths
 from .whole_files import write_text
 
 TRAINING, VALIDATION, TESTING = "training", "validation", "testing"
-SECTIONS = (TRAINING, VALIDATION, TESTING)
+# Cases whose annotations somebody has reviewed; images of other lists may be among them.
+REFERENCE = "reference"
+SECTIONS = (TRAINING, VALIDATION, TESTING, REFERENCE)
 
 _KEYS = ("image", "label", "clean_label", "group", "source")
 _SHOWN_CHARACTERS = 200

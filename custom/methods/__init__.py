@@ -1,11 +1,12 @@
 """The methods: a folder for each, with its settings, what it sends, its halves at server and site, its formulas."""
 
-from . import decoupled, ditto, feda3i, fedavg, fedcurv, fedgsca, fedia, fedrep, single_site
+from . import auto, decoupled, ditto, feda3i, fedavg, fedcurv, fedgsca, fedia, fedrep, single_site
 from .declaration import Method
 
 # One line for each; other packages add theirs by the entry points of the group `fedannot.methods`.
 METHODS: tuple[Method, ...] = (
     *fedavg.METHODS,
+    auto.METHOD,
     feda3i.METHOD,
     fedia.METHOD,
     fedcurv.METHOD,

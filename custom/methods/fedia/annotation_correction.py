@@ -1,9 +1,7 @@
 """A site corrects its annotations: what a model is sure of and nobody has annotated becomes foreground (FedIA)."""
 
-import hashlib
 import os
 import shutil
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from ...data.preparation import build_restoration
 from ...data.site_data import LoadedCase, SiteData
 from ...data.whole_files import new_folder
 from ...evaluation.inference import Inference
+from ...networks.hashing import model_hash
 from .correction import confident_classes
 
 _LOGGER = printable_logger(__name__)
@@ -145,16 +144,6 @@ def adopt_corrections(earlier: Path, folder: Path, *, data_folder: Path, last_ro
             shutil.copyfile(file, unfinished / name)
         write_corrections(unfinished, corrections.model_copy(update={"data": str(data_folder.resolve())}))
     return True
-
-
-def model_hash(params: Mapping[str, torch.Tensor]) -> str:
-    """Return the SHA-256 of a state dict: of names, types, shapes and values in sorted order of the names."""
-    digest = hashlib.sha256()
-    for name in sorted(params):
-        tensor = params[name].detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _files(case: LoadedCase) -> tuple[Path, Path]:

@@ -22,7 +22,8 @@ from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
 from fedannot.custom.data.description import ImageDescription, SliceDescription, write_site_description
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
-from fedannot.custom.methods.fedia.annotation_correction import adopt_corrections, correct_annotations, model_hash
+from fedannot.custom.methods.fedia.annotation_correction import adopt_corrections, correct_annotations
+from fedannot.custom.networks.hashing import model_hash
 from fedannot.custom.methods.fedia.correction import confident_classes
 from fedannot.transforms.errors import DataError
 

@@ -1,0 +1,143 @@
+"""`auto` beside federated averaging and the published methods, on the generated lesions."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from scipy import ndimage
+
+from ...custom.data.noise.choice import NoiseChoice
+from ...custom.data.noise.noisy_copy import add_contour_noise
+from ...custom.data.phantoms.lesion_images import LesionImages
+from ...custom.data.phantoms.lesion_volumes import LesionVolumes
+from ...custom.data.phantoms.writer import write_phantom_federation
+from ...custom.data.whole_files import write_text
+from ..runs.arms import Arm
+from . import feda3i, fedia
+from .rows import MakeData, Row
+
+NOISE_RANDOM = "M(0,0,10,0.5)"
+# What each site of the composed rows does with contours, beside leaving lesions out.
+NOISE_OF_VOLUMES = "M(2,-2,0.5,0.5)"
+
+FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
+
+
+def auto(name: str = "auto", *, warmup_rounds: int, **overrides: Any) -> Arm:
+    """`auto` with settings of its own; its warm-up is federated averaging and is not trained once more."""
+    changed = {key.replace("__", "."): value for key, value in overrides.items()}
+    return Arm(name, Path("auto"), {"warmup_rounds": warmup_rounds} | changed, warmup_rounds)
+
+
+AUTO = auto(warmup_rounds=feda3i.SETTINGS["warmup_rounds"])
+AUTO_ON_VOLUMES = auto(warmup_rounds=fedia.SETTINGS["warmup_rounds"])
+
+
+def few_images(noise: str | None, count: int) -> MakeData:
+    """Sites with a few phantoms each."""
+
+    def make(folder: Path, seed: int) -> None:
+        drawing = LesionImages(noise, exact=True, stratified=feda3i.STRATIFIED) if noise else LesionImages()
+        write_phantom_federation(folder, drawing, num_sites=feda3i.NUM_SITES, seed=seed, images_per_site=count)
+
+    return make
+
+
+def another_scanner(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Darker in the middle of the range, and blurred, as from another scanner."""
+    return np.asarray(255 * (ndimage.gaussian_filter(pixels, 1.0) / 255) ** 1.6)
+
+
+def difficult(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A third of the contrast, under noise that is not the same twice."""
+    noise = np.random.default_rng(int(pixels.sum()) % 2**32).normal(0, 25, pixels.shape)
+    return np.asarray(pixels.mean() + (pixels - pixels.mean()) / 3 + noise)
+
+
+def one_site(change: Callable[[NDArray[np.float64]], NDArray[np.float64]], noise: str | None = None) -> MakeData:
+    """Phantoms of which one honest site has other images."""
+    make_usual = feda3i.phantom(noise)
+
+    def make(folder: Path, seed: int) -> None:
+        make_usual(folder, seed)
+        for file in sorted((folder / "site-1" / "images").glob("*.png")):
+            pixels = np.asarray(Image.open(file), dtype=np.float64)
+            Image.fromarray(np.clip(np.rint(change(pixels)), 0, 255).astype(np.uint8)).save(file)
+
+    return make
+
+
+def reviewed(noise: str, count: int) -> MakeData:
+    """Phantoms of which some are reviewed: the first of every site in turn, with clean labels, as `reference`."""
+    make_usual = feda3i.phantom(noise)
+
+    def make(folder: Path, seed: int) -> None:
+        make_usual(folder, seed)
+        for index in range(count):
+            file = folder / f"site-{index % feda3i.NUM_SITES + 1}" / "datalist.json"
+            content = json.loads(file.read_text(encoding="utf-8"))
+            case = content["training"][index // feda3i.NUM_SITES]
+            content.setdefault("reference", []).append({"image": case["image"], "label": case["clean_label"]})
+            write_text(file, json.dumps(content, indent=1) + "\n")
+
+    return make
+
+
+def composed(completeness: Sequence[float]) -> MakeData:
+    """Volumes of which sites leave lesions out and draw the others too large or too small."""
+
+    def make(folder: Path, seed: int) -> None:
+        complete = folder.with_name(f"{folder.name}-complete")
+        if not complete.exists():
+            write_phantom_federation(complete, LesionVolumes(completeness), num_sites=4, seed=seed)
+        add_contour_noise(complete, folder, NoiseChoice(NOISE_OF_VOLUMES, exact=True, stratified=0.5), seed=seed)
+
+    return make
+
+
+def _phantom(what: str, make: MakeData, *, no_harm: bool = False) -> Row:
+    arms = (FEDAVG, AUTO) if no_harm else (FEDAVG, FEDA3I, AUTO)
+    return Row(f"phantom, {what}", make, arms, {"rounds": feda3i.SETTINGS["rounds"]})
+
+
+def _volumes(what: str, make: MakeData) -> Row:
+    settings = {key: value for key, value in fedia.SETTINGS.items() if key != "warmup_rounds"}
+    return Row(f"volumes, {what}", make, (FEDAVG, FEDIA, AUTO_ON_VOLUMES), settings)
+
+
+_SMALLER, _LARGER = feda3i.NOISE_SMALLER, feda3i.NOISE_LARGER
+
+ROWS: Mapping[str, Row] = {
+    "ns-d": _phantom(f"N_S “D”: {_SMALLER}", feda3i.phantom(_SMALLER)),
+    "ne-d": _phantom(f"N_E “D”: {_LARGER}", feda3i.phantom(_LARGER)),
+    "ns": _phantom(f"N_S: {_SMALLER}, strengths from 0", feda3i.phantom(_SMALLER, stratified=None)),
+    "medium": _phantom("M(16,-16,7,0.2) “D”", feda3i.phantom("M(16,-16,7,0.2)")),
+    "ns-d-6": _phantom("N_S “D”, 6 sites", feda3i.phantom(_SMALLER, num_sites=6)),
+    "ns-d-20": _phantom("N_S “D”, 20 sites", feda3i.phantom(_SMALLER, num_sites=20)),
+    "one-bad": _phantom(f"one bad site with 5 × the images: {feda3i.NOISE_ONE_BAD} “D”", feda3i.one_bad_site),
+    **{
+        f"ms-{number}": _volumes(
+            f"{'/'.join(f'{10 * share:.0f}' for share in shares)} tenths annotated", fedia.volumes(shares)
+        )
+        for number, shares in enumerate(fedia.MS)
+    },
+    "composed": _volumes(f"4/6/8/10 tenths annotated and contours {NOISE_OF_VOLUMES} “D”", composed(fedia.MS[0])),
+    "clean": _phantom("clean labels", feda3i.phantom(None), no_harm=True),
+    "complete": _volumes("everything annotated", fedia.volumes(None)),
+    "weak": _phantom("M(8,-8,4,0.2) “D”", feda3i.phantom("M(8,-8,4,0.2)"), no_harm=True),
+    "random": _phantom(
+        f"random contours alone: {NOISE_RANDOM}", feda3i.phantom(NOISE_RANDOM, stratified=None), no_harm=True
+    ),
+    "larger": _phantom("all sites larger: M(25,-25,10,1) “D”", feda3i.phantom("M(25,-25,10,1)"), no_harm=True),
+    "scanner": _phantom("one honest site with another scanner", one_site(another_scanner), no_harm=True),
+    "difficult": _phantom("one honest site with difficult cases", one_site(difficult), no_harm=True),
+    "four-sites": _phantom(f"4 sites: {_SMALLER} “D”", feda3i.phantom(_SMALLER, num_sites=4), no_harm=True),
+    "six-cases": _phantom(f"sites of 6 cases: {_SMALLER} “D”", few_images(_SMALLER, 6), no_harm=True),
+    "six-clean-cases": _phantom("sites of 6 cases, clean labels", few_images(None, 6), no_harm=True),
+    "larger-10": _phantom("all sites larger “D”, 10 reviewed cases", reviewed("M(25,-25,10,1)", 10), no_harm=True),
+    "larger-20": _phantom("all sites larger “D”, 20 reviewed cases", reviewed("M(25,-25,10,1)", 20), no_harm=True),
+}

@@ -1,0 +1,54 @@
+"""A site's samples beside what the received model says of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from torch import nn
+
+from ...transforms.surfaces import grown_box
+from ..data.site_data import LoadedCase
+from ..evaluation.inference import Inference, evaluating
+from .cases import JudgedCase
+
+# Contours are looked for this far around what is annotated or predicted; the rest of an image says nothing of them.
+_MARGIN = 12
+# What is less probable is background beyond doubt.
+_PERHAPS_FOREGROUND = 0.05
+
+
+def judged_samples(network: nn.Module, cases: Sequence[LoadedCase], inference: Inference) -> Iterator[JudgedCase]:
+    """Yield the samples of cases in their order, whole, with the model's probabilities; nothing leaves the site.
+
+    Args:
+        network: the received model; it is run in evaluation mode.
+        cases: of the site.
+        inference: how the model is run.
+    """
+    for batch in inference.batches(cases):
+        with evaluating(network):
+            probabilities = inference.logits(network, batch.images).float().softmax(dim=1).cpu().numpy()
+        images, labels = batch.images.numpy(), batch.labels.numpy()
+        for case, image, label, of_sample in zip(batch.cases, images, labels, probabilities, strict=True):
+            yield JudgedCase(case.unit, label, of_sample, case.spacing, image)
+
+
+def cut_to_objects(case: JudgedCase) -> JudgedCase | None:
+    """Return the part of a sample in which anything is annotated or probable, with some pixels around it.
+
+    It takes a fraction of the memory of a volume with small objects. None where there is neither.
+    """
+    objects = (case.annotation != 0) | (case.probabilities[0] < 1 - _PERHAPS_FOREGROUND)
+    if not objects.any():
+        return None
+    inner = tuple(
+        slice(int(places.min()), int(places.max()) + 1) for places in (np.unique(axis) for axis in np.nonzero(objects))
+    )
+    box = grown_box(inner, [_MARGIN] * objects.ndim, objects.shape)
+    inside = (slice(None), *box)
+    return replace(
+        case,
+        annotation=case.annotation[box].copy(),
+        probabilities=case.probabilities[inside].copy(),
+        image=None if case.image is None else case.image[inside].copy(),
+    )

@@ -1,0 +1,52 @@
+"""What sites answer in `auto`, as the server reads it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...channel.estimate import Estimate
+from ...channel.estimate_fields import received
+from .outbound import COMPLETENESS, EDGES, OFFSET, REFERENCE, REVIEWED
+
+
+@dataclass(frozen=True)
+class ChannelAnswer:
+    """A site's answer to ``estimate_channel``; estimates are by class.
+
+    Attributes:
+        pixel_size: in millimetres, 1 where it is not known.
+        annotated_patients: patients in whom the class is annotated.
+        offset: of the contours from what the model predicts, corrected by the slope of self-calibration.
+        edges: how far outside of the predicted contours images have their edges.
+        reference: as the offset, of reviewed annotations.
+        reviewed: of given contours from reviewed ones, without a model.
+        completeness: share of the predicted objects that are annotated.
+    """
+
+    pixel_size: float
+    annotated_patients: tuple[int, ...]
+    offset: tuple[Estimate, ...]
+    edges: tuple[Estimate, ...]
+    reference: tuple[Estimate, ...]
+    reviewed: tuple[Estimate, ...]
+    completeness: tuple[Estimate, ...]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "ChannelAnswer":
+        """Read the registered fields, which the guard has checked."""
+        offset = received(OFFSET, fields)
+        # Both are on the model's scale.
+        reference = (
+            replace(one, slope=given.slope).corrected()
+            for one, given in zip(received(REFERENCE, fields), offset, strict=True)
+        )
+        return cls(
+            pixel_size=fields["pixel_size"] if fields["pixel_size"] > 0 else 1.0,
+            annotated_patients=tuple(fields["annotated_patients"]),
+            offset=tuple(one.corrected() for one in offset),
+            edges=received(EDGES, fields),
+            reference=tuple(reference),
+            # Between masks nothing has to be calibrated.
+            reviewed=tuple(replace(one, slope=1.0, auroc=1.0) for one in received(REVIEWED, fields)),
+            completeness=received(COMPLETENESS, fields),
+        )

@@ -1,0 +1,92 @@
+"""What a site reports of how it annotates."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ...channel.bootstrap import median_interval
+from ...channel.cases import JudgedCase
+from ...channel.edges import estimate_edges
+from ...channel.estimate import Estimate
+from ...channel.estimate_fields import sent
+from ...channel.judging import cut_to_objects, judged_samples
+from ...channel.offset import mask_offset
+from ...channel.self_calibration import calibrate_completeness, calibrate_offset
+from ...channel.site_estimates import estimate_detections, estimate_offset
+from ...data.site_data import LoadedCase, SiteData
+from ...evaluation.inference import Inference
+from ...settings import RunSettings
+from ..views import Answer
+from .outbound import COMPLETENESS, EDGES, OFFSET, REFERENCE, REVIEWED
+
+
+def channel_report(
+    network: nn.Module, data: SiteData, reviewed: SiteData | None, settings: RunSettings, *, seed: int
+) -> Answer:
+    """Return a site's estimates of its channel (:mod:`fedannot.custom.channel`), class by class; they leave the site.
+
+    Args:
+        network: the received model.
+        data: the training cases with their given annotations.
+        reviewed: cases whose annotations somebody has reviewed, None where there are none.
+        settings: the job's.
+        seed: decides intervals and known errors.
+    """
+    inference, labels = Inference.of(settings), range(1, settings.network.num_classes + 1)
+    cases = _judged(network, data.cases, inference)
+    known = [] if reviewed is None else _judged(network, reviewed.cases, inference)
+    report: dict[str, Any] = {
+        "num_samples": data.num_samples,
+        "num_patients": len(set(data.units)),
+        "pixel_size": pixel_size(data),
+        "annotated_patients": [
+            len({case.unit for case in cases if (case.annotation == label).any()}) for label in labels
+        ],
+    }
+    offsets = [
+        calibrate_offset(cases, label, seed=seed).of(estimate_offset(cases, label, seed=seed)) for label in labels
+    ]
+    completeness = [
+        calibrate_completeness(cases, label, seed=seed).of(estimate_detections(cases, label, seed=seed).matched)
+        for label in labels
+    ]
+    report |= sent(OFFSET, offsets, calibrated=True) | sent(COMPLETENESS, completeness, calibrated=True)
+    report |= sent(EDGES, [estimate_edges(cases, label, seed=seed) for label in labels], calibrated=False)
+    report |= sent(REFERENCE, [estimate_offset(known, label, seed=seed) for label in labels], calibrated=False)
+    pairs = [] if reviewed is None else _pairs(data.cases, reviewed.cases)
+    report |= sent(REVIEWED, [_offset_of_pairs(pairs, label, seed=seed) for label in labels], calibrated=False)
+    return Answer(report)
+
+
+def pixel_size(data: SiteData) -> float:
+    """Return the mean size of a site's pixels in millimetres, 1 where it is not known."""
+    sizes = [float(np.mean(case.spacing)) for case in data.cases if case.spacing is not None]
+    return float(np.mean(sizes)) if sizes else 1.0
+
+
+def _judged(network: nn.Module, cases: Sequence[LoadedCase], inference: Inference) -> list[JudgedCase]:
+    cut = (cut_to_objects(case) for case in judged_samples(network, cases, inference))
+    return [case for case in cut if case is not None]
+
+
+def _pairs(given: Sequence[LoadedCase], reviewed: Sequence[LoadedCase]) -> list[tuple[LoadedCase, LoadedCase]]:
+    """Cases that are annotated and reviewed: those of the same image file."""
+    by_image = {case.files.image.resolve(): case for case in given if case.files is not None}
+    found = [(by_image.get(case.files.image.resolve()), case) for case in reviewed if case.files is not None]
+    return [(one, other) for one, other in found if one is not None and one.label.shape == other.label.shape]
+
+
+def _offset_of_pairs(pairs: Sequence[tuple[LoadedCase, LoadedCase]], label: int, *, seed: int) -> Estimate:
+    """The median offset of given contours from reviewed ones, measured without a model."""
+    offsets, units = [], []
+    for given, reviewed in pairs:
+        for one, other in zip(given.label.numpy(), reviewed.label.numpy(), strict=True):
+            offset = mask_offset(one == label, other == label, given.spacing)
+            if offset is not None:
+                offsets.append(offset.offset)
+                units.append(given.unit)
+    if not offsets:
+        return Estimate.unknown()
+    return Estimate.of_interval(len(set(units)), median_interval(offsets, units, seed=seed))

@@ -1,0 +1,166 @@
+"""What the server concludes from the sites' channels: where zero lies, what deviates from it, what each site undoes."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from ...channel.anchor import Anchor, choose_anchor, deviation_of
+from ...channel.established import Criterion, Finding, established
+from ...channel.estimate import Estimate
+from .answers import ChannelAnswer
+from .settings import AutoSettings
+
+OFFSET, MISSING = "offset", "missing"
+OTHER_IMAGES = (
+    "its images are of another kind than the other sites', so that the model may err there; review some cases"
+)
+
+
+@dataclass(frozen=True)
+class SiteUndo:
+    """What one site undoes; empty where nothing is established.
+
+    Attributes:
+        offsets: by class, by how far its contours lie too far outside, in its unit.
+        missing: by class, share of the objects that it leaves out.
+    """
+
+    offsets: dict[int, float] = field(default_factory=dict)
+    missing: dict[int, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.offsets or self.missing)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The server's conclusions of one estimate.
+
+    Attributes:
+        anchors: zero of the offsets, by class; None where there is no estimate.
+        judged: by site and parameter (kind and class) the estimate that was tested.
+        findings: likewise what is known of it.
+        undo: what each site undoes; sites that undo nothing are there, too.
+    """
+
+    anchors: tuple[Anchor | None, ...]
+    judged: dict[str, dict[str, Estimate]]
+    findings: dict[str, dict[str, Finding]]
+    undo: dict[str, SiteUndo]
+
+
+def parameter(kind: str, label: int) -> str:
+    """Return the name of a parameter of a class, such as ``offset 1``."""
+    return f"{kind} {label}"
+
+
+def decide(
+    answers: Mapping[str, ChannelAnswer], settings: AutoSettings, *, seed: int, distinct: Collection[str] = ()
+) -> Decisions:
+    """Decide what each site undoes.
+
+    An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
+    of missing objects from the most complete site. Sites whose images are of another kind are judged by their own
+    reviewed cases alone, and move no zero.
+
+    Args:
+        answers: by site.
+        settings: the job's.
+        seed: decides the draws of the anchor.
+        distinct: sites with images of another kind.
+    """
+    usual = {site: answer for site, answer in answers.items() if site not in distinct}
+    judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
+    criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
+    anchors = []
+    for label in range(1, settings.network.num_classes + 1):
+        anchor = _anchor(usual, label, settings, seed)
+        anchors.append(anchor)
+        complete = _most_complete(usual, label)
+        for site, answer in answers.items():
+            is_distinct, name = site in distinct, parameter(OFFSET, label)
+            judged[site][name], criteria[site][name] = _offset(answer, label, anchor, settings, is_distinct=is_distinct)
+            name = parameter(MISSING, label)
+            judged[site][name], criteria[site][name] = _missing(
+                answer, label, complete, settings, is_distinct=is_distinct
+            )
+    findings = established(judged, criteria, level=settings.level)
+    undo = {site: _undo(found, settings) for site, found in findings.items()}
+    return Decisions(tuple(anchors), judged, findings, undo)
+
+
+def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:
+    """Return the share of the annotated patients in whom the model finds an annotated object; 0 without any."""
+    annotated = sum(sum(answer.annotated_patients) for answer in answers.values())
+    found = sum(one.patients for answer in answers.values() for one in answer.offset)
+    return min(found / annotated, 1.0) if annotated else 0.0
+
+
+def pooled(estimates: Collection[Estimate]) -> Estimate | None:
+    """Return the mean of independent estimates, each counting by its patients; None without any."""
+    known = [one for one in estimates if one.is_known]
+    patients = sum(one.patients for one in known)
+    if not patients:
+        return None
+    value = sum(one.patients * one.value for one in known) / patients
+    half = math.hypot(*(one.patients * (one.high - one.low) / 2 for one in known)) / patients
+    return Estimate(patients, value, value - half, value + half)
+
+
+def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: AutoSettings, seed: int) -> Anchor | None:
+    if not answers:
+        return None
+    pixel_size = sum(answer.pixel_size for answer in answers.values()) / len(answers)
+    return choose_anchor(
+        {site: answer.offset[label - 1] for site, answer in answers.items()},
+        seed=seed,
+        floor=settings.offset_floor * pixel_size,
+        choice=settings.anchor,
+        reference=pooled([answer.reference[label - 1] for answer in answers.values()]),
+        edges=pooled([answer.edges[label - 1] for answer in answers.values()]),
+        edge_error=settings.edge_error * pixel_size,
+        level=settings.group_level,
+    )
+
+
+def _offset(
+    answer: ChannelAnswer, label: int, anchor: Anchor | None, settings: AutoSettings, *, is_distinct: bool
+) -> tuple[Estimate, Criterion]:
+    """What is tested of a site's offset, and against which zero."""
+    offset, reference, reviewed = (one[label - 1] for one in (answer.offset, answer.reference, answer.reviewed))
+    floor = settings.offset_floor * answer.pixel_size
+    if reviewed.is_known:
+        return reviewed, Criterion(0.0, floor)
+    if reference.is_known:
+        return offset, Criterion(reference.value, floor, deviation_of(reference))
+    if anchor is None:
+        return offset, Criterion(0.0, floor, doubted="no site has an estimate that could be zero")
+    criterion = Criterion.of_anchor(anchor, floor)
+    return offset, replace(criterion, doubted=OTHER_IMAGES) if is_distinct else criterion
+
+
+def _most_complete(answers: Mapping[str, ChannelAnswer], label: int) -> Estimate | None:
+    known = [one for one in (answer.completeness[label - 1] for answer in answers.values()) if one.is_known]
+    return max(known, key=lambda one: (one.value, one.patients), default=None)
+
+
+def _missing(
+    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: AutoSettings, *, is_distinct: bool
+) -> tuple[Estimate, Criterion]:
+    """The share of objects that a site leaves out: what it annotates less than the most complete site does."""
+    own = answer.completeness[label - 1]
+    if complete is None or not complete.value > 0 or not own.is_known:
+        return Estimate.unknown(), Criterion(0.0, settings.missing_floor)
+    value, low, high = (1 - share / complete.value for share in (own.value, own.high, own.low))
+    criterion = Criterion(0.0, settings.missing_floor, deviation_of(complete) * own.value / complete.value**2)
+    missing = replace(own, value=value, low=low, high=high)
+    return missing, replace(criterion, doubted=OTHER_IMAGES) if is_distinct else criterion
+
+
+def _undo(findings: Mapping[str, Finding], settings: AutoSettings) -> SiteUndo:
+    found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}}
+    for name, finding in findings.items():
+        kind, _, label = name.partition(" ")
+        if finding.established and kind in settings.undo:
+            found[kind][int(label)] = finding.deviation
+    return SiteUndo(found[OFFSET], found[MISSING])

@@ -1,0 +1,54 @@
+"""What leaves a site in `auto`, beside what leaves it in federated averaging."""
+
+from ...channel.estimate_fields import estimate_fields
+from ...outbound.fields import TRAIN, OutboundField
+
+ESTIMATE_CHANNEL = "estimate_channel"
+UNDO_CHANNEL = "undo_channel"
+
+OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
+COMPLETENESS = "completeness"
+
+LEAVES = (
+    OutboundField(
+        "num_samples", (ESTIMATE_CHANNEL,), "count", "the size of the site's data: pictures, volumes or slices"
+    ),
+    OutboundField("num_patients", (ESTIMATE_CHANNEL,), "count", "patients or volumes of the site"),
+    OutboundField(
+        "pixel_size",
+        (ESTIMATE_CHANNEL,),
+        "number",
+        "size of a pixel in millimetres, 1 where it is not known: offsets below half a pixel are not undone",
+        "num_patients",
+        limits=(0.0, 1e4),
+    ),
+    OutboundField(
+        "annotated_patients",
+        (ESTIMATE_CHANNEL,),
+        "counts",
+        "patients in whom each class is annotated: is the model fit to judge annotations?",
+    ),
+    *estimate_fields(OFFSET, ESTIMATE_CHANNEL, "how far contours lie outside of the predicted ones", calibrated=True),
+    *estimate_fields(
+        EDGES,
+        ESTIMATE_CHANNEL,
+        "how far outside of the predicted contours images have their edges: evidence of where zero lies",
+        calibrated=False,
+    ),
+    *estimate_fields(
+        REFERENCE, ESTIMATE_CHANNEL, "the same of annotations that were reviewed: where zero lies", calibrated=False
+    ),
+    *estimate_fields(
+        REVIEWED, ESTIMATE_CHANNEL, "how far given contours lie outside of reviewed ones", calibrated=False
+    ),
+    *estimate_fields(
+        COMPLETENESS, ESTIMATE_CHANNEL, "share of the predicted objects that are annotated", calibrated=True
+    ),
+    OutboundField(
+        "has_undone",
+        (TRAIN, UNDO_CHANNEL),
+        "flag",
+        "whether the site has undone what it was told; else it is told again",
+        optional="undoing",
+    ),
+)

@@ -1,0 +1,73 @@
+"""What `auto` adds to a run's summary, as records."""
+
+from ...run.records import Record
+
+
+class ParameterRecord(Record):
+    """What is known of one parameter of a site; numbers are None where there are none.
+
+    Attributes:
+        estimate: the site's estimate; of an offset on the model's scale.
+        low: lower end of its 90 % interval.
+        high: upper end.
+        patients: patients or volumes behind it.
+        slope: what the site's estimate makes of a known error.
+        auroc: how well cases with a known error are told from others there.
+        deviation: of the estimate from zero.
+        p_value: corrected for all sites and parameters.
+        established: whether the deviation is.
+        reason: evidence, threshold and decision in words.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    patients: int
+    slope: float | None
+    auroc: float | None
+    deviation: float | None
+    p_value: float | None
+    established: bool
+    reason: str
+
+
+class SiteChannelRecord(Record):
+    """What was concluded of a site.
+
+    Attributes:
+        parameters: by kind and class, such as ``offset 1``.
+        offsets: what it undoes, by class: by how far contours are too far outside.
+        missing: likewise: share of the objects that is missing.
+        undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
+    """
+
+    parameters: dict[str, ParameterRecord]
+    offsets: dict[str, float]
+    missing: dict[str, float]
+    undone_before_round: int | None
+
+
+class ChannelRecord(Record):
+    """One estimate of all sites.
+
+    Attributes:
+        before_round: the round before whose training it was made.
+        zero: by class, where the zero of the offsets comes from and what that assumes.
+        decision: what follows, in a sentence.
+        sites: by name.
+    """
+
+    before_round: int
+    zero: dict[str, str]
+    decision: str
+    sites: dict[str, SiteChannelRecord]
+
+
+class ChannelFindings(Record):
+    """What the summary of a run has.
+
+    Attributes:
+        channels: the estimates in their order; the last one counts.
+    """
+
+    channels: tuple[ChannelRecord, ...]

@@ -1,0 +1,214 @@
+"""`auto` at the server: estimates of how sites annotate, and what each of them is told to undo."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...run.records import RoundRecord
+from ...seeding import derive_seed
+from ..fedavg.server import FedAvgServer
+from ..views import Round
+from .answers import ChannelAnswer
+from .decisions import Decisions, SiteUndo, decide, predicted_share
+from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from .records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
+from .settings import AutoSettings
+
+
+class AutoServer(FedAvgServer):
+    """Measures how each site annotates, and lets sites undo what is established.
+
+    Rounds 1..T are federated averaging. Then every site reports its annotation channel (task ``estimate_channel``;
+    nothing per case), the server finds zero and tests all sites and parameters together, and tells each site for which
+    a deviation is established to undo it (task ``undo_channel``); what a site is told no other site learns. The rest is
+    federated averaging, of all data. Where nothing is established it is federated averaging bit for bit.
+
+    The estimate is made once more, half-way through the remaining rounds; what is undone follows it. If the warm-up
+    model does not find what is annotated, its judgement would be noise: the warm-up goes on, a bounded number of times.
+    """
+
+    settings: AutoSettings
+
+    def __init__(self, settings: AutoSettings) -> None:
+        super().__init__(settings)
+        self.channels: list[ChannelRecord] = []
+        self._due: dict[str, SiteUndo] = {}
+        self._undone: dict[str, int] = {}
+        self._telling: SiteUndo | None = None
+
+    # --- the course of a round
+
+    @property
+    def rounds_of_averaging(self) -> int:
+        """The warm-up."""
+        return self.settings.warmup_rounds
+
+    def stage(self, this_round: Round) -> str:
+        """Return ``warm-up``, ``federated averaging`` or ``undone``."""
+        del this_round
+        if not self.channels:
+            return "warm-up"
+        return "undone" if self._told else "federated averaging"
+
+    def before_round(self, this_round: Round) -> None:
+        """Estimate when it is time to, and tell sites what to undo."""
+        if self._is_time_to_estimate(this_round.number):
+            self._estimate(this_round)
+        elif self.channels:
+            self._note_lost(this_round)
+        self._tell(this_round)
+
+    def message(self, this_round: Round) -> dict[str, Any]:
+        """Return what the one site is to undo that is being told; nothing else."""
+        del this_round
+        if self._telling is None:
+            return {}
+        return {"undo": {"offsets": _named(self._telling.offsets), "missing": _named(self._telling.missing)}}
+
+    @property
+    def _told(self) -> dict[str, SiteUndo]:
+        """What each site has to undo by the last estimate, without those that have nothing."""
+        if not self.channels:
+            return {}
+        return {site: undo for site, record in self.channels[-1].sites.items() if (undo := _undo_of(record))}
+
+    # --- estimates
+
+    def _is_time_to_estimate(self, number: int) -> bool:
+        if not self.channels:
+            return number > self.settings.warmup_rounds
+        first = self.channels[0].before_round
+        half_way = first + (self.settings.rounds + 1 - first) // 2
+        return self.settings.second_estimate and len(self.channels) == 1 and number >= half_way > first
+
+    def _estimate(self, this_round: Round) -> None:
+        answers = {site: ChannelAnswer.of(fields) for site, fields in this_round.ask(ESTIMATE_CHANNEL).items()}
+        if this_round.is_stopped() or self._is_too_early(this_round, answers):
+            return
+        seed = derive_seed(self.settings.seed, this_round.number, "anchor")
+        decisions = decide(answers, self.settings, seed=seed)
+        before, self._undone = self._told, {}
+        self._due = {site: undo for site, undo in decisions.undo.items() if undo or site in before}
+        self.channels.append(_record(decisions, this_round.number))
+        this_round.info(self.channels[-1].decision)
+
+    def _is_too_early(self, this_round: Round, answers: Mapping[str, ChannelAnswer]) -> bool:
+        share = predicted_share(answers)
+        extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
+        is_fit = share >= self.settings.min_predicted_share
+        if self.channels or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:
+            return False
+        this_round.warning(
+            f"The warm-up model finds what is annotated in only {share:.0%} of the annotated patients (expected at "
+            f"least {self.settings.min_predicted_share:.0%}), so its judgement would be noise: one more warm-up round."
+        )
+        return True
+
+    def _tell(self, this_round: Round) -> None:
+        """Tell each site by itself what it is to undo."""
+        for site, undo in sorted(self._due.items()):
+            self._telling = undo
+            try:
+                answers = this_round.ask(UNDO_CHANNEL, [site])
+            finally:
+                self._telling = None
+            if this_round.is_stopped():
+                return
+            if answers.get(site, {}).get("has_undone"):
+                del self._due[site]
+                self._undone[site] = this_round.number
+
+    def _note_lost(self, this_round: Round) -> None:
+        """Tell a site anew that has trained on its given annotations all the same."""
+        if not this_round.history:
+            return
+        for site, report in this_round.history[-1].sites.items():
+            if site in self._undone and not report.extra.get("has_undone", False):
+                this_round.warning(f"{site} no longer has what it has undone; it is told again.")
+                del self._undone[site]
+                self._due[site] = self._told.get(site, SiteUndo())
+
+    # --- state
+
+    def state(self) -> dict[str, Any]:
+        """Return estimates and what was told as plain values."""
+        return {
+            "channels": [record.plain() for record in self.channels],
+            "due": sorted(self._due),
+            "undone": dict(self._undone),
+        }
+
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
+        """Take estimates and what was told back."""
+        del history
+        self.channels = [ChannelRecord.model_validate(record) for record in state.get("channels", [])]
+        told = self._told
+        self._due = {site: told.get(site, SiteUndo()) for site in state.get("due", [])}
+        self._undone = dict(state.get("undone", {}))
+
+    def describe(self, this_round: Round) -> dict[str, Any]:
+        """Return every estimate with evidence, thresholds and decisions, and what each site has undone."""
+        del this_round
+        if not self.channels:
+            return ChannelFindings(channels=()).plain()
+        last = self.channels[-1]
+        sites = {
+            site: record.model_copy(update={"undone_before_round": self._undone.get(site)})
+            for site, record in last.sites.items()
+        }
+        return ChannelFindings(channels=(*self.channels[:-1], last.model_copy(update={"sites": sites}))).plain()
+
+
+def _record(decisions: Decisions, number: int) -> ChannelRecord:
+    sites = {
+        site: SiteChannelRecord(
+            parameters={name: _parameter_record(decisions, site, name) for name in decisions.findings[site]},
+            offsets=_named(undo.offsets),
+            missing=_named(undo.missing),
+            undone_before_round=None,
+        )
+        for site, undo in decisions.undo.items()
+    }
+    zero = {
+        str(label): "No site has an estimate." if anchor is None else anchor.sentence
+        for label, anchor in enumerate(decisions.anchors, start=1)
+    }
+    return ChannelRecord(before_round=number, zero=zero, decision=_decision(decisions), sites=sites)
+
+
+def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRecord:
+    estimate, finding = decisions.judged[site][name], decisions.findings[site][name]
+    return ParameterRecord(
+        estimate=_known(estimate.value),
+        low=_known(estimate.low),
+        high=_known(estimate.high),
+        patients=estimate.patients,
+        slope=_known(estimate.slope),
+        auroc=_known(estimate.auroc),
+        deviation=_known(finding.deviation),
+        p_value=_known(finding.p_value),
+        established=finding.established,
+        reason=finding.reason,
+    )
+
+
+def _decision(decisions: Decisions) -> str:
+    undone = sorted(site for site, undo in decisions.undo.items() if undo)
+    if undone:
+        return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
+    return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
+
+
+def _undo_of(record: SiteChannelRecord) -> SiteUndo:
+    return SiteUndo(
+        {int(label): value for label, value in record.offsets.items()},
+        {int(label): value for label, value in record.missing.items()},
+    )
+
+
+def _named(values: Mapping[int, float]) -> dict[str, float]:
+    return {str(label): value for label, value in values.items()}
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

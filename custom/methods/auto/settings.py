@@ -1,0 +1,49 @@
+"""Settings of the method that measures how sites annotate, and undoes it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from ..fedavg.settings import WarmupSettings
+
+_ANCHORS = ("auto", "reference", "balanced", "median", "edges")
+
+Level = Annotated[float, Field(gt=0, lt=1)]
+
+
+class AutoSettings(WarmupSettings):
+    """Settings of `auto`: federated averaging for the warm-up, an estimate, and federated averaging on what is undone.
+
+    Args:
+        undo: what is undone where it is established: ``offset`` of contours, ``missing`` objects; none of them with an
+            empty list.
+        second_estimate: whether the estimate is made once more, half-way through the remaining rounds.
+        anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
+            or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
+        level: of the test of all sites and parameters together.
+        group_level: share of federations that annotate alike and may pass for two groups.
+        edge_error: right annotations may lie so far from the edges of the images, in pixels.
+        edge_error: Annotated[float, Field(ge=0)] = 2.0
+    offset_floor: smaller offsets are not undone, in pixels of the network's images.
+        missing_floor: smaller shares of missing objects are not.
+        min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
+    """
+
+    method: str = "auto"
+    warmup_rounds: Annotated[int, Field(ge=1)] = 5
+    undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
+    second_estimate: bool = True
+    anchor: str = "auto"
+    level: Level = 0.05
+    group_level: Level = 0.05
+    edge_error: Annotated[float, Field(ge=0)] = 2.0
+    offset_floor: Annotated[float, Field(ge=0)] = 0.5
+    missing_floor: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @field_validator("anchor")
+    @classmethod
+    def _is_an_anchor(cls, anchor: str) -> str:
+        if anchor not in _ANCHORS and not (anchor.startswith("site:") and anchor != "site:"):
+            raise ValueError(f"allowed: {', '.join(_ANCHORS)}, site:<name>; found {anchor!r}")
+        return anchor

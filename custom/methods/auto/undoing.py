@@ -1,0 +1,144 @@
+"""A site undoes what was established of its channel: contours move back, what is probably missing is ignored."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ....transforms.connected_lesions import label_lesions
+from ....transforms.ignore_unannotated import IgnoreUnannotated
+from ....transforms.ignored_label import IGNORED_LABEL
+from ....transforms.move_contour import MoveContour
+from ...channel.detections import unannotated_sureness
+from ...channel.judging import judged_samples
+from ...data.site_data import LoadedCase, SiteData
+from ...data.undone import Undone, UndoneCase
+from ...evaluation.inference import Inference
+from ...networks.hashing import model_hash
+
+Floats = NDArray[np.float64]
+
+
+def undo_channel(
+    network: nn.Module,
+    data: SiteData,
+    *,
+    offsets: Mapping[int, float],
+    missing: Mapping[int, float],
+    data_folder: Path,
+    method: str,
+    round_number: int,
+    inference: Inference,
+) -> tuple[Undone, dict[str, NDArray[np.bool_]]]:
+    """Decide what is undone in which annotation, and return the record and the pixels that are ignored.
+
+    Of a class of which the share m is missing, the surest objects that the model sees and nobody has annotated are
+    ignored: m / (1 − m) times as many as are annotated.
+
+    Args:
+        network: the received model.
+        data: the site's training cases with their given annotations.
+        offsets: by class, by how far contours lie too far outside.
+        missing: by class, share of the objects that is left out.
+        data_folder: the folder of the site's data, to which recorded paths are relative.
+        method: the method whose decision it is, for the record.
+        round_number: the round before whose training it happens, likewise.
+        inference: how the model is run.
+    """
+    ignored = _ignored(network, data, missing, inference) if missing else {}
+    cases = []
+    for position, case in enumerate(data.cases):
+        label, image = case_files(case, data_folder)
+        count = 0 if position not in ignored else sum(label_lesions(one)[1] for one in ignored[position])
+        cases.append(UndoneCase(label=label, image=image, ignored_objects=count))
+    undone = Undone(
+        site=data.site,
+        data=str(data_folder.resolve()),
+        method=method,
+        round_number=round_number,
+        model_sha256=model_hash(network.state_dict()),
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        offsets={str(label): offset for label, offset in offsets.items()},
+        missing={str(label): share for label, share in missing.items()},
+        cases=tuple(cases),
+    )
+    return undone, {cases[position].label: pixels for position, pixels in ignored.items()}
+
+
+def undone_labels(
+    undone: Undone, ignored: Mapping[str, NDArray[np.bool_]], cases: Sequence[LoadedCase], data_folder: Path
+) -> list[torch.Tensor]:
+    """Return the annotations that count, one ``(H, W[, D])`` for each sample; given ones are not changed.
+
+    Args:
+        undone: what is undone.
+        ignored: see :func:`undo_channel`.
+        cases: of the site.
+        data_folder: see :func:`undo_channel`.
+    """
+    move, reverted = MoveContour(undone.moves), undone.reverted
+    labels: list[torch.Tensor] = []
+    for case in cases:
+        name, _ = case_files(case, data_folder)
+        pixels = ignored.get(name)
+        for index, given in enumerate(case.label):
+            if name in reverted:
+                labels.append(given)
+                continue
+            moved = np.asarray(move(given.numpy(), case.spacing))
+            if pixels is not None and pixels.shape == tuple(case.label.shape):
+                moved[pixels[index] & (moved == 0)] = IGNORED_LABEL
+            labels.append(torch.from_numpy(moved))
+    return labels
+
+
+def case_files(case: LoadedCase, data_folder: Path) -> tuple[str, str]:
+    """Return the annotation and the image of a case, relative to the site's data."""
+    if case.files is None or not isinstance(case.files.label, Path):
+        return case.name, case.name
+    return os.path.relpath(case.files.label, data_folder), os.path.relpath(case.files.image, data_folder)
+
+
+def _ignored(
+    network: nn.Module, data: SiteData, missing: Mapping[int, float], inference: Inference
+) -> dict[int, NDArray[np.bool_]]:
+    """By position of the case the pixels that are ignored ``(S, H, W[, D])``; cases without any are left out."""
+    sureness: dict[int, list[Floats]] = {label: [] for label in missing}
+    annotated = dict.fromkeys(missing, 0)
+    for judged in judged_samples(network, data.cases, inference):
+        for label in missing:
+            sureness[label].append(unannotated_sureness(judged, label))
+            annotated[label] += label_lesions(judged.annotated_as(label))[1]
+    samples = [given.numpy() for case in data.cases for given in case.label]
+    pixels = [np.zeros(given.shape, dtype=np.bool_) for given in samples]
+    for label, share in missing.items():
+        wanted = round(annotated[label] * share / (1 - share)) if share < 1 else len(samples) ** 2
+        least = _least_sureness(sureness[label], wanted)
+        if least is None:
+            continue
+        ignore = IgnoreUnannotated(most=wanted, sureness=least)
+        for index, (given, proposed) in enumerate(zip(samples, sureness[label], strict=True)):
+            pixels[index] |= (np.asarray(ignore(given, proposed)) == IGNORED_LABEL) & (given == 0)
+    found, start = {}, 0
+    for position, case in enumerate(data.cases):
+        of_case = np.stack(pixels[start : start + len(case.label)])
+        start += len(case.label)
+        if of_case.any():
+            found[position] = of_case
+    return found
+
+
+def _least_sureness(maps: Sequence[Floats], wanted: int) -> float | None:
+    """How sure the last of the surest objects is when so many are taken; None where none is to be."""
+    values: list[float] = []
+    for sureness in maps:
+        labelled, count = label_lesions(sureness > 0)
+        values += [float(sureness[labelled == number].max()) for number in range(1, count + 1)]
+    values.sort(reverse=True)
+    taken = values[:wanted]
+    return taken[-1] if taken else None
