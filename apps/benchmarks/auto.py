@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +26,9 @@ NOISE_OF_VOLUMES = "M(2,-2,0.5,0.5)"
 FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
 
 
-def auto(name: str = "auto", *, warmup_rounds: int, **overrides: Any) -> Arm:
-    """`auto` with settings of its own; its warm-up is federated averaging and is not trained once more."""
-    changed = {key.replace("__", "."): value for key, value in overrides.items()}
-    return Arm(name, Path("auto"), {"warmup_rounds": warmup_rounds} | changed, warmup_rounds)
-
-
-AUTO = auto(warmup_rounds=feda3i.SETTINGS["warmup_rounds"])
-AUTO_ON_VOLUMES = auto(warmup_rounds=fedia.SETTINGS["warmup_rounds"])
+# Their warm-ups are federated averaging and are not trained once more.
+AUTO = Arm("auto", Path("auto"), shared_rounds=feda3i.SETTINGS["warmup_rounds"])
+AUTO_ON_VOLUMES = Arm("auto", Path("auto"), shared_rounds=fedia.SETTINGS["warmup_rounds"])
 
 
 def few_images(noise: str | None, count: int) -> MakeData:
@@ -101,12 +95,11 @@ def composed(completeness: Sequence[float]) -> MakeData:
 
 def _phantom(what: str, make: MakeData, *, no_harm: bool = False) -> Row:
     arms = (FEDAVG, AUTO) if no_harm else (FEDAVG, FEDA3I, AUTO)
-    return Row(f"phantom, {what}", make, arms, {"rounds": feda3i.SETTINGS["rounds"]})
+    return Row(f"phantom, {what}", make, arms, feda3i.SETTINGS)
 
 
 def _volumes(what: str, make: MakeData) -> Row:
-    settings = {key: value for key, value in fedia.SETTINGS.items() if key != "warmup_rounds"}
-    return Row(f"volumes, {what}", make, (FEDAVG, FEDIA, AUTO_ON_VOLUMES), settings)
+    return Row(f"volumes, {what}", make, (FEDAVG, FEDIA, AUTO_ON_VOLUMES), fedia.SETTINGS)
 
 
 _SMALLER, _LARGER = feda3i.NOISE_SMALLER, feda3i.NOISE_LARGER

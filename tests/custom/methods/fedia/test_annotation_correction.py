@@ -23,8 +23,8 @@ from fedannot.custom.data.description import ImageDescription, SliceDescription,
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.fedia.annotation_correction import adopt_corrections, correct_annotations
-from fedannot.custom.networks.hashing import model_hash
 from fedannot.custom.methods.fedia.correction import confident_classes
+from fedannot.custom.networks.hashing import model_hash
 from fedannot.transforms.errors import DataError
 
 SHAPE = (20, 16, 5)
