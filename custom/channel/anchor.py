@@ -28,7 +28,8 @@ class Anchor:
         value: a, what is subtracted from the sites' estimates.
         deviation: its standard deviation, as far as it follows from those of the estimates.
         sentence: how it came about and what it assumes, for reports.
-        is_sure: whether anything may be done on its strength; a median is not where most sites disagree with it.
+        is_sure: whether anything may be done on its strength; a median is not where most sites disagree with it, nor what
+            was asked for and is not there.
     """
 
     kind: AnchorKind
@@ -67,10 +68,11 @@ def choose_anchor(
         level: share of federations at one level that may pass for two where edges say nothing.
 
     Returns:
-        None where there is nothing to choose from: no estimate, or no two levels for ``balanced``.
+        None where there is nothing to choose from: no estimate, or no two levels for ``balanced``. What is asked for and
+        is not there is an anchor that is not sure.
 
     Raises:
-        ValueError: when the choice is unknown, or the reference or the site that it names has no estimate.
+        ValueError: when the choice is unknown.
     """
     known = {site: estimates[site] for site in sorted(estimates) if estimates[site].is_known}
     if choice == "reference" or (choice == "auto" and reference is not None):
@@ -98,22 +100,26 @@ def deviation_of(estimate: Estimate) -> float:
     return (estimate.high - estimate.low) / (2 * _DEVIATIONS)
 
 
+def _missing(kind: AnchorKind, sentence: str) -> Anchor:
+    return Anchor(kind, 0.0, 0.0, sentence, is_sure=False)
+
+
 def _reference(reference: Estimate | None) -> Anchor:
     if reference is None or not reference.is_known:
-        raise ValueError("The anchor 'reference' needs an estimate over reviewed cases; found none.")
+        return _missing("reference", "Zero is to be the reviewed annotations, but no site has any.")
     sentence = f"Zero is the reviewed annotations of {reference.patients} patients."
     return Anchor("reference", reference.value, deviation_of(reference), sentence)
 
 
 def _site(name: str, known: Mapping[str, Estimate]) -> Anchor:
     if name not in known:
-        raise ValueError(f"The anchor 'site:{name}' needs an estimate of that site; there are {', '.join(known)}.")
+        return _missing("site", f"Zero is to be the way of {name}, of which there is no estimate.")
     return Anchor("site", known[name].value, deviation_of(known[name]), f"Zero is the way in which {name} annotates.")
 
 
 def _edges(edges: Estimate | None) -> Anchor:
     if edges is None or not edges.is_known:
-        raise ValueError("The anchor 'edges' needs the edges of images; no site has an estimate of them.")
+        return _missing("edges", "Zero is to be the edges of the images, of which there is no estimate.")
     sentence = "Zero is where the images have their edges: it assumes that right annotations follow them."
     return Anchor("edges", edges.value, deviation_of(edges), sentence)
 

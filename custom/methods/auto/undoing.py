@@ -118,12 +118,11 @@ def _ignored(
     pixels = [np.zeros(given.shape, dtype=np.bool_) for given in samples]
     for label, share in missing.items():
         wanted = round(annotated[label] * share / (1 - share)) if share < 1 else len(samples) ** 2
-        least = _least_sureness(sureness[label], wanted)
-        if least is None:
-            continue
-        ignore = IgnoreUnannotated(most=wanted, sureness=least)
-        for index, (given, proposed) in enumerate(zip(samples, sureness[label], strict=True)):
-            pixels[index] |= (np.asarray(ignore(given, proposed)) == IGNORED_LABEL) & (given == 0)
+        chosen = _surest(sureness[label], wanted)
+        for index, least in chosen.items():
+            ignore = IgnoreUnannotated(most=len(least), sureness=min(least))
+            marked = np.asarray(ignore(samples[index], sureness[label][index]))
+            pixels[index] |= (marked == IGNORED_LABEL) & (samples[index] == 0)
     found, start = {}, 0
     for position, case in enumerate(data.cases):
         of_case = np.stack(pixels[start : start + len(case.label)])
@@ -133,12 +132,14 @@ def _ignored(
     return found
 
 
-def _least_sureness(maps: Sequence[Floats], wanted: int) -> float | None:
-    """How sure the last of the surest objects is when so many are taken; None where none is to be."""
-    values: list[float] = []
-    for sureness in maps:
+def _surest(maps: Sequence[Floats], wanted: int) -> dict[int, list[float]]:
+    """How sure each of the surest objects of all samples is, by the index of the sample."""
+    found: list[tuple[float, int]] = []
+    for index, sureness in enumerate(maps):
         labelled, count = label_lesions(sureness > 0)
-        values += [float(sureness[labelled == number].max()) for number in range(1, count + 1)]
-    values.sort(reverse=True)
-    taken = values[:wanted]
-    return taken[-1] if taken else None
+        found += [(float(sureness[labelled == number].max()), index) for number in range(1, count + 1)]
+    found.sort(key=lambda one: (-one[0], one[1]))
+    chosen: dict[int, list[float]] = {}
+    for value, index in found[:wanted]:
+        chosen.setdefault(index, []).append(value)
+    return chosen

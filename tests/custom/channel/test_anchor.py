@@ -48,8 +48,9 @@ def test_a_median_of_sites_that_differ_is_not():
 
 def test_a_site_may_be_the_protocol():
     assert choose_anchor(estimates(1.0, 2.0), seed=100, floor=0.5, choice="site:site-01").value == 2.0
-    with pytest.raises(ValueError, match="site:elsewhere"):
-        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="site:elsewhere")
+    elsewhere = choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="site:elsewhere")
+    assert not elsewhere.is_sure
+    assert "elsewhere" in elsewhere.sentence
 
 
 def test_unknown_estimates_do_not_count():
@@ -57,11 +58,12 @@ def test_unknown_estimates_do_not_count():
     assert choose_anchor(estimates(1.0, 2.0, 3.0) | {"b": Estimate.unknown()}, seed=100, floor=0.5).value == 2.0
 
 
-def test_an_unknown_choice_and_a_missing_reference_are_refused():
+def test_an_unknown_choice_is_refused_and_a_missing_reference_is_not_sure():
     with pytest.raises(ValueError, match="choice='mean'"):
         choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="mean")
-    with pytest.raises(ValueError, match="reviewed"):
-        choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="reference")
+    anchor = choose_anchor(estimates(1.0), seed=100, floor=0.5, choice="reference")
+    assert not anchor.is_sure
+    assert "reviewed" in anchor.sentence
 
 
 @pytest.mark.parametrize("num_sites", [6, 10, 20])
@@ -85,3 +87,34 @@ def test_levels_do_not_depend_on_names_and_units():
 def test_too_few_or_equal_sites_are_not_divided():
     assert "at least 4" in find_two_levels({"a": 1.0, "b": 2.0}, seed=100).reason
     assert "same offset" in find_two_levels(dict.fromkeys("abcde", 1.0), seed=100).reason
+
+
+EDGE = Estimate(100, 0.3, 0.1, 0.5)
+EIGHT = (-2.4, -4.5, 4.1, -1.7, -3.3, -3.1, -4.6, 7.7)
+
+
+def test_edges_between_two_groups_are_evidence_for_them():
+    assert choose_anchor(estimates(*EIGHT), seed=100, floor=0.5).kind == "median"
+    anchor = choose_anchor(estimates(*EIGHT), seed=100, floor=0.5, edges=EDGE)
+    assert anchor.kind == "balanced"
+    assert anchor.value == pytest.approx((np.mean([4.1, 7.7]) + np.mean([-2.4, -4.5, -1.7, -3.3, -3.1, -4.6])) / 2)
+
+
+def test_groups_on_one_side_of_the_edges_are_no_two_directions():
+    edges = Estimate(100, 9.0, 8.8, 9.2)
+    assert choose_anchor(estimates(*GROUPS), seed=100, floor=0.5, edges=edges).kind == "median"
+    assert choose_anchor(estimates(*GROUPS), seed=100, floor=0.5, edges=edges, choice="balanced") is None
+
+
+def test_a_median_far_from_the_edges_is_not_sure():
+    sites = estimates(0.1, -0.2, 0.0, 0.3, 0.2)
+    assert choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, 1.9, 1.8, 2.0)).is_sure
+    anchor = choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, -4.0, -4.1, -3.9))
+    assert not anchor.is_sure
+    assert "-4.10 from it" in anchor.sentence
+
+
+def test_edges_are_zero_where_they_are_asked_for():
+    anchor = choose_anchor(estimates(1.0, 2.0), seed=100, floor=0.5, choice="edges", edges=EDGE)
+    assert (anchor.kind, anchor.value) == ("edges", 0.3)
+    assert not choose_anchor(estimates(1.0, 2.0), seed=100, floor=0.5, choice="edges").is_sure

@@ -1,0 +1,139 @@
+"""What the server of `auto` concludes: whose zero counts, who undoes what, and when nothing can be told."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, pooled, predicted_share
+from fedannot.custom.methods.auto.settings import AutoSettings
+
+UNKNOWN = (Estimate.unknown(),)
+SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
+
+
+def known(value, half=0.3, patients=12):
+    return (Estimate(patients, value, value - half, value + half, slope=1.0, auroc=0.9),)
+
+
+def answer(offset, *, edges=0.0, reference=None, reviewed=None, completeness=None, pixel_size=1.0):
+    optional = {"reference": reference, "reviewed": reviewed, "completeness": completeness}
+    return ChannelAnswer(
+        pixel_size=pixel_size,
+        annotated_patients=(12,),
+        offset=known(offset),
+        edges=known(edges),
+        **{name: UNKNOWN if value is None else known(value, 0.05) for name, value in optional.items()},
+    )
+
+
+def sites(*offsets, **common):
+    return {f"site-{index}": answer(offset, **common) for index, offset in enumerate(offsets)}
+
+
+TWO_GROUPS = (-4.0, -4.6, -5.0, -4.2, -4.4, -5.1, 4.4, 5.0)
+
+
+def test_two_groups_undo_their_distance_from_half_way():
+    found = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
+    zero = (sum(TWO_GROUPS[:6]) / 6 + 4.7) / 2
+    assert found.anchors[0].kind == "balanced"
+    assert all(found.undo[f"site-{i}"].offsets[1] == pytest.approx(o - zero) for i, o in enumerate(TWO_GROUPS))
+    assert not any(undo.missing for undo in found.undo.values())
+
+
+def test_equal_sites_undo_nothing():
+    found = decide(sites(0.1, -0.1, 0.2, 0.0, -0.2), SETTINGS, seed=100)
+    assert not any(found.undo.values())
+    assert set(found.undo) == {f"site-{index}" for index in range(5)}
+
+
+def test_one_site_that_differs_undoes_alone():
+    found = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
+    assert [site for site, undo in found.undo.items() if undo] == ["site-4"]
+    assert found.undo["site-4"].offsets[1] == pytest.approx(2.9)
+
+
+def test_all_sites_that_err_alike_cannot_be_told_from_their_images_edges():
+    found = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
+    assert not any(found.undo.values())
+    assert "Cannot tell" in found.findings["site-4"]["offset 1"].reason
+
+
+def test_a_site_with_reviewed_cases_needs_no_other():
+    answers = sites(4.8, 5.2, 5.0, 5.0, 7.4) | {"known": answer(5.0, reviewed=5.1)}
+    found = decide(answers, SETTINGS, seed=100)
+    assert found.undo["known"].offsets[1] == pytest.approx(5.1)
+
+
+def test_reviewed_cases_of_some_are_zero_for_all():
+    answers = sites(4.8, 5.2, 5.0) | {"known": answer(5.4, reference=0.2)}
+    found = decide(answers, SETTINGS, seed=100)
+    assert found.anchors[0].kind == "reference"
+    assert found.undo["site-0"].offsets[1] == pytest.approx(4.6)
+    assert found.undo["known"].offsets[1] == pytest.approx(5.2)
+
+
+def test_a_site_with_other_images_is_not_judged_and_moves_no_zero():
+    answers = sites(*TWO_GROUPS) | {"other": answer(-9.0)}
+    found = decide(answers, SETTINGS, seed=100, distinct={"other"})
+    assert not found.undo["other"]
+    assert OTHER_IMAGES in found.findings["other"]["offset 1"].reason
+    without = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
+    assert found.anchors == without.anchors
+    answers["other"] = answer(-9.0, reviewed=1.5)
+    assert decide(answers, SETTINGS, seed=100, distinct={"other"}).undo["other"].offsets[1] == pytest.approx(1.5)
+
+
+def test_missing_objects_count_from_the_most_complete_site():
+    shares = {"a": 0.8, "b": 0.4, "c": 0.79, "d": 0.2}
+    answers = {site: answer(0.0, completeness=share) for site, share in shares.items()}
+    found = decide(answers, SETTINGS, seed=100)
+    assert {site: undo.missing for site, undo in found.undo.items()} == {
+        "a": {},
+        "b": {1: pytest.approx(0.5)},
+        "c": {},
+        "d": {1: pytest.approx(0.75)},
+    }
+
+
+def test_what_the_settings_leave_out_is_measured_and_not_undone():
+    settings = SETTINGS.model_copy(update={"undo": ("missing",)})
+    found = decide(sites(*TWO_GROUPS), settings, seed=100)
+    assert not any(found.undo.values())
+    assert found.findings["site-0"]["offset 1"].established
+
+
+def test_the_floor_is_half_a_pixel_in_millimetres():
+    near = {"offset": 1.2, "pixel_size": 4.0}
+    found = decide(sites(0.0, 0.1, -0.1, 0.05, near["offset"], pixel_size=near["pixel_size"]), SETTINGS, seed=100)
+    assert not any(found.undo.values())
+    assert "floor 2" in found.findings["site-4"]["offset 1"].reason
+
+
+def test_pooled_by_hand():
+    both = pooled([Estimate(10, 1.0, 0.7, 1.3), Estimate(30, 2.0, 1.6, 2.4), Estimate.unknown()])
+    half = ((10 * 0.3) ** 2 + (30 * 0.4) ** 2) ** 0.5 / 40
+    assert (both.patients, both.value) == (40, 1.75)
+    assert both.high - both.value == pytest.approx(half)
+    assert pooled([Estimate.unknown()]) is None
+
+
+def test_a_model_is_fit_to_judge_what_it_finds():
+    half = replace(answer(0.0), offset=known(0.0, patients=3))
+    assert predicted_share({"a": half, "b": half}) == 0.25
+    assert predicted_share({}) == 0.0
+
+
+def test_no_answers_decide_nothing():
+    found = decide({}, SETTINGS, seed=100)
+    assert (found.anchors, found.undo) == ((None,), {})
+
+
+def test_an_anchor_that_cannot_be_had_is_said_and_nothing_is_undone():
+    for anchor in ("reference", "site:elsewhere"):
+        found = decide(sites(*TWO_GROUPS), SETTINGS.model_copy(update={"anchor": anchor}), seed=100)
+        assert not any(found.undo.values())
+        assert "not known where" in found.findings["site-0"]["offset 1"].reason
+        assert "no" in found.anchors[0].sentence

@@ -1,0 +1,172 @@
+"""`auto` at a site: what it reports, what it undoes in memory, and what a run that goes on finds of it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from support.site_views import HandmadeSite
+from torch import nn
+
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.undone import UNDONE_FOLDER, ignored_pixels, latest_undone
+from fedannot.custom.methods.auto import METHOD
+from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from fedannot.custom.methods.auto.settings import AutoSettings
+from fedannot.custom.methods.auto.site import AutoSite
+from fedannot.custom.methods.auto.undoing import undone_labels
+from fedannot.custom.networks.described import described_network
+from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.training.batches import training_batches
+from fedannot.transforms.ignored_label import IGNORED_LABEL
+from fedannot.transforms.move_contour import MoveContour
+
+NUM_CASES = 5
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("federation") / "data"
+    write_phantom_federation(folder, LesionImages(), num_sites=1, seed=0, images_per_site=NUM_CASES, test_images=1)
+    return folder / "site-1"
+
+
+class Recalls(nn.Module):
+    """Predicts given masks, each for the image that it belongs to, moved outward by a distance."""
+
+    def __init__(self, images: torch.Tensor, masks: torch.Tensor, outward: float = 0.0) -> None:
+        super().__init__()
+        move = MoveContour(outward)
+        self.images = images
+        self.masks = torch.stack([torch.from_numpy(np.asarray(move(mask.numpy()))) for mask in masks])
+        self.certainty = nn.Parameter(torch.tensor(6.0))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found = [int((self.images - image).abs().flatten(1).sum(1).argmin()) for image in images]
+        signs = self.masks[found].float()[:, None] * 2 - 1
+        return torch.cat((-self.certainty * signs, self.certainty * signs), dim=1)
+
+
+def method_of(**settings: object) -> AutoSite:
+    values = {"rounds": 9, "warmup_rounds": 1, "network": {"features": (4, 4, 8, 8, 8, 4)}}
+    values["training"] = {"batch_size": 3, "local_epochs": 1}
+    return AutoSite(AutoSettings.model_validate(values | settings))
+
+
+def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Recalls:
+    data = site.view(method).load("training")
+    return Recalls(data.images, data.labels, outward)
+
+
+def told(offsets=None, missing=None):
+    return {"undo": {"offsets": offsets or {}, "missing": missing or {}}}
+
+
+def test_a_site_reports_its_offset_from_the_model(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method, outward=-2.0), site.view(method, 2))
+    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
+    assert answer.fields["offset"] == [pytest.approx(2.0, abs=0.3)]
+    assert answer.fields["offset_patients"] == [NUM_CASES]
+    assert answer.fields["offset_slope"] == [pytest.approx(1.0, abs=0.1)]
+    assert answer.fields["completeness"] == [1.0]
+    assert answer.fields["annotated_patients"] == [NUM_CASES]
+    assert np.isnan(answer.fields["reviewed_offset"]).all()
+
+
+def test_reviewed_cases_say_where_zero_lies(tmp_path: Path, data_folder: Path) -> None:
+    """The site's masks are one pixel larger than what was reviewed of three of its images."""
+    folder = tmp_path / "data"
+    shutil.copytree(data_folder, folder)
+    content = json.loads((folder / "datalist.json").read_text())
+    content["reference"] = [{"image": case["image"], "label": case["clean_label"]} for case in content["training"][:4]]
+    (folder / "datalist.json").write_text(json.dumps(content))
+    for case in content["training"]:
+        mask = np.asarray(Image.open(folder / case["label"]))
+        larger = np.asarray(MoveContour(1.0)((mask > 0).astype(np.uint8)))
+        Image.fromarray((larger * 255).astype(np.uint8)).save(folder / case["label"])
+    method, site = method_of(), HandmadeSite(tmp_path / "site", data_folder=folder)
+    answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method), site.view(method, 2))
+    assert answer.fields["reviewed_offset"] == [pytest.approx(1.0, abs=0.2)]
+    assert answer.fields["reviewed_offset_patients"] == [4]
+    assert answer.fields["reference_offset"] == [pytest.approx(-1.0, abs=0.25)]
+
+
+def test_what_is_undone_is_trained_on_and_given_files_stay(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    given = {file: file.read_bytes() for file in data_folder.rglob("*.png")}
+    view = site.view(method, 2, told({"1": 2.0}))
+    assert method.answer(UNDO_CHANNEL, recalling(site, method), view).fields == {"has_undone": True}
+    torch.manual_seed(0)
+    network = described_network(method.settings.network)
+    other = described_network(method.settings.network)
+    other.load_state_dict(network.state_dict())
+    trained = method.train(network, site.view(method, 2))
+    assert trained.fields == {"has_undone": True}
+    assert {file: file.read_bytes() for file in data_folder.rglob("*.png")} == given
+    # The same as training on masks that were moved before.
+    data = view.load("training")
+    moved = torch.stack([torch.from_numpy(np.asarray(MoveContour(-2.0)(mask.numpy()))) for mask in data.labels])
+    batches = training_batches(data, method.settings.training, torch.device("cpu"), labels=moved)
+    method.train_on(batches, other, site.view(method, 2))
+    assert all(torch.equal(one, two) for one, two in zip(network.parameters(), other.parameters(), strict=True))
+    assert "moved by -2.00" in site.said[0]
+
+
+def test_without_being_told_training_is_federated_averaging(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    trained = method.train(described_network(method.settings.network), site.view(method, 2))
+    assert trained.fields == {}
+
+
+def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    data = site.view(method).load("training")
+    network = Recalls(data.images, data.labels)
+    extra = np.zeros(data.labels.shape[1:], dtype=bool)
+    free = int((data.labels == 0).all(dim=0).float().argmax())
+    row, column = divmod(free, extra.shape[1])
+    extra[row : row + 2, column : column + 2] = True
+    network.masks[:, torch.from_numpy(extra)] = 1
+    # Five annotated objects are half of all: five are missing.
+    view = site.view(method, 2, told(missing={"1": 0.5}))
+    method.answer(UNDO_CHANNEL, network, view)
+    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
+    assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES
+    # A third of all: two and a half are missing.
+    method.answer(UNDO_CHANNEL, network, site.view(method, 3, told(missing={"1": 1 / 3})))
+    folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
+    assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES // 2
+    assert folder.name == "round_3"
+    labels = torch.stack(undone_labels(undone, ignored_pixels(folder), data.cases, data_folder))
+    assert set(labels.unique().tolist()) == {0, 1, IGNORED_LABEL}
+    assert torch.equal(labels == 1, data.labels == 1)
+    assert int((labels == IGNORED_LABEL).sum()) == 4 * (NUM_CASES // 2)
+
+
+@pytest.mark.parametrize(("continued_round", "found"), [(2, True), (1, False), (None, False)])
+def test_a_run_that_goes_on_finds_what_was_undone_by_then(
+    tmp_path: Path, data_folder: Path, continued_round: int | None, found: bool
+) -> None:
+    method, earlier = method_of(), HandmadeSite(tmp_path / "earlier", data_folder=data_folder)
+    method.answer(UNDO_CHANNEL, recalling(earlier, method), earlier.view(method, 2, told({"1": 2.0})))
+    later = HandmadeSite(tmp_path / "later", data_folder=data_folder)
+    changes = {"earlier_folders": [earlier.run_folder], "continued_round": continued_round}
+    trained = method.train(described_network(method.settings.network), later.view(method, 3, **changes))
+    assert trained.fields == ({"has_undone": True} if found else {})
+
+
+def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    network = described_network(method.settings.network)
+    fresh = described_network(method.settings.network)
+    fresh.load_state_dict(network.state_dict())
+    method.train(fresh, site.view(method, 5))
+    for number, offsets in ((2, {"1": 2.0}), (5, {})):
+        method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, number, told(offsets)))
+    method.train(network, site.view(method, 5))
+    assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
