@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ...transforms.ignored_label import IGNORED_LABEL
 from ..data.site_data import LoadedCase
 from .inference import Inference
 
@@ -25,7 +26,8 @@ class SegmentationScores:
     """Mean scores over cases, per foreground class (tuples of length C).
 
     A case is empty for a class that its annotation does not have. Annotated cases have a Dice, 0 where the class is
-    missed; empty ones are left empty or not.
+    missed; empty ones are left empty or not. Ignored pixels are background in annotation and prediction; a case of
+    which every pixel is ignored is none.
 
     Attributes:
         dice: mean Dice coefficient over the annotated cases, 0 to 1; NaN if there is none.
@@ -78,12 +80,14 @@ class CaseScores:
             is unknown.
         annotated: whether the annotation has the class.
         found: whether the prediction has it.
+        counts: whether the annotation says anything: False where every pixel is ignored.
     """
 
     dice: tuple[float, ...]
     hd95: tuple[float, ...]
     annotated: tuple[bool, ...]
     found: tuple[bool, ...]
+    counts: bool = True
 
 
 def evaluate(
@@ -119,23 +123,24 @@ def score_labels(
 
     Args:
         predicted: predicted classes.
-        labels: true classes.
+        labels: true classes, 255 for ignored pixels.
         num_classes: number of foreground classes C.
         spacing: size of a pixel along each axis in millimetres; None measures in pixels.
     """
     # MONAI takes 2 s, and a site process starts without it; likewise below.
     from monai.metrics import compute_dice  # noqa: PLC0415
 
+    counted = (labels != IGNORED_LABEL)[None, None]
     dice, hd95, annotated, found = [], [], [], []
     for index in range(1, num_classes + 1):
-        prediction, truth = (predicted == index)[None, None], (labels == index)[None, None]
+        prediction, truth = ((classes == index)[None, None] & counted for classes in (predicted, labels))
         annotated.append(bool(truth.any()))
         found.append(bool(prediction.any()))
         # NaN for an empty annotation.
         dice.append(float(compute_dice(prediction, truth, include_background=True, ignore_empty=True)))
         is_defined = annotated[-1] and found[-1]
         hd95.append(_distance(prediction[0, 0], truth[0, 0], spacing) if is_defined else math.nan)
-    return CaseScores(tuple(dice), tuple(hd95), tuple(annotated), tuple(found))
+    return CaseScores(tuple(dice), tuple(hd95), tuple(annotated), tuple(found), counts=bool(counted.any()))
 
 
 def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> SegmentationScores:
@@ -147,16 +152,18 @@ def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> Segmentat
     """
     dice, hd95 = (torch.tensor(values, dtype=torch.float64) for values in _columns(scores, "dice", "hd95"))
     annotated, found = (torch.tensor(values, dtype=torch.bool) for values in _columns(scores, "annotated", "found"))
-    left_empty = torch.where(annotated, math.nan, (~found).double())
+    counts = torch.tensor([case.counts for case in scores])
+    empty = counts[:, None] & ~annotated
+    left_empty = torch.where(empty, (~found).double(), math.nan)
     return SegmentationScores(
         dice=tuple(torch.nanmean(dice, 0).tolist()),
         left_empty=tuple(torch.nanmean(left_empty, 0).tolist()),
         hd95=tuple(torch.nanmean(hd95, 0).tolist()),
         hd95_undefined=tuple((annotated & hd95.isnan()).sum(0).tolist()),
         num_annotated=tuple(annotated.sum(0).tolist()),
-        num_cases=len(scores),
+        num_cases=int(counts.sum()),
         dice_units=_units_of(annotated, units),
-        empty_units=_units_of(~annotated, units),
+        empty_units=_units_of(empty, units),
         hd95_units=_units_of(~hd95.isnan(), units),
     )
 

@@ -19,7 +19,7 @@ class Batch:
 
     Attributes:
         images: ``(B, C, H, W[, D])`` float32.
-        labels: ``(B, 1, H, W[, D])``, 0 for background; classes ``(B,)`` in classification.
+        labels: ``(B, 1, H, W[, D])``, 0 for background, 255 for ignored pixels; classes ``(B,)`` in classification.
         samples: index of each among the site's samples, among its cases where these are whole volumes; ``(B,)`` int64
             in main memory.
         places: index along each axis of the sample's own pixel that a pixel shows, ``(B, 2, H, W)`` or

@@ -8,16 +8,11 @@ from ..data.site_data import LoadedCase, SiteData
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches, turned_and_mirrored
 from .batch import Batch, Batches, pixel_places
+from .patch_centres import PatchCentres
 from .patches import cut_patch, patch_places
 
 # A site shares the GPU with the network's activations, and often with other sites.
 _SHARE_OF_FREE_GPU_MEMORY = 0.25
-
-# Of large objects a random part of the voxels is kept, enough for the few patches that a round draws of a volume.
-_KEPT_POSITIONS = 1000
-
-# Voxels tried at once for one outside all objects; objects that fill a volume up to 90 % are missed by 1 in 1000 draws.
-_TRIED_POSITIONS = 64
 
 
 def training_batches(
@@ -163,8 +158,8 @@ class PatchBatches:
     """Random patches of every volume in every epoch, in a random order.
 
     A patch is centred with equal chance on an object or on the background (as MONAI's ``RandCropByPosNegLabel`` does);
-    among several classes that a volume has, each is as likely. A patch is moved inward where it would reach beyond the
-    volume; where the volume is smaller, its border goes on, in the image and in the annotation.
+    see :class:`fedannot.custom.training.patch_centres.PatchCentres`. A patch is moved inward where it would reach
+    beyond the volume; where the volume is smaller, its border goes on, in the image and in the annotation.
 
     Args:
         cases: whole volumes, of any sizes.
@@ -197,7 +192,7 @@ class PatchBatches:
         self.samples_per_epoch = len(self._used) * patches_per_volume
         placed = _placed([*(case.image[0] for case in cases), *(label[None] for label in self._annotations)], device)
         self._images, self._labels = placed[: len(cases)], placed[len(cases) :]
-        self._positions: dict[int, list[torch.Tensor]] = {}
+        self._centres = PatchCentres(self._annotations)
         self._patch = tuple(patch)
         self._patches_per_volume = patches_per_volume
         self._batch_size = batch_size
@@ -208,7 +203,7 @@ class PatchBatches:
         """Yield the batches of an epoch; see :class:`Batches`."""
         for chosen in torch.split(torch.randperm(self.samples_per_epoch, generator=generator), self._batch_size):
             samples = self._used[chosen // self._patches_per_volume]
-            centres = [(int(volume), self._draw_centre(int(volume), generator)) for volume in samples]
+            centres = [(int(volume), self._centres.draw(int(volume), generator)) for volume in samples]
             images, labels = (
                 torch.stack([cut_patch(tensors[volume], centre, self._patch) for volume, centre in centres])
                 for tensors in (self._images, self._labels)
@@ -220,25 +215,6 @@ class PatchBatches:
             return None
         sizes = ((self._annotations[volume].shape, centre) for volume, centre in centres)
         return torch.stack([patch_places(size, centre, self._patch) for size, centre in sizes]).to(self._device)
-
-    def _draw_centre(self, volume: int, generator: torch.Generator) -> tuple[int, ...]:
-        annotation = self._annotations[volume]
-        classes = self._positions_of_classes(volume, generator)
-        background = _draw_background(annotation, generator)
-        position = background
-        if classes and (background is None or _draw(2, generator)):
-            positions = classes[_draw(len(classes), generator)]
-            position = int(positions[_draw(len(positions), generator)])
-        assert position is not None, "a voxel is background or of a class"
-        return tuple(int(index) for index in torch.unravel_index(torch.tensor(position), annotation.shape))
-
-    def _positions_of_classes(self, volume: int, generator: torch.Generator) -> list[torch.Tensor]:
-        """Some voxels, as flat positions, of each class that a volume has; looked for once per round."""
-        if volume not in self._positions:
-            flat = self._annotations[volume].flatten()
-            found = [(flat == label).nonzero().flatten() for label in range(1, int(flat.max()) + 1)]
-            self._positions[volume] = [_some(positions, generator) for positions in found if len(positions)]
-        return self._positions[volume]
 
 
 def _indices(used: torch.Tensor | None, number: int, number_of_labels: int) -> torch.Tensor:
@@ -253,23 +229,6 @@ def _indices(used: torch.Tensor | None, number: int, number_of_labels: int) -> t
             f"{tuple(used.shape)}."
         )
     return used.cpu().nonzero().flatten()
-
-
-def _draw(number: int, generator: torch.Generator) -> int:
-    return int(torch.randint(number, (), generator=generator))
-
-
-def _draw_background(annotation: torch.Tensor, generator: torch.Generator) -> int | None:
-    """Draw the flat position of a voxel outside all objects; None if none of those tried is."""
-    tried = torch.randint(annotation.numel(), (_TRIED_POSITIONS,), generator=generator)
-    outside = tried[annotation.flatten()[tried] == 0]
-    return int(outside[0]) if len(outside) else None
-
-
-def _some(positions: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if len(positions) <= _KEPT_POSITIONS:
-        return positions
-    return positions[torch.randint(len(positions), (_KEPT_POSITIONS,), generator=generator)]
 
 
 def _placed(tensors: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:

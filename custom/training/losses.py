@@ -1,10 +1,16 @@
-"""Losses of segmentation, on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``, and that of classes."""
+"""Losses of segmentation, on logits ``(B, C + 1, H, W[, D])`` and labels ``(B, 1, H, W[, D])``, and that of classes.
+
+Pixels with :data:`fedannot.transforms.ignored_label.IGNORED_LABEL` have no part in the losses of segmentation. A batch
+in which all are ignored has loss and gradient 0. Where none is, loss and gradient are those without the label, bit for
+bit.
+"""
 
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
+from ...transforms.ignored_label import IGNORED_LABEL
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 
 # Exponent of the noise-robust Dice loss, as in the comparison of FedIA.
@@ -35,23 +41,20 @@ def segmentation_loss(name: str) -> nn.Module:
 def sample_dice_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the soft Dice loss of every sample and foreground class, ``(B, C)``, by MONAI.
 
-    1 − 2 Σ p g / (Σ p + Σ g) over a sample's pixels. It is 1, with next to no gradient, where a class is not annotated.
+    1 − 2 Σ p g / (Σ p + Σ g) over a sample's pixels that are not ignored. It is 1, with next to no gradient, where a
+    class is not annotated, and 0 for a sample of which every pixel is ignored.
     """
-    # MONAI takes 2 s, and a site process starts without it; likewise below.
-    from monai.losses import DiceLoss  # noqa: PLC0415
-
-    values = DiceLoss(include_background=False, to_onehot_y=True, softmax=True, reduction="none")(
-        logits.float(), labels
-    )
-    return torch.as_tensor(values).flatten(1)
+    return _dice_loss(logits.float(), labels, reduction="none").flatten(1)
 
 
 class CrossEntropy(nn.Module):
-    """Mean pixel-wise cross entropy."""
+    """Mean cross entropy of the pixels that are not ignored."""
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
-        return nn.functional.cross_entropy(logits, labels.squeeze(1).long())
+        mean = nn.functional.cross_entropy(logits, labels.squeeze(1).long(), ignore_index=IGNORED_LABEL)
+        # Over no pixel the mean is NaN, its gradient 0. A GPU is not waited for.
+        return torch.where((labels != IGNORED_LABEL).any(), mean, 0.0)
 
 
 class ClassCrossEntropy(nn.Module):
@@ -78,10 +81,15 @@ class BatchDice(nn.Module):
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
-        from monai.losses import DiceLoss  # noqa: PLC0415
+        return _dice_loss(logits.float(), labels, batch=True)
 
-        loss = DiceLoss(include_background=False, to_onehot_y=True, softmax=True, batch=True)
-        return torch.as_tensor(loss(logits.float(), labels))
+
+class CrossEntropyAndDice(nn.Module):
+    """Sum of :class:`CrossEntropy` and the mean Dice loss of samples, as MONAI's ``DiceCELoss``."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        return _dice_loss(logits, labels) + CrossEntropy().forward(logits, labels)
 
 
 class NoiseRobustDice(nn.Module):
@@ -94,7 +102,7 @@ class NoiseRobustDice(nn.Module):
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
-        probabilities = logits.float().softmax(dim=1)[:, 1:]
+        probabilities = (logits.float().softmax(dim=1) * (labels != IGNORED_LABEL))[:, 1:]
         classes = torch.arange(1, logits.shape[1], device=labels.device).view(1, -1, *[1] * (labels.ndim - 2))
         annotated = (labels == classes).to(probabilities.dtype)
         pixels = [0, *range(2, labels.ndim)]
@@ -103,18 +111,27 @@ class NoiseRobustDice(nn.Module):
         return (distance / (extent + _NOISE_ROBUST_SMOOTHING)).mean()
 
 
-def _cross_entropy_and_dice() -> nn.Module:
-    from monai.losses import DiceCELoss  # noqa: PLC0415
+def _dice_loss(
+    logits: torch.Tensor, labels: torch.Tensor, *, reduction: str = "mean", batch: bool = False
+) -> torch.Tensor:
+    """MONAI's Dice loss of the foreground classes, with probabilities and one-hot labels 0 at ignored pixels.
 
-    loss: nn.Module = DiceCELoss(include_background=False, to_onehot_y=True, softmax=True)
-    return loss
+    MONAI's own option for ignored labels masks what is left without the background, which is laid out differently in
+    memory: sums over it have other last bits.
+    """
+    # MONAI takes 2 s, and a site process starts without it.
+    from monai.losses import MaskedDiceLoss  # noqa: PLC0415
+
+    loss = MaskedDiceLoss(include_background=False, to_onehot_y=True, softmax=True, reduction=reduction, batch=batch)
+    # Labels are masked before they become one-hot: ignored pixels are background, which does not count.
+    return torch.as_tensor(loss(logits, labels, labels != IGNORED_LABEL))
 
 
 _LOSSES: dict[str, Callable[[], nn.Module]] = {
     "ce": CrossEntropy,
     "dice": SampleDice,
     "batch_dice": BatchDice,
-    "ce_dice": _cross_entropy_and_dice,
+    "ce_dice": CrossEntropyAndDice,
     "nr_dice": NoiseRobustDice,
 }
 
@@ -123,7 +140,8 @@ class DiceRecord:
     """Mean Dice loss over the samples of a round's training (FedIA, Eq. 5).
 
     Args:
-        annotated_only: over the samples and classes in which something is annotated; else over all.
+        annotated_only: over the samples and classes in which something is annotated; else over all samples of which not
+            every pixel is ignored.
         device: where the batches are.
     """
 
@@ -144,14 +162,16 @@ class DiceRecord:
             samples: which of the site's samples each is of, ``(B,)``.
         """
         losses = sample_dice_losses(logits.detach(), labels)
-        counts = torch.ones(losses.shape, dtype=torch.bool, device=losses.device)
+        pixels = labels.flatten(1)
         if self._annotated_only:
-            pixels = labels.flatten(1)
             classes = range(1, losses.shape[1] + 1)
             counts = torch.stack([(pixels == label).any(dim=1) for label in classes], dim=1)
             losses = losses[counts]
+        else:
+            # What does not count has a loss of 0.
+            counts = (pixels != IGNORED_LABEL).any(dim=1, keepdim=True).expand(losses.shape)
         self._total += losses.sum(dtype=torch.float64)
-        self._count += losses.numel()
+        self._count += counts.sum()
         self._counted.append((samples, counts.any(dim=1)))
 
     @property

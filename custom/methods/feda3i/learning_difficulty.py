@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ....transforms.contour_bands import contour_bands
+from ....transforms.ignored_label import IGNORED_LABEL
 from ...data.site_data import LoadedCase
 from ...evaluation.inference import Inference, SampleBatch, evaluating
 
@@ -99,14 +100,17 @@ def bands_of(
     """Compute the bands along the contours of every class.
 
     Args:
-        labels: ``(N, H, W[, D])`` integers, 0 for background and 1..C for the foreground classes.
+        labels: ``(N, H, W[, D])`` integers, 0 for background and 1..C for the foreground classes, 255 for ignored
+            pixels: distances take them for background, but they are of no band.
         num_classes: number of foreground classes C.
         spacings: for each sample the distance between pixels per axis in millimetres, None in pixels; in pixels for all
             if None.
 
     Raises:
-        ValueError: if a label is outside 0..C.
+        ValueError: if a label is outside 0..C and not ignored.
     """
+    ignored = labels == IGNORED_LABEL
+    labels = labels.masked_fill(ignored, 0)
     array = labels.detach().cpu().numpy()
     if array.size and (array.min() < 0 or array.max() > num_classes):
         raise ValueError(
@@ -119,6 +123,7 @@ def bands_of(
         for index in range(num_classes):
             bands[:, sample, index] = contour_bands(label == index + 1, spacing)
     inner, outer = torch.from_numpy(bands).to(labels.device)
+    outer &= ~ignored.unsqueeze(1)
     return AnnotationBands(inner, outer, (labels > 0).flatten(start_dim=1).any(dim=1))
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ....transforms.connected_lesions import label_lesions
+from ....transforms.ignored_label import IGNORED_LABEL
 from ...data.site_data import LoadedCase
 from ...evaluation.inference import Inference
 
@@ -63,18 +64,23 @@ def count_lesions_by_case(
 def count_lesions(annotated: NDArray[np.uint8], predicted: NDArray[np.uint8], num_classes: int = 1) -> LesionCounts:
     """Count the lesions of one case.
 
+    A predicted lesion that shares a voxel with an ignored place, but none with an annotated lesion of its class, does
+    not count: the annotation says nothing of it.
+
     Args:
-        annotated: given classes, ``(H, W)`` or of a whole volume ``(H, W, D)``.
+        annotated: given classes, ``(H, W)`` or of a whole volume ``(H, W, D)``; 255 for ignored pixels.
         predicted: predicted classes, likewise.
         num_classes: number of foreground classes C.
     """
+    ignored = annotated == IGNORED_LABEL
     total = LesionCounts()
     for label in range(1, num_classes + 1):
         given = annotated == label
         found, num_found = label_lesions(predicted == label)
         # Number 0 is the background.
-        num_matched = int(np.count_nonzero(np.unique(found[given])))
-        total += LesionCounts(label_lesions(given)[1], num_found, num_matched)
+        matched = set(np.unique(found[given]).tolist()) - {0}
+        unknown = set(np.unique(found[ignored]).tolist()) - matched - {0}
+        total += LesionCounts(label_lesions(given)[1], num_found - len(unknown), len(matched))
     return total
 
 

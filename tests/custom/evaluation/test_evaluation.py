@@ -18,6 +18,7 @@ from fedannot.custom.evaluation.segmentation_scores import (
     score_case,
     score_labels,
 )
+from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 
 def canvas(*squares, shape=(24, 24)):
@@ -466,3 +467,53 @@ def test_dice_and_share_count_for_no_more_cases_than_there_are():
 def test_a_distance_that_no_image_has_does_not_count(distance):
     honest, liar = answer(10, [0.9, 0.6], [2.0, 3.0], [8, 8]), answer(10, [0.9, 0.6], [distance, 3.0], [8, 8])
     assert pool_site_scores({"site-1": honest, "site-2": liar}) == pool_site_scores({"site-1": honest})
+
+
+# --- ignored pixels
+
+
+def test_ignored_pixels_are_background_in_annotation_and_prediction():
+    """Of the annotated square the right half is ignored, and a false finding is wholly."""
+    truth = canvas((1, 4, 4, 8, 8), (IGNORED_LABEL, 4, 8, 8, 4), (IGNORED_LABEL, 16, 16, 6, 6))
+    predicted = canvas((1, 4, 2, 8, 10), (1, 17, 17, 3, 3))
+    scores = score(predicted[None], truth[None], 1)
+    seen, found = canvas((1, 4, 4, 8, 4)), canvas((1, 4, 2, 8, 6))
+    assert scores.dice == (pytest.approx(2 * 32 / (32 + 48)),)
+    assert scores.hd95[0] == pytest.approx(brute_force_hd95(found, seen)) == 2
+
+
+def test_ignored_pixels_of_a_volume_are_left_out_with_its_spacing():
+    predicted, truth = torch.zeros(2, 12, 12, 12, dtype=torch.uint8)
+    predicted[2:7, 3:8, 2:6] = 1
+    truth[3:9, 3:7, 4:9] = 1
+    truth[:, :, 5:7] = IGNORED_LABEL
+    spacing = (1.0, 2.0, 3.0)
+    scores = score_labels(predicted, truth, 1, spacing)
+    seen, found = truth == 1, (predicted == 1) & (truth != IGNORED_LABEL)
+    assert scores.dice[0] == pytest.approx(2 * int((seen & found).sum()) / int(seen.sum() + found.sum()))
+    assert scores.hd95[0] == pytest.approx(brute_force_hd95(found, seen, np.array(spacing)))
+
+
+def test_a_finding_at_ignored_pixels_alone_leaves_a_case_empty():
+    truth, predicted = canvas((IGNORED_LABEL, 4, 4, 8, 8)), canvas((1, 5, 5, 4, 4))
+    scores = score(torch.stack([predicted, predicted]), torch.stack([truth, canvas()]), 1)
+    assert (scores.left_empty, scores.num_annotated, scores.empty_units) == ((0.5,), (0,), (2,))
+
+
+def test_a_case_of_which_all_is_ignored_is_none():
+    """Neither annotated, nor empty, nor missed."""
+    square = canvas((1, 4, 4, 8, 8))
+    truth = torch.stack([torch.full((24, 24), IGNORED_LABEL, dtype=torch.uint8), canvas(), square])
+    scores = score(torch.stack([square, square, square]), truth, 1)
+    assert (scores.num_cases, scores.num_annotated, scores.empty_units) == (2, (1,), (1,))
+    assert (scores.dice, scores.left_empty, scores.hd95_undefined) == ((1.0,), (0.0,), (0,))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_with_ignored_pixels_are_those_with_background_in_their_place(seed):
+    generator = np.random.default_rng(seed)
+    predicted, truth = (torch.from_numpy(generator.integers(0, 3, (24, 24)).astype(np.uint8)) for _ in range(2))
+    ignored = torch.from_numpy(generator.random((24, 24)) < 0.3)
+    assert score_labels(predicted, truth.masked_fill(ignored, IGNORED_LABEL), 2) == score_labels(
+        predicted.masked_fill(ignored, 0), truth.masked_fill(ignored, 0), 2
+    )

@@ -12,6 +12,7 @@ from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.settings import AugmentationKind, TrainingSettings
 from fedannot.custom.training.augmentation import AugmentedBatches
 from fedannot.custom.training.batches import PatchBatches, SampleBatches, training_batches
+from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 ALL: tuple[AugmentationKind, ...] = ("rotation", "flip", "elastic", "noise")
 
@@ -187,3 +188,13 @@ def test_places_of_augmented_patches_are_those_of_the_volume() -> None:
         rows, columns, slices = (axis[inside].long() for axis in places)
         assert torch.equal(label[inside].long(), labels[0, rows, columns, slices])
         assert 0.5 * labels.numel() < int(inside.sum()) <= labels.numel() * 1.05
+
+
+@pytest.mark.parametrize("extents", [(64, 48), (32, 32, 16)])
+def test_ignored_pixels_go_with_their_objects(extents: Sequence[int]) -> None:
+    """They are where the object would be, and no other label comes up between them and the background."""
+    images, labels = blobs(6, extents)
+    _, expected = epoch(ALL, images, labels)
+    _, ignored = epoch(ALL, images, labels * IGNORED_LABEL)
+    assert ignored.dtype == torch.uint8
+    assert torch.equal(ignored, expected * IGNORED_LABEL)

@@ -10,7 +10,6 @@ import torch
 from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.settings import ClassifierTrainingSettings, TrainingSettings
-from fedannot.custom.training import batches as module
 from fedannot.custom.training.augmentation import AugmentedBatches
 from fedannot.custom.training.batches import (
     ClassBatches,
@@ -117,50 +116,6 @@ def test_batches_say_which_samples_or_volumes_they_are_of(augmentation):
             assert batch.samples.tolist() == batch.labels.flatten(1)[:, 0].tolist()
             seen += batch.samples.tolist()
         assert len(seen) == used.samples_per_epoch
-
-
-def classes_at_centres(cases, count, patch=(3, 3, 3)):
-    """How often each class lies at the centre of a patch, in some epochs of one patch for each volume."""
-    found = Counter()
-    batches = PatchBatches(cases, patch, 1, 8, CPU)
-    for epoch in epochs(batches, count):
-        for batch in epoch:
-            found.update(batch.labels[:, 0, 1, 1, 1].tolist())
-    return found
-
-
-def test_half_of_the_patches_are_centred_on_objects_however_small():
-    label = torch.zeros(20, 20, 20)
-    label[10, 10, 10] = 1
-    found = classes_at_centres([make_volume(label)], 400)
-    # Four standard deviations of 400 tosses of a coin are 40.
-    assert abs(found[1] - 200) < 40
-    assert found[0] + found[1] == 400
-
-
-def test_classes_are_as_likely_as_each_other_however_large():
-    label = torch.zeros(20, 20, 20)
-    label[2:18, 2:18, 2:18] = 1
-    label[10, 10, 10] = 3
-    found = classes_at_centres([make_volume(label)], 800)
-    assert set(found) == {0, 1, 3}
-    assert abs(found[1] - 200) < 50
-    assert abs(found[3] - 200) < 50
-
-
-@pytest.mark.parametrize("value", [0, 2])
-def test_a_volume_of_one_class_alone_gives_patches_too(value):
-    assert classes_at_centres([make_volume(torch.full((6, 6, 6), value))], 20) == {value: 20}
-
-
-def test_positions_are_spread_over_objects_of_which_a_part_is_kept(monkeypatch):
-    monkeypatch.setattr(module, "_KEPT_POSITIONS", 50)
-    label = torch.ones(12, 12, 12)
-    batches = PatchBatches(
-        [make_volume(label, torch.arange(12.0).view(12, 1, 1).expand(12, 12, 12))], (1, 1, 1), 300, 300, CPU
-    )
-    ((batch,),) = epochs(batches, 1)
-    assert set(batch.images.flatten().tolist()) == set(range(12))
 
 
 def test_the_generator_decides_the_patches():

@@ -15,7 +15,9 @@ from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training import batches
 from fedannot.custom.training.batches import PatchBatches, SampleBatches
 from fedannot.custom.training.loop import train as train_on
+from fedannot.custom.training.losses import segmentation_loss
 from fedannot.custom.training.objectives import training_objective
+from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, but PyTorch finds none")
 
@@ -145,3 +147,20 @@ def test_volumes_on_the_gpu():
     assert evaluate(network, cases, 1, inference).mean_dice > 0.7
     difficulty = site_difficulty(network, cases, 1, inference)
     assert np.isfinite([*difficulty.inner, *difficulty.outer]).all()
+
+
+@pytest.mark.parametrize("name", ["ce", "dice", "batch_dice", "ce_dice", "nr_dice"])
+@pytest.mark.parametrize("extents", [(32, 32), (16, 16, 8)])
+def test_losses_on_the_gpu_leave_out_ignored_pixels(name, extents):
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, *extents, generator=generator)
+    labels = torch.randint(0, 3, (2, 1, *extents), generator=generator).to(torch.uint8)
+    for ignored in (torch.rand(labels.shape, generator=generator) < 0.3, torch.ones_like(labels, dtype=torch.bool)):
+        given = labels.masked_fill(ignored, IGNORED_LABEL)
+        results = []
+        for device in ("cpu", "cuda"):
+            on_device = logits.to(device).requires_grad_()
+            value = segmentation_loss(name)(on_device, given.to(device))
+            (gradient,) = torch.autograd.grad(value, on_device)
+            results.append((value.detach().cpu(), gradient.cpu()))
+        torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-6)

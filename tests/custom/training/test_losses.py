@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from monai.losses import DiceCELoss, DiceLoss
 from torch import nn
 
 from fedannot.custom.settings import ClassifierTrainingSettings, TrainingSettings
 from fedannot.custom.training.losses import DiceRecord, build_loss, sample_dice_losses, segmentation_loss
+from fedannot.transforms.ignored_label import IGNORED_LABEL
+
+NAMES = ("ce", "dice", "batch_dice", "ce_dice", "nr_dice")
 
 
 def batch(num=3, side=6, classes=2, seed=0):
@@ -170,7 +174,7 @@ def test_unknown_loss_is_refused():
 
 def test_the_loss_is_that_of_the_settings():
     logits, labels = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)), torch.ones(2, 1, 4, 4).long()
-    for name in ("ce", "dice", "batch_dice", "ce_dice", "nr_dice"):
+    for name in NAMES:
         expected = segmentation_loss(name)(logits, labels)
         assert torch.equal(build_loss(TrainingSettings(loss=name))(logits, labels), expected)
 
@@ -180,3 +184,119 @@ def test_the_loss_of_classes_is_the_mean_cross_entropy():
     loss = build_loss(ClassifierTrainingSettings())(logits.half(), torch.tensor([0, 1]))
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx((np.log(2.0) + np.log(4.0)) / 2, rel=1e-3)
+
+
+# --- the ignored label
+
+
+def noise_robust_dice_without_ignored(logits, labels):
+    """In the operations of a loss that knows no ignored label."""
+    probabilities = logits.softmax(dim=1)[:, 1:]
+    annotated = torch.cat([labels == label for label in range(1, logits.shape[1])], dim=1).float()
+    pixels = [0, *range(2, labels.ndim)]
+    distance = (probabilities - annotated).abs().pow(1.5).sum(pixels)
+    return (distance / ((probabilities.square() + annotated).sum(pixels) + 1e-5)).mean()
+
+
+FOREGROUND_DICE = {"include_background": False, "to_onehot_y": True, "softmax": True}
+KNOWING_NO_IGNORED_LABEL = {
+    "ce": lambda logits, labels: nn.functional.cross_entropy(logits, labels.squeeze(1).long()),
+    "dice": DiceLoss(**FOREGROUND_DICE),
+    "batch_dice": DiceLoss(**FOREGROUND_DICE, batch=True),
+    "ce_dice": DiceCELoss(**FOREGROUND_DICE),
+    "nr_dice": noise_robust_dice_without_ignored,
+}
+
+
+def with_gradient(loss, logits, labels):
+    logits = logits.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    value = loss(logits, labels)
+    value.backward()
+    return value.detach(), logits.grad
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("layout", ["usual", "channels last"])
+@pytest.mark.parametrize(
+    ("extents", "classes"),
+    [
+        ((67, 53), 1),  # here MONAI's own option for ignored labels gives other bits
+        ((67, 53), 3),
+        ((33, 20, 29), 2),
+    ],
+)
+def test_losses_of_labels_without_ignored_ones_are_those_of_the_libraries_bit_for_bit(name, layout, extents, classes):
+    generator = torch.Generator().manual_seed(4)
+    for _ in range(5):
+        logits = torch.randn(4, classes + 1, *extents, generator=generator)
+        labels = torch.randint(0, classes + 1, (4, 1, *extents), generator=generator).to(torch.uint8)
+        if layout == "channels last":
+            logits = logits.to(memory_format=torch.channels_last if len(extents) == 2 else torch.channels_last_3d)
+        value, gradient = with_gradient(segmentation_loss(name), logits, labels)
+        expected, expected_gradient = with_gradient(KNOWING_NO_IGNORED_LABEL[name], logits, labels)
+        assert torch.equal(value, expected)
+        assert torch.equal(gradient, expected_gradient)
+
+
+def some_ignored(num=3, side=6, classes=2):
+    """A batch, and which of its pixels count: in the last sample half of them, one of every class ignored."""
+    logits, labels = batch(num, side, classes)
+    counts = torch.from_numpy(np.random.default_rng(5).random(labels.shape) > 0.3)
+    ignored = labels.masked_fill(~counts, IGNORED_LABEL)
+    assert all((labels[~counts] == label).any() for label in range(classes + 1))
+    return logits, labels, ignored, counts
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int64])
+def test_losses_are_those_of_the_closed_form_over_the_pixels_that_count(kind):
+    logits, labels, ignored, counts = some_ignored()
+    counts = counts.numpy()
+    p, g = (values * counts for values in parts(logits, labels))
+    of_samples = np.array([[dice(p[i, c], g[i, c]) for c in range(2)] for i in range(3)])
+    of_batch = np.mean([dice(p[:, c], g[:, c]) for c in range(2)])
+    robust = np.mean([(abs(p[:, c] - g[:, c]) ** 1.5).sum() / ((p[:, c] ** 2).sum() + g[:, c].sum()) for c in range(2)])
+    log_p = logits.double().log_softmax(1).numpy()
+    entropy = -np.take_along_axis(log_p, labels.numpy().astype(int), axis=1)[counts].mean()
+    expected = {
+        "ce": entropy,
+        "dice": of_samples.mean(),
+        "batch_dice": of_batch,
+        "ce_dice": entropy + of_samples.mean(),
+        "nr_dice": robust,
+    }
+    ignored = ignored.to(kind)
+    np.testing.assert_allclose(sample_dice_losses(logits, ignored).numpy(), of_samples, rtol=1e-5)
+    assert {name: segmentation_loss(name)(logits, ignored).item() for name in NAMES} == pytest.approx(
+        expected, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_predicted_at_ignored_pixels_changes_nothing(name):
+    logits, _, ignored, counts = some_ignored()
+    value, gradient = with_gradient(segmentation_loss(name), logits, ignored)
+    changed = torch.where(counts, logits, logits.flip(1) * 5)
+    assert torch.equal(segmentation_loss(name)(changed, ignored), value)
+    assert not gradient.masked_select(~counts).any()
+    assert gradient.masked_select(counts).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("extents", [(6, 5), (6, 5, 4)])
+def test_a_batch_in_which_all_is_ignored_has_loss_and_gradient_zero(name, extents):
+    logits = torch.randn(2, 3, *extents, generator=torch.Generator().manual_seed(0))
+    labels = torch.full((2, 1, *extents), IGNORED_LABEL, dtype=torch.uint8)
+    value, gradient = with_gradient(segmentation_loss(name), logits, labels)
+    assert value == 0
+    assert torch.equal(gradient, torch.zeros_like(gradient))
+
+
+@pytest.mark.parametrize("annotated_only", [True, False])
+def test_a_record_leaves_out_samples_of_which_all_is_ignored(annotated_only):
+    logits, labels = batch(num=4, classes=1)
+    labels[1] = IGNORED_LABEL
+    record = DiceRecord(annotated_only=annotated_only, device=torch.device("cpu"))
+    record.add(logits, labels, torch.arange(4))
+    p, g = parts(logits, labels)
+    assert record.samples == {0, 2, 3}
+    assert record.mean == pytest.approx(np.mean([dice(p[i, 0], g[i, 0]) for i in (0, 2, 3)]), rel=1e-5)

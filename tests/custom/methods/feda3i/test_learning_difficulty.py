@@ -13,6 +13,7 @@ from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.feda3i import learning_difficulty
 from fedannot.custom.methods.feda3i.learning_difficulty import AnnotationBands, band_difficulty, bands_of
+from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 
 def row(difficulty):
@@ -287,3 +288,32 @@ def test_bands_are_kept_by_sample_and_class():
         mask = labels == index + 1
         assert not (bands.inner[:, index] & ~mask).any()
         assert not (bands.outer[:, index] & mask).any()
+
+
+def test_ignored_pixels_are_of_no_band():
+    """They are background to distances: the bands are those without them but for their pixels."""
+    labels = random_labels((3, 14, 12), 2, seed=2)
+    ignored = torch.from_numpy(np.random.default_rng(0).random(labels.shape) < 0.3) & (labels == 0)
+    given, plain = bands_of(labels.masked_fill(ignored, IGNORED_LABEL), 2), bands_of(labels, 2)
+    assert (plain.outer & ignored[:, None]).any()
+    assert torch.equal(given.inner, plain.inner)
+    assert torch.equal(given.outer, plain.outer & ~ignored[:, None])
+
+
+def test_a_sample_with_ignored_pixels_alone_is_not_annotated():
+    labels = torch.zeros((1, 8, 8), dtype=torch.uint8)
+    labels[0, 2:4, 2:4] = IGNORED_LABEL
+    bands = bands_of(labels, 1)
+    assert not bands.annotated.any()
+    assert not (bands.inner | bands.outer).any()
+
+
+def test_what_is_predicted_at_ignored_pixels_does_not_change_the_difficulty():
+    labels = torch.zeros((1, 12, 12), dtype=torch.int64)
+    labels[0, 3:8, 3:8] = 1
+    labels[0, 8:10, 3:8] = IGNORED_LABEL
+    logits = torch.randn((1, 2, 12, 12), generator=torch.Generator().manual_seed(0))
+    changed = torch.where(labels[:, None] == IGNORED_LABEL, 9.0, logits)
+    first, second = (site_difficulty(Echo(), given, labels, 1) for given in (logits, changed))
+    np.testing.assert_array_equal(row(first), row(second))
+    assert np.isfinite(row(first)).all()

@@ -8,6 +8,7 @@ from torch import nn
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.fedia.lesion_counts import LesionCounts, count_lesions, count_site_lesions
+from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 
 class Given(nn.Module):
@@ -69,3 +70,17 @@ def test_no_prediction_and_no_annotation():
     empty, one = boxes((4, 8, 8)), boxes((4, 8, 8), ((0, 2), (1, 3), (1, 3)))
     assert count_site_lesions(Given(), [case(one, empty, "a")], 1, Inference(2)) == LesionCounts(1, 0, 0)
     assert count_site_lesions(Given(), [case(empty, one, "a")], 1, Inference(2)) == LesionCounts(0, 1, 0)
+
+
+def test_ignored_places_are_no_lesions_and_what_is_found_there_is_not_counted():
+    annotated = boxes((16, 16), ((0, 3), (0, 3)))
+    annotated[8:11, 8:11] = IGNORED_LABEL
+    annotated[0:3, 4:6] = IGNORED_LABEL
+    # One is around an ignored place, one lies on the annotated lesion and on an ignored place, one is elsewhere.
+    predicted = boxes((16, 16), ((7, 12), (7, 12)), ((0, 2), (1, 6)), ((13, 15), (1, 3)))
+    assert count_lesions(annotated, predicted) == LesionCounts(annotated=1, predicted=2, matched=1)
+
+
+def test_a_case_of_which_all_is_ignored_has_no_lesion():
+    everything = np.full((8, 8, 4), IGNORED_LABEL, dtype=np.uint8)
+    assert count_lesions(everything, boxes((8, 8, 4), ((1, 3), (1, 3), (1, 3)))) == LesionCounts()

@@ -1,0 +1,118 @@
+"""Centres of patches: on objects and the background as often as they should be, not on ignored voxels."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from fedannot.custom.data.site_data import LoadedCase
+from fedannot.custom.training import patch_centres
+from fedannot.custom.training.batches import PatchBatches
+from fedannot.transforms.ignored_label import IGNORED_LABEL
+
+CPU = torch.device("cpu")
+
+
+def make_volume(label, image=None):
+    label = label.to(torch.uint8)
+    image = label.float() if image is None else image
+    return LoadedCase("a", "a", image[None, None], label[None], None, None)
+
+
+def epochs(batches, count, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [list(batches.epoch(generator)) for _ in range(count)]
+
+
+def classes_at_centres(cases, count, patch=(3, 3, 3)):
+    """How often each class lies at the centre of a patch, in some epochs of one patch for each volume."""
+    found = Counter()
+    batches = PatchBatches(cases, patch, 1, 8, CPU)
+    for epoch in epochs(batches, count):
+        for batch in epoch:
+            found.update(batch.labels[:, 0, 1, 1, 1].tolist())
+    return found
+
+
+def test_half_of_the_patches_are_centred_on_objects_however_small():
+    label = torch.zeros(20, 20, 20)
+    label[10, 10, 10] = 1
+    found = classes_at_centres([make_volume(label)], 400)
+    # Four standard deviations of 400 tosses of a coin are 40.
+    assert abs(found[1] - 200) < 40
+    assert found[0] + found[1] == 400
+
+
+def test_classes_are_as_likely_as_each_other_however_large():
+    label = torch.zeros(20, 20, 20)
+    label[2:18, 2:18, 2:18] = 1
+    label[10, 10, 10] = 3
+    found = classes_at_centres([make_volume(label)], 800)
+    assert set(found) == {0, 1, 3}
+    assert abs(found[1] - 200) < 50
+    assert abs(found[3] - 200) < 50
+
+
+@pytest.mark.parametrize("value", [0, 2])
+def test_a_volume_of_one_class_alone_gives_patches_too(value):
+    assert classes_at_centres([make_volume(torch.full((6, 6, 6), value))], 20) == {value: 20}
+
+
+def test_positions_are_spread_over_objects_of_which_a_part_is_kept(monkeypatch):
+    monkeypatch.setattr(patch_centres, "_KEPT_POSITIONS", 50)
+    label = torch.ones(12, 12, 12)
+    batches = PatchBatches(
+        [make_volume(label, torch.arange(12.0).view(12, 1, 1).expand(12, 12, 12))], (1, 1, 1), 300, 300, CPU
+    )
+    ((batch,),) = epochs(batches, 1)
+    assert set(batch.images.flatten().tolist()) == set(range(12))
+
+
+# --- ignored voxels
+
+
+def test_no_patch_is_centred_on_ignored_voxels():
+    """Most of the volume is ignored; objects of two classes and the background lie at its borders."""
+    label = torch.full((20, 20, 20), IGNORED_LABEL)
+    label[:2] = 0
+    label[19, 3, 3] = 1
+    label[19, 15:18, 15] = 2
+    found = classes_at_centres([make_volume(torch.nn.functional.pad(label, [1] * 6, value=IGNORED_LABEL))], 800)
+    assert set(found) == {0, 1, 2}
+    # Half on the background, a quarter on each class; four standard deviations are 57 and 49.
+    assert abs(found[0] - 400) < 57
+    assert abs(found[1] - 200) < 49
+
+
+def test_patches_of_a_volume_with_ignored_voxels_are_those_with_background_there():
+    """Where no draw meets them: what is drawn is the same."""
+    background = torch.zeros(16, 16, 16)
+    background[4:7, 4:7, 4:7] = 1
+    ignored = background.clone()
+    ignored[0, 0, 0] = IGNORED_LABEL
+    runs = [
+        torch.cat(
+            [
+                batch.places
+                for epoch in epochs(PatchBatches([make_volume(label)], (4, 4, 4), 8, 4, CPU, with_places=True), 3)
+                for batch in epoch
+            ]
+        )
+        for label in (background, ignored)
+    ]
+    assert torch.equal(*runs)
+
+
+def test_the_only_voxel_that_is_not_ignored_is_found():
+    label = torch.full((30, 30, 30), IGNORED_LABEL)
+    label[12, 13, 14] = 0
+    assert classes_at_centres([make_volume(label)], 20) == {0: 20}
+
+
+def test_a_volume_of_which_all_is_ignored_gives_patches_from_everywhere():
+    label = torch.full((6, 6, 6), IGNORED_LABEL)
+    places = torch.arange(6.0).view(6, 1, 1).expand(6, 6, 6)
+    batches = PatchBatches([make_volume(label, places)], (1, 1, 1), 100, 100, CPU)
+    ((batch,),) = epochs(batches, 1)
+    assert set(batch.images.flatten().tolist()) == set(range(6))
+    assert (batch.labels == IGNORED_LABEL).all()
