@@ -28,8 +28,8 @@ class Anchor:
         value: a, what is subtracted from the sites' estimates.
         deviation: its standard deviation, as far as it follows from those of the estimates.
         sentence: how it came about and what it assumes, for reports.
-        is_sure: whether anything may be done on its strength; a median is not where most sites disagree with it, nor what
-            was asked for and is not there.
+        is_sure: whether anything may be done on its strength; a median is not where most sites disagree with it,
+            nor what was asked for and is not there.
     """
 
     kind: AnchorKind
@@ -68,8 +68,8 @@ def choose_anchor(
         level: share of federations at one level that may pass for two where edges say nothing.
 
     Returns:
-        None where there is nothing to choose from: no estimate, or no two levels for ``balanced``. What is asked for and
-        is not there is an anchor that is not sure.
+        None where there is nothing to choose from: no estimate, or no two levels for ``balanced``. What is asked for
+        and is not there is an anchor that is not sure.
 
     Raises:
         ValueError: when the choice is unknown.
