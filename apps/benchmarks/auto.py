@@ -15,6 +15,7 @@ from ...custom.data.phantoms.lesion_images import LesionImages
 from ...custom.data.phantoms.lesion_volumes import LesionVolumes
 from ...custom.data.phantoms.writer import write_phantom_federation
 from ...custom.data.whole_files import write_text
+from ...transforms.strict_files import read_json
 from ..runs.arms import Arm
 from . import feda3i, fedia
 from .rows import MakeData, Row
@@ -73,7 +74,7 @@ def reviewed(noise: str, count: int) -> MakeData:
         make_usual(folder, seed)
         for index in range(count):
             file = folder / f"site-{index % feda3i.NUM_SITES + 1}" / "datalist.json"
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = read_json(file, "a datalist")
             case = content["training"][index // feda3i.NUM_SITES]
             content.setdefault("reference", []).append({"image": case["image"], "label": case["clean_label"]})
             write_text(file, json.dumps(content, indent=1) + "\n")
