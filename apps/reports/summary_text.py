@@ -6,12 +6,14 @@ from rich import box
 from rich.table import Table
 
 from ...custom.evaluation.score_records import ClassificationMeans, SegmentationMeans
+from ...custom.methods.auto.records import ChannelFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
+from .channel_text import channel_entries, print_channels
 from .output import noise_level, number, percent, score_columns, scoring_of
 
 # Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
@@ -57,6 +59,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
             "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it "
             "added what it lacked"
         )
+    print_channels(summary.added(ChannelFindings), console)
     if summary.absent:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
     _print_privacy(summary.sites, console)
@@ -145,6 +148,7 @@ def _site_table(summary: Summary) -> Table:
             "noisy, %": "-" if level is None else f"{100 * level:.0f}",
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
+            **channel_entries(summary.added(ChannelFindings), site),
         }
         for heading, entry in entries.items():
             columns.setdefault(heading, []).append(entry)

@@ -1,11 +1,12 @@
 """Where zero lies on the scale of offsets: the model's own bias is common to all sites and cannot be known."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from ...transforms.natural_order import natural_order
 from .estimate import Estimate
 from .two_levels import GROUP_LEVEL, TwoLevels, find_two_levels
 
@@ -137,11 +138,12 @@ def _balanced(
     for group in (levels.upper, levels.lower):
         means.append(float(np.mean([known[site].value for site in group])))
         squares.append(sum(deviation_of(known[site]) ** 2 for site in group) / len(group) ** 2)
-    sentence = (
-        f"Zero is half-way between two groups of sites ({', '.join(levels.upper)}; {', '.join(levels.lower)}): "
-        "it assumes that they err equally far in the two directions."
-    )
+    sentence = f"Zero is half-way between two groups of sites ({_names(levels.upper)}; {_names(levels.lower)}): it assumes that they err equally far in the two directions."
     return Anchor("balanced", sum(means) / 2, float(np.sqrt(sum(squares))) / 2, sentence)
+
+
+def _names(sites: Collection[str]) -> str:
+    return ", ".join(sorted(sites, key=natural_order))
 
 
 def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, floor: float) -> bool:

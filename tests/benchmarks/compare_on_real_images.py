@@ -8,6 +8,7 @@ decoupled.
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from fedannot.apps.benchmarks import decoupled, fedgsca
 from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
 from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row
 from fedannot.apps.benchmarks.tables import write_table
+from fedannot.apps.runs.arms import Arm
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases
@@ -152,6 +154,17 @@ ROWS = {
     "cells": Row("cells, a site per source with a crowd set's masks", real(write_cells), PAIR, SETTINGS),
     "cells-clean": Row("cells, the experts' majority everywhere", real(write_majority_cells), PAIR, SETTINGS),
 }
+
+
+def with_auto(row: Row) -> Row:
+    """The same data with `auto` beside both; where labels are as they are, it has the warm-up of the noisy rows."""
+    warmup = row.settings.get("warmup_rounds") or row.settings["rounds"] // 2
+    auto = Arm("auto", Path("auto"), {"warmup_rounds": warmup}, warmup)
+    return replace(row, arms=(*(PAIR if "warmup_rounds" in row.settings else [FEDAVG]), auto))
+
+
+CONTOURS = [name for name in ROWS if name.startswith(("busi-", "hippocampus-2d", "hippocampus-3d", "cells"))]
+ROWS |= {f"auto-{name}": with_auto(ROWS[name]) for name in CONTOURS}
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ....transforms.natural_order import natural_order
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ..fedavg.server import FedAvgServer
@@ -193,7 +194,7 @@ def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRe
 
 
 def _decision(decisions: Decisions) -> str:
-    undone = sorted(site for site, undo in decisions.undo.items() if undo)
+    undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
     if undone:
         return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
     return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."

@@ -1,0 +1,60 @@
+"""What is printed of how sites annotate: what `auto` has measured, what follows from it, and why."""
+
+from ...custom.methods.auto.decisions import MISSING, OFFSET
+from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
+from ...transforms.natural_order import natural_order
+from ..terminal import Terminal
+
+LEGEND = (
+    "contours: by how far they lie outside (+) or inside (-) of zero; missing: share of the objects that is left out; "
+    "in brackets: not established; ?: cannot tell"
+)
+
+
+def channel_entries(found: ChannelFindings | None, site: str) -> dict[str, str]:
+    """Return what the last estimate says of a site, and when it was undone, for the table of sites."""
+    record = found.channels[-1].sites.get(site) if found is not None and found.channels else None
+    return {
+        "contours": _entries(record, OFFSET, 1, 1),
+        "missing, %": _entries(record, MISSING, 100, 0),
+        "undone": "-"
+        if record is None or record.undone_before_round is None
+        else f"round {record.undone_before_round}",
+    }
+
+
+def print_channels(found: ChannelFindings | None, console: Terminal) -> None:
+    """Print where zero lies, what was decided, and why sites cannot be judged."""
+    if found is None or not found.channels:
+        return
+    last = found.channels[-1]
+    console.print(LEGEND)
+    for label, sentence in last.zero.items():
+        console.print(f"{'' if len(last.zero) == 1 else f'Class {label}: '}{sentence}")
+    rounds = " and ".join(str(record.before_round) for record in found.channels)
+    console.print(f"Estimated before round {rounds}. {last.decision}")
+    for site in sorted(last.sites, key=natural_order):
+        for text in _told(last, site):
+            console.print(f"{site}: {text}")
+
+
+def _told(record: ChannelRecord, site: str) -> list[str]:
+    """Why contours cannot be judged at a site; the table says the rest."""
+    return [
+        f"{name}: {parameter.reason}"
+        for name, parameter in record.sites[site].parameters.items()
+        if name.startswith(OFFSET) and parameter.p_value is None
+    ]
+
+
+def _entries(record: SiteChannelRecord | None, kind: str, scale: float, decimals: int) -> str:
+    of_kind = {} if record is None else record.parameters
+    texts = [_entry(one, scale, decimals) for name, one in of_kind.items() if name.startswith(f"{kind} ")]
+    return " ".join(texts) if any(text != "?" for text in texts) else "-"
+
+
+def _entry(parameter: ParameterRecord, scale: float, decimals: int) -> str:
+    if parameter.deviation is None or parameter.p_value is None:
+        return "?"
+    text = f"{scale * parameter.deviation:{'+' if scale == 1 else ''}.{decimals}f}"
+    return text if parameter.established else f"({text})"
