@@ -60,6 +60,13 @@ def gate_by_images(statistics: Mapping[str, ImageStatistics], *, level: float = 
 
     Raises:
         ValueError: when the level is out of range.
+
+    Example:
+        >>> many = len(FEATURES)
+        >>> means = {"a": 0.0, "b": 0.1, "c": 5.0}
+        >>> sites = {site: ImageStatistics(12, (mean,) * many, (1.0,) * many) for site, mean in means.items()}
+        >>> {site: gate.distinct for site, gate in gate_by_images(sites).items()}
+        {'a': False, 'b': False, 'c': True}
     """
     if not 0 < level < 1:
         raise ValueError(f"Expected a level between 0 and 1, but got {level=}.")
@@ -112,4 +119,7 @@ def _verdict(sites: list[str], index: int, aurocs: Floats) -> ImageGate:
 def _why_unknown(is_alone: bool) -> str:
     if is_alone:
         return "Cannot tell whether its images are like those of others: no other site says what its images are."
-    return "Cannot tell whether its images are like those of others: it has too few patients to say what they are."
+    return (
+        "Cannot tell whether its images are like those of others: it says nothing of them "
+        "(too few patients, or pixels that are no numbers)."
+    )

@@ -281,7 +281,10 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--sources", action="store_true", help="sites of several sources")
     arguments = parser.parse_args()
-    print_sources(arguments.splits) if arguments.sources else print_one_kind(arguments.splits)
+    if arguments.sources:
+        print_sources(arguments.splits)
+    else:
+        print_one_kind(arguments.splits)
 
 
 if __name__ == "__main__":

@@ -147,6 +147,14 @@ def test_what_leaves_is_rounded_to_the_third_decimal():
     assert left.is_known
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_pixels_that_are_no_numbers_make_a_site_unknown(value):
+    images = [noise(1, 1, 8, 8, seed=seed) for seed in range(3)]
+    images[1][0, 0, 4, 4] = value
+    with np.errstate(invalid="ignore"):
+        assert not image_statistics(images, ["a", "b", "c"]).outbound().is_known
+
+
 def test_a_single_patient_has_no_statistics():
     assert not image_statistics([noise(1, 1, 8, 8)], ["a"]).is_known
 
