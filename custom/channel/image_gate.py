@@ -1,0 +1,125 @@
+"""Whether a site's images are of another kind than most sites': then a model of all cannot judge its contours alone.
+
+Every two sites are compared by what they say of their images (:mod:`image_features`), feature by feature. A site stays
+in as long as more than half of all sites, itself among them, have images like its own.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from .image_features import FEATURES, ImageStatistics
+
+Floats = NDArray[np.float64]
+
+# Share of pairs of sites with images of one kind that may be told apart. A site that is told from one other site is
+# mostly told from none of the rest, and far fewer than this share are told from half of them.
+LEVEL = 0.1
+# Two kinds of images that a feature tells apart no better than this are one kind, however sure their difference.
+SMALLEST_AUROC = 0.7
+
+# Features are logarithms, shares and correlations: what differs by less is the same.
+_LEAST_DEVIATION = 0.02
+
+
+@dataclass(frozen=True)
+class ImageGate:
+    """What a site's images say of whether a model of all sites can judge it.
+
+    Attributes:
+        distinct: whether they are of another kind than those of half of the sites or more, or unknown.
+        score: how well a case of the site is told from one of another site by the most telling feature, 0.5 where by
+            none: what half of the sites reach (AUROC of normal distributions); NaN where unknown.
+        alike: the other sites with images like its own, sorted.
+        sentence: the verdict in words, for reports.
+    """
+
+    distinct: bool
+    score: float
+    alike: tuple[str, ...]
+    sentence: str
+
+
+def gate_by_images(statistics: Mapping[str, ImageStatistics], *, level: float = LEVEL) -> dict[str, ImageGate]:
+    """Decide of every site whether its images are of another kind than most sites'.
+
+    Two sites are told apart if a t-test of the means of any feature, corrected for their number (Bonferroni), is at
+    most the level, and the feature tells their cases apart with an AUROC of 0.7 or more. A site is distinct unless it
+    and those like it are more than half of the sites with statistics. So where there are two kinds of equal number, or
+    many kinds, every site is distinct.
+
+    Args:
+        statistics: of every site; those without are distinct and do not count.
+        level: of the comparison of two sites.
+
+    Raises:
+        ValueError: when the level is out of range.
+
+    Example:
+        >>> many = len(FEATURES)
+        >>> means = {"a": 0.0, "b": 0.1, "c": 5.0}
+        >>> sites = {site: ImageStatistics(12, (mean,) * many, (1.0,) * many) for site, mean in means.items()}
+        >>> {site: gate.distinct for site, gate in gate_by_images(sites).items()}
+        {'a': False, 'b': False, 'c': True}
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"Expected a level between 0 and 1, but got {level=}.")
+    known = sorted(site for site in statistics if statistics[site].is_known)
+    aurocs = _told_apart([statistics[site] for site in known], level) if len(known) > 1 else None
+    result = {}
+    for site in sorted(statistics):
+        if aurocs is None or site not in known:
+            result[site] = ImageGate(True, math.nan, (), _why_unknown(site in known))
+        else:
+            result[site] = _verdict(known, known.index(site), aurocs[known.index(site)])
+    return result
+
+
+def _told_apart(statistics: list[ImageStatistics], level: float) -> Floats:
+    """AUROC of each feature between every two sites ``(K, K, D)``, 0.5 where it does not tell them apart."""
+    patients = np.array([one.patients for one in statistics])
+    means = np.array([one.means for one in statistics])
+    deviations = np.maximum([one.deviations for one in statistics], _LEAST_DEVIATION)
+    counts = patients[:, None, None], patients[None, :, None]
+    test: Any = stats.ttest_ind_from_stats(
+        means[:, None], deviations[:, None], counts[0], means[None], deviations[None], counts[1]
+    )
+    # The statistic is the difference of the means in standard errors; this is it in standard deviations.
+    effect = np.abs(test.statistic) * np.sqrt(1 / counts[0] + 1 / counts[1])
+    auroc = special.ndtr(effect / math.sqrt(2))
+    return np.where((test.pvalue * len(FEATURES) <= level) & (auroc >= SMALLEST_AUROC), auroc, 0.5)
+
+
+def _verdict(sites: list[str], index: int, aurocs: Floats) -> ImageGate:
+    """The verdict on one of the sites from its AUROCs against each ``(K, D)``."""
+    best = aurocs.max(axis=1)
+    unlike = best > 0.5
+    alike = tuple(site for other, site in enumerate(sites) if not unlike[other] and other != index)
+    # The site is unlike at least so many where it is distinct, and the score is above 0.5 just then.
+    half = (len(sites) + 1) // 2
+    distinct = bool(np.count_nonzero(unlike) >= half)
+    score = float(np.sort(best)[-half])
+    others = len(sites) - 1
+    if not distinct:
+        return ImageGate(False, score, alike, f"Its images are like those of {len(alike)} of {others} other sites.")
+    telling = Counter(FEATURES[feature] for feature in aurocs[unlike].argmax(axis=1)).most_common(1)[0][0]
+    sentence = (
+        f"Its images differ from those of {others - len(alike)} of {others} other sites, most in {telling} "
+        f"(AUROC {score:.2f}): a model that learnt from others cannot judge its contours alone."
+    )
+    return ImageGate(True, score, alike, sentence)
+
+
+def _why_unknown(is_alone: bool) -> str:
+    if is_alone:
+        return "Cannot tell whether its images are like those of others: no other site says what its images are."
+    return (
+        "Cannot tell whether its images are like those of others: it says nothing of them "
+        "(too few patients, or pixels that are no numbers)."
+    )
