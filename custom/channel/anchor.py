@@ -138,7 +138,11 @@ def _balanced(
     for group in (levels.upper, levels.lower):
         means.append(float(np.mean([known[site].value for site in group])))
         squares.append(sum(deviation_of(known[site]) ** 2 for site in group) / len(group) ** 2)
-    sentence = f"Zero is half-way between two groups of sites ({_names(levels.upper)}; {_names(levels.lower)}): it assumes that they err equally far in the two directions."
+    groups = f"{_names(levels.upper)}; {_names(levels.lower)}"
+    sentence = (
+        f"Zero is half-way between two groups of sites ({groups}): it assumes that they err equally far in the two "
+        "directions."
+    )
     return Anchor("balanced", sum(means) / 2, float(np.sqrt(sum(squares))) / 2, sentence)
 
 

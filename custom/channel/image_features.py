@@ -14,31 +14,10 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ..outbound.fields import MINIMUM_CASES
+from .feature_names import FEATURES
 
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.float32]
-
-FEATURES = (
-    "brightness",
-    "contrast",
-    "skewness of intensities",
-    "tails of intensities",
-    "detail below 1 px",
-    "detail of 1 to 2 px",
-    "detail of 2 to 4 px",
-    "structure above 4 px",
-    "noise",
-    "tails of fine detail",
-    "correlation of fine detail",
-    "gradients at 1 px",
-    "gradients at 2 px",
-    "sharpest edges",
-    "direction of gradients",
-    "border against centre",
-    "flat area",
-    "hue",
-    "colour",
-)
 
 # Logarithms of what may be 0 start here, in units of the image's own contrast.
 _SMALLEST = 1e-3

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from .image_features import FEATURES, ImageStatistics
+from .feature_names import FEATURES
+from .image_features import ImageStatistics
 
 Floats = NDArray[np.float64]
 

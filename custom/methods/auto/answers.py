@@ -6,7 +6,8 @@ from typing import Any
 
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
-from .outbound import COMPLETENESS, EDGES, OFFSET, REFERENCE, REVIEWED
+from ...channel.image_features import ImageStatistics
+from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, REVIEWED
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class ChannelAnswer:
 
     Attributes:
         pixel_size: in millimetres, 1 where it is not known.
+        images: what its images are like.
         annotated_patients: patients in whom the class is annotated.
         offset: of the contours from what the model predicts, corrected by the slope of self-calibration.
         edges: how far outside of the predicted contours images have their edges.
@@ -24,6 +26,7 @@ class ChannelAnswer:
     """
 
     pixel_size: float
+    images: ImageStatistics
     annotated_patients: tuple[int, ...]
     offset: tuple[Estimate, ...]
     edges: tuple[Estimate, ...]
@@ -42,6 +45,7 @@ class ChannelAnswer:
         )
         return cls(
             pixel_size=fields["pixel_size"] if fields["pixel_size"] > 0 else 1.0,
+            images=ImageStatistics(fields["num_patients"], tuple(fields[IMAGE_MEANS]), tuple(fields[IMAGE_DEVIATIONS])),
             annotated_patients=tuple(fields["annotated_patients"]),
             offset=tuple(one.corrected() for one in offset),
             edges=received(EDGES, fields),

@@ -11,6 +11,7 @@ from ...channel.cases import JudgedCase
 from ...channel.edges import estimate_edges
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import sent
+from ...channel.image_features import image_statistics
 from ...channel.judging import cut_to_objects, judged_samples
 from ...channel.offset import mask_offset
 from ...channel.self_calibration import calibrate_completeness, calibrate_offset
@@ -19,7 +20,7 @@ from ...data.site_data import LoadedCase, SiteData
 from ...evaluation.inference import Inference
 from ...settings import RunSettings
 from ..views import Answer
-from .outbound import COMPLETENESS, EDGES, OFFSET, REFERENCE, REVIEWED
+from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, REVIEWED
 
 
 def channel_report(
@@ -45,6 +46,10 @@ def channel_report(
             len({case.unit for case in cases if (case.annotation == label).any()}) for label in labels
         ],
     }
+    images = image_statistics(
+        (case.image.numpy() for case in data.cases), [case.unit for case in data.cases]
+    ).outbound()
+    report |= {IMAGE_MEANS: list(images.means), IMAGE_DEVIATIONS: list(images.deviations)}
     offsets = [
         calibrate_offset(cases, label, seed=seed).of(estimate_offset(cases, label, seed=seed)) for label in labels
     ]

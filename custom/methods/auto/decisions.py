@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from ...channel.anchor import Anchor, choose_anchor, deviation_of
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
+from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer
 from .settings import AutoSettings
 
@@ -54,9 +55,7 @@ def parameter(kind: str, label: int) -> str:
     return f"{kind} {label}"
 
 
-def decide(
-    answers: Mapping[str, ChannelAnswer], settings: AutoSettings, *, seed: int, distinct: Collection[str] = ()
-) -> Decisions:
+def decide(answers: Mapping[str, ChannelAnswer], settings: AutoSettings, *, seed: int) -> Decisions:
     """Decide what each site undoes.
 
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
@@ -67,9 +66,9 @@ def decide(
         answers: by site.
         settings: the job's.
         seed: decides the draws of the anchor.
-        distinct: sites with images of another kind.
     """
-    usual = {site: answer for site, answer in answers.items() if site not in distinct}
+    gates = gate_by_images({site: answer.images for site, answer in answers.items()})
+    usual = {site: answer for site, answer in answers.items() if not gates[site].distinct}
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
     criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
     anchors = []
@@ -78,12 +77,10 @@ def decide(
         anchors.append(anchor)
         complete = _most_complete(usual, label)
         for site, answer in answers.items():
-            is_distinct, name = site in distinct, parameter(OFFSET, label)
-            judged[site][name], criteria[site][name] = _offset(answer, label, anchor, settings, is_distinct=is_distinct)
+            gate, name = gates[site], parameter(OFFSET, label)
+            judged[site][name], criteria[site][name] = _offset(answer, label, anchor, settings, gate=gate)
             name = parameter(MISSING, label)
-            judged[site][name], criteria[site][name] = _missing(
-                answer, label, complete, settings, is_distinct=is_distinct
-            )
+            judged[site][name], criteria[site][name] = _missing(answer, label, complete, settings, gate=gate)
     findings = established(judged, criteria, level=settings.level)
     undo = {site: _undo(found, settings) for site, found in findings.items()}
     return Decisions(tuple(anchors), judged, findings, undo)
@@ -124,7 +121,7 @@ def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: AutoSett
 
 
 def _offset(
-    answer: ChannelAnswer, label: int, anchor: Anchor | None, settings: AutoSettings, *, is_distinct: bool
+    answer: ChannelAnswer, label: int, anchor: Anchor | None, settings: AutoSettings, *, gate: ImageGate
 ) -> tuple[Estimate, Criterion]:
     """What is tested of a site's offset, and against which zero."""
     offset, reference, reviewed = (one[label - 1] for one in (answer.offset, answer.reference, answer.reviewed))
@@ -136,7 +133,12 @@ def _offset(
     if anchor is None:
         return offset, Criterion(0.0, floor, doubted="no site has an estimate that could be zero")
     criterion = Criterion.of_anchor(anchor, floor)
-    return offset, replace(criterion, doubted=OTHER_IMAGES) if is_distinct else criterion
+    return offset, _gated(criterion, gate)
+
+
+def _gated(criterion: Criterion, gate: ImageGate) -> Criterion:
+    """Where images are of another kind, the model cannot judge."""
+    return replace(criterion, doubted=f"{gate.sentence.rstrip('.')}; {OTHER_IMAGES}") if gate.distinct else criterion
 
 
 def _most_complete(answers: Mapping[str, ChannelAnswer], label: int) -> Estimate | None:
@@ -145,7 +147,7 @@ def _most_complete(answers: Mapping[str, ChannelAnswer], label: int) -> Estimate
 
 
 def _missing(
-    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: AutoSettings, *, is_distinct: bool
+    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: AutoSettings, *, gate: ImageGate
 ) -> tuple[Estimate, Criterion]:
     """The share of objects that a site leaves out: what it annotates less than the most complete site does."""
     own = answer.completeness[label - 1]
@@ -154,7 +156,7 @@ def _missing(
     value, low, high = (1 - share / complete.value for share in (own.value, own.high, own.low))
     criterion = Criterion(0.0, settings.missing_floor, deviation_of(complete) * own.value / complete.value**2)
     missing = replace(own, value=value, low=low, high=high)
-    return missing, replace(criterion, doubted=OTHER_IMAGES) if is_distinct else criterion
+    return missing, _gated(criterion, gate)
 
 
 def _undo(findings: Mapping[str, Finding], settings: AutoSettings) -> SiteUndo:

@@ -1,6 +1,7 @@
 """What leaves a site in `auto`, beside what leaves it in federated averaging."""
 
 from ...channel.estimate_fields import estimate_fields
+from ...channel.feature_names import FEATURES
 from ...outbound.fields import TRAIN, OutboundField
 
 ESTIMATE_CHANNEL = "estimate_channel"
@@ -8,6 +9,7 @@ UNDO_CHANNEL = "undo_channel"
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS = "completeness"
+IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
 LEAVES = (
     OutboundField(
@@ -21,6 +23,22 @@ LEAVES = (
         "size of a pixel in millimetres, 1 where it is not known: offsets below half a pixel are not undone",
         "num_patients",
         limits=(0.0, 1e4),
+    ),
+    OutboundField(
+        IMAGE_MEANS,
+        (ESTIMATE_CHANNEL,),
+        "numbers",
+        "means over patients of what images are like, as noise and sharpness: can the model judge contours in them?",
+        "num_patients",
+        length=len(FEATURES),
+    ),
+    OutboundField(
+        IMAGE_DEVIATIONS,
+        (ESTIMATE_CHANNEL,),
+        "numbers",
+        "standard deviations of the same between patients",
+        "num_patients",
+        length=len(FEATURES),
     ),
     OutboundField(
         "annotated_patients",

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.feature_names import FEATURES
+from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, pooled, predicted_share
 from fedannot.custom.methods.auto.settings import AutoSettings
@@ -17,10 +19,15 @@ def known(value, half=0.3, patients=12):
     return (Estimate(patients, value, value - half, value + half, slope=1.0, auroc=0.9),)
 
 
-def answer(offset, *, edges=0.0, reference=None, reviewed=None, completeness=None, pixel_size=1.0):
+def images(mean=0.0):
+    return ImageStatistics(12, (mean,) * len(FEATURES), (1.0,) * len(FEATURES))
+
+
+def answer(offset, *, edges=0.0, reference=None, reviewed=None, completeness=None, pixel_size=1.0, image=0.0):
     optional = {"reference": reference, "reviewed": reviewed, "completeness": completeness}
     return ChannelAnswer(
         pixel_size=pixel_size,
+        images=images(image),
         annotated_patients=(12,),
         offset=known(offset),
         edges=known(edges),
@@ -76,14 +83,14 @@ def test_reviewed_cases_of_some_are_zero_for_all():
 
 
 def test_a_site_with_other_images_is_not_judged_and_moves_no_zero():
-    answers = sites(*TWO_GROUPS) | {"other": answer(-9.0)}
-    found = decide(answers, SETTINGS, seed=100, distinct={"other"})
+    answers = sites(*TWO_GROUPS) | {"other": answer(-9.0, image=9.0)}
+    found = decide(answers, SETTINGS, seed=100)
     assert not found.undo["other"]
     assert OTHER_IMAGES in found.findings["other"]["offset 1"].reason
     without = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
     assert found.anchors == without.anchors
-    answers["other"] = answer(-9.0, reviewed=1.5)
-    assert decide(answers, SETTINGS, seed=100, distinct={"other"}).undo["other"].offsets[1] == pytest.approx(1.5)
+    answers["other"] = answer(-9.0, reviewed=1.5, image=9.0)
+    assert decide(answers, SETTINGS, seed=100).undo["other"].offsets[1] == pytest.approx(1.5)
 
 
 def test_missing_objects_count_from_the_most_complete_site():
