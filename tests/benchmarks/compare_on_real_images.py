@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from real_federations import (
+    add_reference,
     hippocampus_dataset_options,
     write_blood_cells,
     write_breast_lesions,
@@ -86,6 +87,16 @@ def real(write: MakeData, noise: str | None = None, add_noise: AddNoise = contou
             add_noise(clean, folder, noise, seed=seed)
 
     return make
+
+
+def reviewed(make: MakeData, num_cases: int) -> MakeData:
+    """The same data with some reviewed cases at every site."""
+
+    def make_with_reference(folder: Path, seed: int) -> None:
+        make(folder, seed)
+        add_reference(folder, num_cases)
+
+    return make_with_reference
 
 
 def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
@@ -163,6 +174,24 @@ def with_auto(row: Row) -> Row:
     return replace(row, arms=(*(PAIR if "warmup_rounds" in row.settings else [FEDAVG]), auto))
 
 
+# Cells of five sources keep their own images; each site draws by an offset of its own, in pixels of the given masks.
+NOISE_OF_CELLS = "M(12,-12,2,0.4)"
+CELLS_WITH_OFFSETS = real(write_majority_cells, NOISE_OF_CELLS)
+ROWS |= {
+    "cells-offsets": Row(f"cells, a site per source, {NOISE_OF_CELLS}", CELLS_WITH_OFFSETS, PAIR, SETTINGS),
+    "cells-offsets-reviewed": Row(
+        f"cells, a site per source, {NOISE_OF_CELLS}, 8 reviewed cases a site",
+        reviewed(CELLS_WITH_OFFSETS, 8),
+        PAIR,
+        SETTINGS,
+    ),
+    "cells-reviewed": Row(
+        "cells, a site per source with a crowd set's masks, 8 reviewed cases a site",
+        reviewed(real(write_cells), 8),
+        PAIR,
+        SETTINGS,
+    ),
+}
 CONTOURS = [name for name in ROWS if name.startswith(("busi-", "hippocampus-2d", "hippocampus-3d", "cells"))]
 ROWS |= {f"auto-{name}": with_auto(ROWS[name]) for name in CONTOURS}
 

@@ -97,6 +97,15 @@ def write_cells(folder: Path, seed: int) -> None:
         shutil.move(clean, folder)
 
 
+def add_reference(federation: Path, num_cases: int) -> None:
+    """Let the first training cases of every site be reviewed: their clean labels become its list `reference`."""
+    for file in sorted(federation.glob("*/datalist.json")):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        known = [case for case in content.get("training", []) if "clean_label" in case][:num_cases]
+        content["reference"] = [{"image": case["image"], "label": case["clean_label"]} for case in known]
+        file.write_text(json.dumps(content))
+
+
 def _use_crowd_masks(federation: Path, seed: int) -> None:
     """Give every site the masks of one crowd set as labels and keep the majority's as the clean labels."""
     annotators = _annotator_files(real_data() / "bubil-cells")

@@ -15,6 +15,8 @@ Equations, by what they define:
 """
 
 from ..declaration import Method
+from ..feda3i import outbound as feda3i
+from ..fedia import outbound as fedia
 from .outbound import LEAVES
 from .settings import AutoSettings
 
@@ -24,5 +26,6 @@ METHOD = Method(
     AutoSettings,
     f"{__name__}.server:AutoServer",
     f"{__name__}.site:AutoSite",
-    LEAVES,
+    # A published method may be the treatment.
+    (*LEAVES, *feda3i.LEAVES, *fedia.LEAVES),
 )

@@ -49,6 +49,11 @@ class Decisions:
     findings: dict[str, dict[str, Finding]]
     undo: dict[str, SiteUndo]
 
+    @property
+    def anything_established(self) -> bool:
+        """Whether any deviation of any site is."""
+        return any(finding.established for found in self.findings.values() for finding in found.values())
+
 
 def parameter(kind: str, label: int) -> str:
     """Return the name of a parameter of a class, such as ``offset 1``."""
@@ -163,6 +168,6 @@ def _undo(findings: Mapping[str, Finding], settings: AutoSettings) -> SiteUndo:
     found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}}
     for name, finding in findings.items():
         kind, _, label = name.partition(" ")
-        if finding.established and kind in settings.undo:
+        if settings.treatment == "undo" and finding.established and kind in settings.undo:
             found[kind][int(label)] = finding.deviation
     return SiteUndo(found[OFFSET], found[MISSING])

@@ -5,15 +5,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....transforms.natural_order import natural_order
+from ...aggregation.weighting import LayerWeights
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ..fedavg.server import FedAvgServer
-from ..views import Round
+from ..method import ServerMethod
+from ..views import Round, WeightsRule
 from .answers import ChannelAnswer
 from .decisions import Decisions, SiteUndo, decide, predicted_share
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
 from .settings import AutoSettings
+from .treatments import treatment_of
 
 
 class AutoServer(FedAvgServer):
@@ -36,6 +39,9 @@ class AutoServer(FedAvgServer):
         self._due: dict[str, SiteUndo] = {}
         self._undone: dict[str, int] = {}
         self._telling: SiteUndo | None = None
+        treatment = treatment_of(settings)
+        # A published method in the place of undoing.
+        self._other = None if treatment is None else treatment[0].server_half(treatment[1])
 
     # --- the course of a round
 
@@ -45,10 +51,11 @@ class AutoServer(FedAvgServer):
         return self.settings.warmup_rounds
 
     def stage(self, this_round: Round) -> str:
-        """Return ``warm-up``, ``federated averaging`` or ``undone``."""
-        del this_round
+        """Return ``warm-up``, ``federated averaging`` or ``undone``, or the treatment's stage."""
         if not self.channels:
             return "warm-up"
+        if (other := self._treating) is not None:
+            return other.stage(this_round)
         return "undone" if self._told else "federated averaging"
 
     def before_round(self, this_round: Round) -> None:
@@ -58,13 +65,41 @@ class AutoServer(FedAvgServer):
         elif self.channels:
             self._note_lost(this_round)
         self._tell(this_round)
+        if (other := self._treating) is not None and not this_round.is_stopped():
+            other.before_round(this_round)
+
+    def weights(self, this_round: Round) -> LayerWeights | None:
+        """Return those of the treatment, where a published method is; else None."""
+        return None if self._treating is None else self._treating.weights(this_round)
+
+    def weights_rule(self, this_round: Round) -> WeightsRule | None:
+        """Return that of the treatment, likewise."""
+        return None if self._treating is None else self._treating.weights_rule(this_round)
+
+    def record(self, this_round: Round) -> dict[str, Any]:
+        """Return what the treatment adds to the record of a round, likewise."""
+        added = {} if self._treating is None else self._treating.record(this_round)
+        return super().record(this_round) | added
 
     def message(self, this_round: Round) -> dict[str, Any]:
-        """Return what the one site is to undo that is being told; nothing else."""
-        del this_round
-        if self._telling is None:
-            return {}
-        return {"undo": {"offsets": _named(self._telling.offsets), "missing": _named(self._telling.missing)}}
+        """Return what the one site is to undo that is being told, or how large the last round was; nothing else."""
+        if self._telling is not None:
+            return {"undo": {"offsets": _named(self._telling.offsets), "missing": _named(self._telling.missing)}}
+        if self.settings.judge == "without_own" and this_round.history:
+            # A site finds its own share in the model by it.
+            return {"samples_of_round": sum(one.num_samples for one in this_round.history[-1].sites.values())}
+        return {}
+
+    @property
+    def _treating(self) -> ServerMethod | None:
+        """The published method that treats what is established, once anything is."""
+        established = any(
+            parameter.established
+            for channel in self.channels[:1]
+            for site in channel.sites.values()
+            for parameter in site.parameters.values()
+        )
+        return self._other if established else None
 
     @property
     def _told(self) -> dict[str, SiteUndo]:
@@ -137,11 +172,13 @@ class AutoServer(FedAvgServer):
             "channels": [record.plain() for record in self.channels],
             "due": sorted(self._due),
             "undone": dict(self._undone),
+            "treatment": None if self._other is None else self._other.state(),
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take estimates and what was told back."""
-        del history
+        if self._other is not None and state.get("treatment") is not None:
+            self._other.restore(state["treatment"], history)
         self.channels = [ChannelRecord.model_validate(record) for record in state.get("channels", [])]
         told = self._told
         self._due = {site: told.get(site, SiteUndo()) for site in state.get("due", [])}
@@ -149,15 +186,16 @@ class AutoServer(FedAvgServer):
 
     def describe(self, this_round: Round) -> dict[str, Any]:
         """Return every estimate with evidence, thresholds and decisions, and what each site has undone."""
-        del this_round
+        added = {} if self._other is None else self._other.describe(this_round)
         if not self.channels:
-            return ChannelFindings(channels=()).plain()
+            return added | ChannelFindings(channels=()).plain()
         last = self.channels[-1]
         sites = {
             site: record.model_copy(update={"undone_before_round": self._undone.get(site)})
             for site, record in last.sites.items()
         }
-        return ChannelFindings(channels=(*self.channels[:-1], last.model_copy(update={"sites": sites}))).plain()
+        channels = (*self.channels[:-1], last.model_copy(update={"sites": sites}))
+        return added | ChannelFindings(channels=channels).plain()
 
 
 def _record(decisions: Decisions, number: int) -> ChannelRecord:
@@ -197,6 +235,8 @@ def _decision(decisions: Decisions) -> str:
     undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
     if undone:
         return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
+    if decisions.anything_established:
+        return "What is established is measured and not undone, as the settings ask."
     return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
 
 

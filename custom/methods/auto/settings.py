@@ -15,9 +15,12 @@ class AutoSettings(WarmupSettings):
     """Settings of `auto`: federated averaging for the warm-up, an estimate, and federated averaging on what is undone.
 
     Args:
-        undo: what is undone where it is established: ``offset`` of contours, ``missing`` objects; none of them with an
-            empty list.
+        treatment: what is done where something is established: ``undo``, a published method in its place (``feda3i``,
+            ``fedia``) to compare with, or ``none``.
+        undo: what is undone where it is established: ``offset`` of contours, ``missing`` objects.
         second_estimate: whether the estimate is made once more, half-way through the remaining rounds.
+        judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
+            share in the last round.
         anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
             or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
         level: of the test of all sites and parameters together.
@@ -31,8 +34,10 @@ class AutoSettings(WarmupSettings):
 
     method: str = "auto"
     warmup_rounds: Annotated[int, Field(ge=1)] = 5
+    treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
     undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
     second_estimate: bool = True
+    judge: Literal["global", "without_own"] = "global"
     anchor: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05
@@ -40,6 +45,11 @@ class AutoSettings(WarmupSettings):
     offset_floor: Annotated[float, Field(ge=0)] = 0.5
     missing_floor: Annotated[float, Field(ge=0, lt=1)] = 0.1
     min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Also where FedIA is the treatment: its weights follow from it."""
+        return self.treatment == "fedia" or super().reports_dice_loss
 
     @field_validator("anchor")
     @classmethod

@@ -1,23 +1,31 @@
 """`auto` at a site: estimates of its own channel, and training on annotations of which that is undone."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from ...data.datalist import REFERENCE, TRAINING
+from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, ignored_pixels, latest_undone, write_undone
 from ...evaluation.inference import Inference
+from ...networks.devices import params_in_main_memory
 from ...seeding import derive_seed
 from ...training.batches import training_batches
 from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
 from .channel_report import channel_report
-from .outbound import UNDO_CHANNEL
+from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from .own_share import without_own_share
 from .settings import AutoSettings
+from .treatments import treatment_of
 from .undoing import undo_channel, undone_labels
+
+# In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
+OWN_FOLDER = "own_models"
 
 
 class AutoSite(FedAvgSite):
@@ -29,8 +37,29 @@ class AutoSite(FedAvgSite):
 
     settings: AutoSettings
 
+    def __init__(self, settings: AutoSettings) -> None:
+        super().__init__(settings)
+        treatment = treatment_of(settings)
+        self._other = None if treatment is None else treatment[0].site_half(treatment[1])
+
+    def before_task(self, site: SiteView) -> None:
+        """Do what a published method does that is the treatment."""
+        if self._other is not None:
+            self._other.before_task(site)
+
+    def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
+        """Return what a published method has corrected that is the treatment."""
+        return {} if self._other is None else self._other.labels_in_use(section, site)
+
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train, and say whether what was told is undone; where nothing is, this is federated averaging."""
+        trained = self._train(network, site) if self._other is None else self._other.train(network, site)
+        if self.settings.judge == "without_own":
+            params = params_in_main_memory(network)
+            save_tensors_of_round(site.run_folder / OWN_FOLDER, site.round_number, params, self.settings.keep_rounds)
+        return trained
+
+    def _train(self, network: nn.Module, site: SiteView) -> Trained:
         found = latest_undone(self._places(site))
         if found is None:
             return super().train(network, site)
@@ -46,12 +75,27 @@ class AutoSite(FedAvgSite):
         return Trained(trained.outcome, fields={"has_undone": True})
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_channel`` or ``undo_channel``."""
+        """Answer ``estimate_channel`` or ``undo_channel``, or a task of the treatment."""
+        if task not in (ESTIMATE_CHANNEL, UNDO_CHANNEL) and self._other is not None:
+            return self._other.answer(task, network, site)
         if task == UNDO_CHANNEL:
             self._undo(network, site)
             return Answer({"has_undone": True})
+        if self.settings.judge == "without_own":
+            network = self._without_own(network, site)
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
         return channel_report(network, site.load(TRAINING), self._reviewed(site), self.settings, seed=seed)
+
+    def _without_own(self, network: nn.Module, site: SiteView) -> nn.Module:
+        """The received model less the site's own share; as it is where the site had no part in the last round."""
+        kept, total = site.kept_tensors(OWN_FOLDER, site.round_number - 1), site.message.get("samples_of_round", 0)
+        num_samples = site.load(TRAINING).num_samples
+        if kept is None or kept[0] != site.round_number - 1 or not total > num_samples:
+            site.info("The received model judges as it is: the site has no share in the last round, or all of it.")
+            return network
+        judging = copy.deepcopy(network)
+        judging.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
+        return judging
 
     def _reviewed(self, site: SiteView) -> SiteData | None:
         return site.load(REFERENCE) if count_cases(site.locate().folder, REFERENCE) else None

@@ -1,0 +1,175 @@
+"""`auto` at the server: when it estimates, whom it tells what, and what it remembers."""
+
+import json
+import math
+
+import pytest
+from support.rounds import round_of
+
+from fedannot.custom.channel.feature_names import FEATURES
+from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, LEAVES, UNDO_CHANNEL
+from fedannot.custom.methods.auto.server import AutoServer
+from fedannot.custom.methods.auto.settings import AutoSettings
+from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.run.plain_values import check_restorable
+
+OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
+CLEAN = dict.fromkeys(OFFSETS, 0.0)
+
+
+def estimate(name, value, patients=12, calibrated=True):
+    fields = {
+        name: [value],
+        f"{name}_low": [value - 0.3],
+        f"{name}_high": [value + 0.3],
+        f"{name}_patients": [patients],
+    }
+    return fields | ({f"{name}_slope": [1.0], f"{name}_auroc": [0.9]} if calibrated else {})
+
+
+def answer(offset, found=12):
+    return {
+        "num_samples": 12,
+        "num_patients": 12,
+        "pixel_size": 1.0,
+        "annotated_patients": [12],
+        "image_means": [0.0] * len(FEATURES),
+        "image_deviations": [1.0] * len(FEATURES),
+        **estimate("offset", offset, found),
+        **estimate("edge_offset", 0.0, calibrated=False),
+        **estimate("reference_offset", math.nan, 0, calibrated=False),
+        **estimate("reviewed_offset", math.nan, 0, calibrated=False),
+        **estimate("completeness", 0.9),
+    }
+
+
+class Sites:
+    """Answer the server's questions, and note what each is told."""
+
+    def __init__(self, offsets, found=12, deaf=()):
+        self.offsets, self.found, self.deaf = offsets, found, set(deaf)
+        self.told, self.asked = {}, []
+        self.server, self.round = None, None
+
+    def __call__(self, task, sites=None):
+        self.asked.append((self.round.number, task, sites))
+        message = self.server.message(self.round)
+        if task == ESTIMATE_CHANNEL:
+            assert sites is None
+            assert "undo" not in message
+            return {site: answer(offset, self.found) for site, offset in self.offsets.items()}
+        assert task == UNDO_CHANNEL
+        (site,) = sites
+        if site in self.deaf:
+            return {}
+        self.told[site] = message["undo"]
+        return {site: {"has_undone": True}}
+
+
+def run(sites, rounds=range(1, 10), server=None, lost=(), **settings):
+    """Let rounds begin; sites report that they trained on what was undone, but for those that lost it in a round."""
+    server = server or AutoServer(AutoSettings.model_validate({"rounds": 9, "warmup_rounds": 3} | settings))
+    sites.server, history, said = server, [], []
+    for number in rounds:
+        sites.round = round_of(number, history=history, ask=sites, said=said)
+        server.before_round(sites.round)
+        reports = {
+            site: {"num_samples": 12} | ({"has_undone": (number, site) not in lost} if site in sites.told else {})
+            for site in sites.offsets
+        }
+        history.append({"round": number, "sites": reports})
+    return server, said
+
+
+def tasks(sites):
+    return [(number, task) for number, task, _ in sites.asked]
+
+
+def test_an_answer_is_what_is_declared():
+    registry = OutboundRegistry(LEAVES)
+    registry.check(ESTIMATE_CHANNEL, answer(0.0))
+    assert registry.refusal(ESTIMATE_CHANNEL, answer(0.0), 1) is None
+
+
+def test_each_site_is_told_its_own_and_nothing_goes_with_training():
+    sites = Sites(OFFSETS)
+    server, _ = run(sites, range(1, 5))
+    zero = (sum(list(OFFSETS.values())[:4]) / 4 + 4.7) / 2
+    assert {site: told["offsets"]["1"] for site, told in sites.told.items()} == {
+        site: pytest.approx(offset - zero) for site, offset in OFFSETS.items()
+    }
+    assert server.message(sites.round) == {}
+    assert server.stage(sites.round) == "undone"
+    assert server.weights(sites.round) is None
+
+
+def test_the_estimate_is_made_after_the_warm_up_and_once_more_half_way():
+    sites = Sites(OFFSETS)
+    run(sites)
+    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == [4, 7]
+    assert {number for number, task in tasks(sites) if task == UNDO_CHANNEL} == {4, 7}
+    alone = Sites(OFFSETS)
+    run(alone, second_estimate=False)
+    assert [number for number, task in tasks(alone) if task == ESTIMATE_CHANNEL] == [4]
+
+
+def test_clean_sites_are_told_nothing():
+    sites = Sites(CLEAN)
+    server, said = run(sites)
+    assert not sites.told
+    assert server.stage(sites.round) == "federated averaging"
+    assert "federated averaging" in said[0]
+
+
+def test_what_no_longer_holds_is_taken_back():
+    sites = Sites(OFFSETS)
+    server, _ = run(sites, range(1, 5))
+    sites.offsets = CLEAN
+    run(sites, range(5, 10), server)
+    assert all(told == {"offsets": {}, "missing": {}} for told in sites.told.values())
+
+
+def test_a_site_that_was_not_reached_or_lost_what_it_undid_is_told_again():
+    sites = Sites(OFFSETS, deaf=["site-2"])
+    _, said = run(sites, range(1, 7), lost={(4, "site-1")})
+    asked = [(number, names) for number, task, names in sites.asked if task == UNDO_CHANNEL]
+    assert [number for number, names in asked if names == ["site-2"]] == [4, 5, 6]
+    assert [number for number, names in asked if names == ["site-1"]] == [4, 5]
+    assert any("site-1 no longer has" in text for text in said)
+
+
+def test_a_model_that_finds_little_is_not_believed():
+    sites = Sites(OFFSETS, found=4)
+    server, said = run(sites, range(1, 7), max_extra_warmup_rounds=2)
+    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == [4, 5, 6]
+    assert "33%" in said[0]
+    assert len(server.channels) == 1
+
+
+def test_state_and_summary_are_plain_and_come_back():
+    sites = Sites(OFFSETS)
+    server, _ = run(sites, range(1, 5))
+    state = server.state()
+    check_restorable(state, "the state")
+    other = AutoServer(server.settings)
+    other.restore(json.loads(json.dumps(state)), [])
+    assert other.state() == state
+    assert other.describe(sites.round) == server.describe(sites.round)
+    site = server.describe(sites.round)["channels"][-1]["sites"]["site-5"]
+    assert site["undone_before_round"] == 4
+    assert "Established" in site["parameters"]["offset 1"]["reason"]
+
+
+def test_nothing_is_undone_where_the_settings_only_measure():
+    sites = Sites(OFFSETS)
+    server, _ = run(sites, treatment="none")
+    assert not sites.told
+    assert server.describe(sites.round)["channels"][0]["sites"]["site-1"]["parameters"]["offset 1"]["established"]
+
+
+def test_a_site_learns_how_large_the_last_round_was_where_it_takes_its_share_out():
+    sites = Sites(CLEAN)
+    server, _ = run(sites, range(1, 4), judge="without_own")
+    assert server.message(
+        round_of(4, history=[{"round": 3, "sites": {"a": {"num_samples": 5}, "b": {"num_samples": 7}}}])
+    ) == {"samples_of_round": 12}
