@@ -50,6 +50,18 @@ def test_missing_objects_show_by_half_where_half_of_the_predicted_are_none():
     assert calibrate_completeness(cases, 1, seed=100).slope == pytest.approx(1.0)
 
 
+def test_a_model_that_sees_no_object_tells_none_that_is_missing():
+    predicted = np.roll(squares(8), 30, axis=0)
+    found = calibrate_completeness([case_of(squares(8), predicted, unit=str(index)) for index in range(6)], 1, seed=100)
+    assert found.auroc <= 0.5
+
+
+def test_a_site_that_leaves_most_out_is_seen_to_do_so():
+    """One of eight objects is annotated; the model sees all of them, and more of them than of what is elsewhere."""
+    cases = [case_of(squares(1), squares(8), unit=str(index)) for index in range(8)]
+    assert calibrate_completeness(cases, 1, seed=100).auroc >= 0.7
+
+
 def test_wrong_labels_show_where_the_model_is_right():
     generator = np.random.default_rng(100)
     true = generator.integers(0, 3, 600)
