@@ -24,6 +24,8 @@ NOISE_RANDOM = "M(0,0,10,0.5)"
 # What each site of the composed rows does with contours, beside leaving lesions out.
 NOISE_OF_VOLUMES = "M(2,-2,0.5,0.5)"
 
+_REVIEWED_AT_A_SITE = 10
+
 FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
 
 
@@ -67,16 +69,16 @@ def one_site(change: Callable[[NDArray[np.float64]], NDArray[np.float64]], noise
 
 
 def reviewed(noise: str, count: int) -> MakeData:
-    """Phantoms of which some are reviewed: the first of every site in turn, with clean labels, as `reference`."""
+    """Phantoms of which some are reviewed, ten at a site: clean labels of the first images, as `reference`."""
     make_usual = feda3i.phantom(noise)
 
     def make(folder: Path, seed: int) -> None:
         make_usual(folder, seed)
-        for index in range(count):
-            file = folder / f"site-{index % feda3i.NUM_SITES + 1}" / "datalist.json"
+        for index in range(count // _REVIEWED_AT_A_SITE):
+            file = folder / f"site-{index + 1}" / "datalist.json"
             content = read_json(file, "a datalist")
-            case = content["training"][index // feda3i.NUM_SITES]
-            content.setdefault("reference", []).append({"image": case["image"], "label": case["clean_label"]})
+            cases = content["training"][:_REVIEWED_AT_A_SITE]
+            content["reference"] = [{"image": case["image"], "label": case["clean_label"]} for case in cases]
             write_text(file, json.dumps(content, indent=1) + "\n")
 
     return make

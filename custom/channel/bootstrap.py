@@ -43,16 +43,9 @@ def bootstrap_interval(
     Raises:
         ValueError: when there is no case, or the level is out of range.
     """
-    if not units or not 0 < level < 1:
-        raise ValueError(f"Expected at least one case and a level between 0 and 1, but got {len(units)} and {level=}.")
-    names = sorted(set(units))
-    of_unit = [np.flatnonzero(np.array(units) == name) for name in names]
-    generator = np.random.default_rng(seed)
-    draws = generator.integers(len(names), size=(num_draws, len(names)))
+    of_unit, draws = _drawn(units, seed, level, num_draws)
     values = np.array([statistic(np.concatenate([of_unit[unit] for unit in draw])) for draw in draws])
-    known = values[np.isfinite(values)]
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
-    return Interval(float(statistic(np.arange(len(units)))), float(low), float(high))
+    return _interval(float(statistic(np.arange(len(units)))), values, level)
 
 
 def median_interval(
@@ -60,7 +53,11 @@ def median_interval(
 ) -> Interval:
     """Return the median over cases and its interval over patients; see :func:`bootstrap_interval`."""
     numbers = np.asarray(values, dtype=np.float64)
-    return bootstrap_interval(units, lambda chosen: float(np.median(numbers[chosen])), seed=seed, level=level)
+    if len(set(units)) < len(units):
+        return bootstrap_interval(units, lambda chosen: float(np.median(numbers[chosen])), seed=seed, level=level)
+    # A case for every patient: all draws at once.
+    of_unit, draws = _drawn(units, seed, level, NUM_DRAWS)
+    return _interval(float(np.median(numbers)), np.median(numbers[np.concatenate(of_unit)][draws], axis=1), level)
 
 
 def ratio_interval(
@@ -72,10 +69,25 @@ def ratio_interval(
     level: float = LEVEL,
 ) -> Interval:
     """Return Σ parts / Σ wholes over cases and its interval over patients; NaN where the whole is 0."""
-    part, whole = np.asarray(parts, dtype=np.float64), np.asarray(wholes, dtype=np.float64)
+    table = np.stack([np.asarray(parts, dtype=np.float64), np.asarray(wholes, dtype=np.float64)])
+    of_unit, draws = _drawn(units, seed, level, NUM_DRAWS)
+    by_unit = np.stack([table[:, cases].sum(axis=1) for cases in of_unit], axis=1)
+    part, whole = by_unit[:, draws].sum(axis=2)
+    ratios = np.divide(part, whole, out=np.full(len(draws), np.nan), where=whole > 0)
+    total = table.sum(axis=1)
+    return _interval(float(total[0] / total[1]) if total[1] > 0 else float("nan"), ratios, level)
 
-    def ratio(chosen: Indices) -> float:
-        total = float(whole[chosen].sum())
-        return float(part[chosen].sum()) / total if total > 0 else float("nan")
 
-    return bootstrap_interval(units, ratio, seed=seed, level=level)
+def _drawn(units: Sequence[str], seed: int, level: float, num_draws: int) -> tuple[list[Indices], NDArray[np.int64]]:
+    """The cases of each unit in the order of their names, and which units each draw has ``(draws, units)``."""
+    if not units or not 0 < level < 1:
+        raise ValueError(f"Expected at least one case and a level between 0 and 1, but got {len(units)} and {level=}.")
+    names = sorted(set(units))
+    of_unit = [np.flatnonzero(np.array(units) == name) for name in names]
+    return of_unit, np.random.default_rng(seed).integers(len(names), size=(num_draws, len(names)))
+
+
+def _interval(value: float, drawn: NDArray[np.float64], level: float) -> Interval:
+    known = drawn[np.isfinite(drawn)]
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
+    return Interval(value, float(low), float(high))

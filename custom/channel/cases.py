@@ -1,7 +1,7 @@
 """A site's case beside what a model says of it that has not learnt its annotation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...transforms.ignored_label import IGNORED_LABEL
-from ...transforms.surfaces import Booleans, checked_spacing
+from ...transforms.surfaces import Booleans, Surface, checked_spacing, surface_of_probabilities
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,30 @@ class JudgedCase:
         """The most probable class of every pixel, background where the annotation is ignored; ``(H, W[, D])``."""
         most_probable = self.probabilities.argmax(axis=0).astype(np.uint8)
         return np.where(self.annotation == IGNORED_LABEL, np.uint8(0), most_probable)
+
+    def with_annotation(self, annotation: NDArray[Any]) -> "JudgedCase":
+        """Return the case with another annotation; predicted contours that were found stay known."""
+        other = replace(self, annotation=annotation)
+        other.__dict__["_surfaces"] = self._surfaces
+        return other
+
+    def predicted_surface(self, label: int, number: int, inside: Booleans) -> Surface:
+        """Return the contour of a predicted object where the probabilities say it runs; found once.
+
+        Args:
+            label: its class.
+            number: which of the predicted objects of the class it is.
+            inside: its pixels ``(H, W[, D])``.
+        """
+        known = self._surfaces.get((label, number))
+        if known is None or not np.array_equal(known.inside, inside):
+            known = surface_of_probabilities(self.probabilities, label, inside, self.spacing)
+            self._surfaces[label, number] = known
+        return known
+
+    @cached_property
+    def _surfaces(self) -> dict[tuple[int, int], Surface]:
+        return {}
 
     def annotated_as(self, label: int) -> Booleans:
         """Return the pixels annotated as a class, ``(H, W[, D])``."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...transforms.surfaces import Booleans, Floats, Surface, surface_of_mask, surface_of_probabilities
+from ...transforms.surfaces import Booleans, Floats, Surface, surface_of_mask
 from .cases import JudgedCase
 from .objects import match_objects
 
@@ -87,7 +87,7 @@ def contour_pairs(case: JudgedCase, label: int) -> Iterator[ContourPair]:
     matched = match_objects(case.annotated_as(label), case.predicted_as(label))
     for given, found in matched.pairs:
         annotated, predicted = matched.annotated == given, matched.predicted == found
-        yield ContourPair.of(*_surfaces(case, label, annotated, predicted))
+        yield ContourPair.of(surface_of_mask(annotated, case.spacing), case.predicted_surface(label, found, predicted))
 
 
 def _offset_of(pairs: list[ContourPair]) -> CaseOffset | None:
@@ -99,13 +99,6 @@ def _offset_of(pairs: list[ContourPair]) -> CaseOffset | None:
     along = np.concatenate([outward[0], -inward[0]])
     spread = np.median(np.abs(along - np.median(along)))
     return CaseOffset(float(offset), float(spread), len(pairs))
-
-
-def _surfaces(case: JudgedCase, label: int, annotated: Booleans, predicted: Booleans) -> tuple[Surface, Surface]:
-    return (
-        surface_of_mask(annotated, case.spacing),
-        surface_of_probabilities(case.probabilities, label, predicted, case.spacing),
-    )
 
 
 def _distances(of: Surface, to: Surface) -> Floats:

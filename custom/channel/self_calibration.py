@@ -157,7 +157,7 @@ def _with_class(case: JudgedCase, label: int, noise: Callable[[Any], Any]) -> Ju
     """A case with another annotation of one class; other classes keep their pixels."""
     changed = np.asarray(noise((case.annotation == label).astype(np.uint8))) != 0
     others = np.where(case.annotation == label, 0, case.annotation)
-    return replace(case, annotation=np.where((others == 0) & changed, label, others).astype(case.annotation.dtype))
+    return case.with_annotation(np.where((others == 0) & changed, label, others).astype(case.annotation.dtype))
 
 
 def _inside_and_elsewhere(case: JudgedCase, label: int, generator: np.random.Generator) -> list[tuple[float, float]]:
