@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from ....transforms.errors import DataError
 from ...data.datalist import REFERENCE, TRAINING
 from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData, count_cases
@@ -98,7 +99,14 @@ class AutoSite(FedAvgSite):
         return judging
 
     def _reviewed(self, site: SiteView) -> SiteData | None:
-        return site.load(REFERENCE) if count_cases(site.locate().folder, REFERENCE) else None
+        """The reviewed cases, None where there are none that can be used: the rest of the estimate goes on."""
+        if not count_cases(site.locate().folder, REFERENCE):
+            return None
+        try:
+            return site.load(REFERENCE)
+        except DataError as error:
+            site.warning(f"The reviewed cases do not count: {error}")
+            return None
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         told: dict[str, dict[str, float]] = site.message["undo"]

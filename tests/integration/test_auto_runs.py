@@ -1,0 +1,139 @@
+"""Whole runs of `auto`: both ways of running, resumed, reverted to federated averaging, and with odd sites."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import JOBS, SMALL
+from plain_records import collect_output, read_summary, simulate
+from test_simulator import run_simulator
+
+from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.run.state import STATE_FILE
+
+# A model that has hardly learnt anything finds nothing; reviewed cases need none.
+EAGER = {"warmup_rounds": 1, "min_predicted_share": 0.0, "rounds": 4}
+SITES = 3
+
+
+def federation(folder: Path, noise: str | None = "M(25,-25,2,0.5)", *, reviewed: bool = True) -> Path:
+    """Three sites of five images, all of them reviewed."""
+    drawing = LesionImages(noise, exact=True, stratified=0.5) if noise else LesionImages()
+    write_phantom_federation(folder, drawing, num_sites=SITES, seed=3, images_per_site=5, test_images=2)
+    for file in folder.glob("site-*/datalist.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if reviewed:
+            content["reference"] = [
+                {"image": case["image"], "label": case["clean_label"]} for case in content["training"]
+            ]
+        file.write_text(json.dumps(content))
+    return folder
+
+
+def model(out: Path) -> dict[str, torch.Tensor]:
+    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
+    return loaded
+
+
+def assert_same_model(one: Path, other: Path) -> None:
+    assert all(torch.equal(model(one)[name], model(other)[name]) for name in model(one))
+
+
+def last_channel(summary: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = summary["channels"][-1]
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four rounds without a break, the state after the first kept; job and data lie beside the output."""
+    folder = tmp_path_factory.mktemp("auto")
+    federation(folder / "data")
+    job = Job.open(JOBS / "auto").copy_with(SMALL | EAGER | {"keep_rounds": [1]}, folder / "job")
+    simulate(job.folder, folder / "whole", data=folder / "data")
+    return folder
+
+
+def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
+    summary = read_summary(whole / "whole")
+    assert [channel["before_round"] for channel in summary["channels"]] == [2, 3]
+    assert "Undone at" in last_channel(summary)["decision"]
+    manifests = {
+        file.parent.name: json.loads(file.read_text()) for file in (whole / "data").glob("site-*/manifest.json")
+    }
+    for name, site in last_channel(summary)["sites"].items():
+        assert site["undone_before_round"] == 3
+        # Drawn on images four times as large.
+        assert site["offsets"]["1"] == pytest.approx(manifests[name]["noise"]["mean"] / 4, abs=0.6)
+    assert summary["rounds"][-1]["stage"] == "undone"
+
+
+def test_a_run_resumed_before_the_estimate_makes_it_anew_with_the_same_bits(whole: Path, tmp_path: Path) -> None:
+    """From the state after the first round, while the sites' folders are those after the last."""
+    again = shutil.copytree(whole / "whole", tmp_path / "again")
+    state = again / "run" / "server" / "simulate_job" / STATE_FILE
+    shutil.copyfile(state.with_name("fedannot_state_round_1.pt"), state)
+    resumed = simulate(whole / "job", again, data=whole / "data", resume=True)
+    assert resumed["channels"] == read_summary(whole / "whole")["channels"]
+    assert_same_model(whole / "whole", again)
+
+
+def test_a_run_that_ends_in_the_middle_goes_on_from_what_was_undone(whole: Path, tmp_path: Path) -> None:
+    """What was undone before round 2 lies in the earlier workspaces, from where later rounds take it."""
+    job = Job.open(whole / "job").copy_with({"second_estimate": False}, tmp_path / "job").folder
+    simulate(job, tmp_path / "once", data=whole / "data")
+    simulate(job, tmp_path / "parts", data=whole / "data", overrides={"rounds": 3})
+    simulate(job, tmp_path / "parts", data=whole / "data", resume=True)
+    assert_same_model(tmp_path / "once", tmp_path / "parts")
+
+
+def test_clean_labels_are_federated_averaging_bit_for_bit(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    data = federation(tmp_path / "data", None)
+    summary = simulate(small_job("auto", **EAGER), tmp_path / "auto", data=data)
+    simulate(small_job("fedavg", rounds=4), tmp_path / "fedavg", data=data)
+    assert "Nothing is established" in last_channel(summary)["decision"]
+    assert_same_model(tmp_path / "auto", tmp_path / "fedavg")
+
+
+@pytest.mark.simulator
+def test_simulator_and_in_process_give_the_same_bits(whole: Path, tmp_path: Path) -> None:
+    job = Job.open(whole / "job").copy_with({}, tmp_path / "job").folder
+    app = ["server", *(f"site-{index + 1}" for index in range(SITES))]
+    (job / "meta.json").write_text(json.dumps({"name": "small", "min_clients": 1, "deploy_map": {"app": app}}))
+    workspace = run_simulator(job, tmp_path / "workspace", data=whole / "data", threads=SITES)
+    simulated = collect_output(workspace, tmp_path / "simulated")
+    assert simulated["channels"] == read_summary(whole / "whole")["channels"]
+    assert not simulated["refusals"]
+    assert_same_model(whole / "whole", tmp_path / "simulated")
+
+
+@pytest.mark.parametrize("treatment", ["feda3i", "fedia"])
+def test_a_published_method_treats_what_is_established(whole: Path, tmp_path: Path, treatment: str) -> None:
+    summary = simulate(
+        whole / "job", tmp_path / "out", data=whole / "data", overrides={"treatment": treatment, "rounds": 3}
+    )
+    assert all(not site["offsets"] for site in last_channel(summary)["sites"].values())
+    assert ("estimate" if treatment == "feda3i" else "completeness") in summary
+
+
+def test_odd_sites_do_not_stop_a_run(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """A site with one image, a site whose reviewed masks cannot be read, and one as usual."""
+    data = federation(tmp_path / "data")
+    first, second = data / "site-1" / "datalist.json", data / "site-2" / "datalist.json"
+    content = json.loads(first.read_text(encoding="utf-8"))
+    content["training"] = content["training"][:1]
+    first.write_text(json.dumps(content))
+    content = json.loads(second.read_text(encoding="utf-8"))
+    content["reference"] = [{"image": case["image"], "label": "absent.png"} for case in content["reference"]]
+    second.write_text(json.dumps(content))
+    summary = simulate(small_job("auto", **EAGER), tmp_path / "out", data=data)
+    assert summary["rounds_finished"] == 4
+    assert set(last_channel(summary)["sites"]) == {"site-1", "site-2", "site-3"}
+    assert last_channel(summary)["sites"]["site-3"]["offsets"]
+    assert not last_channel(summary)["sites"]["site-1"]["offsets"]
