@@ -2,9 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..outbound.fields import MINIMUM_CASES
-from .bootstrap import Interval
+
+if TYPE_CHECKING:
+    # Settings declare what leaves, and load no numpy.
+    from .bootstrap import Interval
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Estimate:
     auroc: float = math.nan
 
     @classmethod
-    def of_interval(cls, patients: int, interval: Interval) -> "Estimate":
+    def of_interval(cls, patients: int, interval: "Interval") -> "Estimate":
         """Take over an interval."""
         return cls(patients, interval.value, interval.low, interval.high)
 

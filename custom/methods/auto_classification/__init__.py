@@ -8,6 +8,7 @@ whose level is established gives its wrong labels the class that they look like,
 Equations, by what they define:
     Q, counts of given and seeming classes   sure_samples.sure_confusion
     noise level, 1 − Σ_c Q_cc, and interval  sure_samples.estimate_noise_level
+    share of doubted labels that are so too  sure_samples.estimate_support
     what is established (Holm)               fedannot.custom.channel.established.established
     labels that are changed                  undoing.undo
     T of what is left of the noise           undoing.residual_transition

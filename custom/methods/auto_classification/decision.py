@@ -1,7 +1,7 @@
 """What sites' noise levels prove, and which sites have wrong labels to undo."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...channel.anchor import deviation_of
@@ -14,6 +14,8 @@ from .outbound import NOISE_LEVEL
 _SMALLEST_AUROC = 0.6
 _SLOPES = (0.5, 1.5)
 
+_SMALLEST_SUPPORT = 0.5
+
 Neutral = Literal["zero", "least_noisy"]
 
 
@@ -23,18 +25,25 @@ class SiteDecision:
 
     Attributes:
         estimate: its noise level.
+        support: share of its doubted labels in which its other samples side with the model.
         finding: what that proves.
-        can_tell: whether it could prove anything.
+        doubt: why nothing can be told; None where it can.
     """
 
     estimate: Estimate
+    support: Estimate
     finding: Finding
-    can_tell: bool
+    doubt: str | None
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the estimate could prove anything."""
+        return self.doubt is None
 
     @property
     def is_noisy(self) -> bool:
         """Whether more of its labels are wrong than neutral; fewer are no fault."""
-        return self.finding.established and self.finding.deviation > 0
+        return self.can_tell and self.finding.established and self.finding.deviation > 0
 
 
 @dataclass(frozen=True)
@@ -62,11 +71,17 @@ class Decision:
         return frozenset(site for site, one in self.sites.items() if one.can_tell) - self.noisy
 
 
-def decide(estimates: Mapping[str, Estimate], neutral: Neutral, floor: float) -> Decision:
+def decide(
+    estimates: Mapping[str, Estimate], supports: Mapping[str, Estimate], neutral: Neutral, floor: float
+) -> Decision:
     """Decide which sites have wrong labels to undo (Holm over the sites).
+
+    Where the noise level is established, samples that look alike have to side with the model in most of the doubted
+    labels, by the lower end of the interval: else the model may not know the site's images, and nothing can be told.
 
     Args:
         estimates: of the noise levels, by site.
+        supports: of the shares of doubted labels in which other samples side with the model, by site.
         neutral: see :class:`fedannot.custom.methods.auto_classification.settings.AutoClassificationSettings`.
         floor: likewise.
     """
@@ -75,12 +90,14 @@ def decide(estimates: Mapping[str, Estimate], neutral: Neutral, floor: float) ->
         {site: {NOISE_LEVEL: estimate} for site, estimate in estimates.items()},
         {site: {NOISE_LEVEL: criterion} for site in estimates},
     )
-    sites = {
-        site: SiteDecision(
-            estimates[site], of_site[NOISE_LEVEL], estimates[site].is_known and criterion.doubt(estimates[site]) is None
-        )
-        for site, of_site in findings.items()
-    }
+    sites = {}
+    for site, of_site in findings.items():
+        estimate, support, finding = estimates[site], supports[site], of_site[NOISE_LEVEL]
+        doubt = criterion.doubt(estimate) if estimate.is_known else "there is no estimate"
+        if doubt is None and finding.established and not support.low > _SMALLEST_SUPPORT:
+            doubt = "the site's other samples do not side with the model, which may not know its images"
+            finding = replace(finding, established=False, reason=f"Cannot tell: {doubt}.")
+        sites[site] = SiteDecision(estimate, support, finding, doubt)
     return Decision(sites, criterion.neutral, sentence)
 
 

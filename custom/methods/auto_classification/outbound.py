@@ -8,6 +8,7 @@ UNDO_CONFUSION = "undo_confusion"
 USE_GIVEN_LABELS = "use_given_labels"
 
 NOISE_LEVEL = "noise_level"
+SUPPORT = "support"
 UNDOES = "undoes_confusion"
 
 LEAVES = (
@@ -16,6 +17,13 @@ LEAVES = (
         ESTIMATE_CONFUSION,
         "share of the site's labels that are wrong, as far as the model can tell: whether to undo it",
         calibrated=True,
+        length=1,
+    ),
+    *estimate_fields(
+        SUPPORT,
+        ESTIMATE_CONFUSION,
+        "share of the doubted labels in which other samples side with the model: whether it knows the site's images",
+        calibrated=False,
         length=1,
     ),
     OutboundField(

@@ -13,6 +13,8 @@ class NoiseLevelRecord(Record):
         patients: patients or volumes behind it.
         slope: how much of a known noise the site's estimate shows.
         auroc: how well labels that are known to be wrong are told from the others there.
+        support: share of the doubted labels in which other samples that look alike side with the model.
+        support_low: lower end of its 90 % interval, which has to be above a half.
         p_value: corrected for the number of sites.
         is_established: whether the noise is.
         decision: what follows, in words.
@@ -25,6 +27,8 @@ class NoiseLevelRecord(Record):
     patients: int
     slope: float | None
     auroc: float | None
+    support: float | None
+    support_low: float | None
     p_value: float | None
     is_established: bool
     decision: str

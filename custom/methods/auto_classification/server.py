@@ -11,7 +11,7 @@ from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
 from ..views import Round
 from .decision import Decision, SiteDecision, decide
-from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, UNDO_CONFUSION, UNDOES, USE_GIVEN_LABELS
+from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES, USE_GIVEN_LABELS
 from .records import ConfusionFindings, NoiseLevelEstimate, NoiseLevelRecord
 from .settings import AutoClassificationSettings
 
@@ -35,6 +35,7 @@ class AutoClassificationServer(FedAvgServer):
     def __init__(self, settings: AutoClassificationSettings) -> None:
         super().__init__(settings)
         self.estimates: dict[int, dict[str, Estimate]] = {}
+        self.supports: dict[int, dict[str, Estimate]] = {}
         self._due: dict[str, str] = {}
         self._undone: dict[str, int] = {}
 
@@ -63,7 +64,9 @@ class AutoClassificationServer(FedAvgServer):
 
     def decision(self, before_round: int) -> Decision:
         """Return what was concluded before a round that had an estimate."""
-        return decide(self.estimates[before_round], self.settings.neutral, self.settings.floor)
+        return decide(
+            self.estimates[before_round], self.supports[before_round], self.settings.neutral, self.settings.floor
+        )
 
     # --- estimate and what follows
 
@@ -71,9 +74,10 @@ class AutoClassificationServer(FedAvgServer):
         answers = this_round.ask(ESTIMATE_CONFUSION)
         if this_round.is_stopped():
             return
-        self.estimates[this_round.number] = {
-            site: received(NOISE_LEVEL, fields)[0] for site, fields in sorted(answers.items())
-        }
+        self.estimates[this_round.number], self.supports[this_round.number] = (
+            {site: received(name, fields)[0] for site, fields in sorted(answers.items())}
+            for name in (NOISE_LEVEL, SUPPORT)
+        )
         decided = self.decision(this_round.number)
         for site, one in decided.sites.items():
             this_round.info(f"Noise level of {site}: {_shown(one.estimate)}. {one.finding.reason}")
@@ -125,10 +129,8 @@ class AutoClassificationServer(FedAvgServer):
     def state(self) -> dict[str, Any]:
         """Return estimates and what sites undo as plain values."""
         return {
-            "estimates": [
-                [number, {site: list(astuple(one)) for site, one in of_round.items()}]
-                for number, of_round in sorted(self.estimates.items())
-            ],
+            "estimates": _plain(self.estimates),
+            "supports": _plain(self.supports),
             "due": dict(self._due),
             "undone": dict(self._undone),
         }
@@ -136,10 +138,7 @@ class AutoClassificationServer(FedAvgServer):
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take estimates and what sites undo back."""
         del history
-        self.estimates = {
-            number: {site: Estimate(*values) for site, values in of_round.items()}
-            for number, of_round in state.get("estimates", [])
-        }
+        self.estimates, self.supports = (_estimates(state.get(name, [])) for name in ("estimates", "supports"))
         self._due, self._undone = dict(state.get("due", {})), dict(state.get("undone", {}))
 
     def describe(self, this_round: Round) -> dict[str, Any]:
@@ -176,6 +175,8 @@ class AutoClassificationServer(FedAvgServer):
             patients=estimate.patients,
             slope=_known(estimate.slope),
             auroc=_known(estimate.auroc),
+            support=_known(one.support.value),
+            support_low=_known(one.support.low),
             p_value=_known(one.finding.p_value),
             is_established=one.is_noisy,
             decision=follows,
@@ -189,6 +190,17 @@ _FOLLOWS = {
     "both": "It trains on its surely wrong labels as the classes that they look like; for the rest its loss is "
     "corrected.",
 }
+
+
+def _plain(estimates: Mapping[int, Mapping[str, Estimate]]) -> list[Any]:
+    return [
+        [number, {site: list(astuple(one)) for site, one in of_round.items()}]
+        for number, of_round in sorted(estimates.items())
+    ]
+
+
+def _estimates(plain: Sequence[Any]) -> dict[int, dict[str, Estimate]]:
+    return {number: {site: Estimate(*values) for site, values in of_round.items()} for number, of_round in plain}
 
 
 def _known(number: float) -> float | None:

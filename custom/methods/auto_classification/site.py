@@ -22,9 +22,9 @@ from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
 from .corrected_loss import ForwardCorrected
 from .judgement import balanced, judged_probabilities
-from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, UNDO_CONFUSION, UNDOES
+from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES
 from .settings import AutoClassificationSettings
-from .sure_samples import estimate_noise_level, sure_confusion
+from .sure_samples import estimate_noise_level, estimate_support, sure_confusion
 from .suspects import detection_record, suspicions
 from .undoing import Undoing, undo
 from .undone_labels import UndoneLabels, adopt_undone, latest_undone, write_undone
@@ -76,16 +76,12 @@ class AutoClassificationSite(FedAvgSite):
             return Answer({UNDOES: False})
         data = site.load(TRAINING)
         probabilities, labels = self._judged(network, data)
-        estimate = estimate_noise_level(
-            probabilities,
-            labels,
-            data.units,
-            self.settings.surest,
-            seed=derive_seed(site.seed, site.name, site.round_number, NOISE_LEVEL),
-        )
+        share, seed = self.settings.surest, derive_seed(site.seed, site.name, site.round_number, NOISE_LEVEL)
+        estimate = estimate_noise_level(probabilities, labels, data.units, share, seed=seed)
+        support = estimate_support(probabilities, labels, data.units, share, seed=seed)
         noted = detection_record(data, site.round_number, noise_level=estimate.value)
         append_record(site.run_folder / SELECTION_FILE, noted)
-        return Answer(sent(NOISE_LEVEL, [estimate], calibrated=True))
+        return Answer(sent(NOISE_LEVEL, [estimate], calibrated=True) | sent(SUPPORT, [support], calibrated=False))
 
     def _judged(self, network: nn.Module, data: SiteData) -> tuple[Floats, Labels]:
         """What the received model says of the samples, and their given labels."""

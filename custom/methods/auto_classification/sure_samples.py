@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.spatial import cKDTree
 
 from ....transforms.noise.class_noise import ClassNoise
 from ...channel.bootstrap import ratio_interval
@@ -15,6 +16,8 @@ from ...channel.self_calibration import UNTRIED, Calibration
 Flags = NDArray[np.bool_]
 
 _KNOWN_NOISE = 0.2
+_NEIGHBOURS = 10
+_SMALLEST_PROBABILITY = 1e-12
 
 
 def surest_samples(probabilities: Floats, share: float) -> Flags:
@@ -73,6 +76,45 @@ def estimate_noise_level(
     interval = ratio_interval(wrong.astype(np.float64), np.ones(len(wrong)), of_sure, seed=seed)
     estimate = Estimate.of_interval(len(set(of_sure)), interval)
     return calibrate_noise_level(probabilities[sure], labels[sure], seed=seed).of(estimate)
+
+
+def estimate_support(
+    probabilities: Floats, labels: Labels, units: Sequence[str], share: float, *, seed: int
+) -> Estimate:
+    """Return in which share of the doubted labels other patients' samples that look alike side with the model.
+
+    A model that does not know a site's images, as of another scanner, is often sure of a wrong class; but then samples
+    that look alike to it have the same given label, and side with that. Wrong labels are given at random or for single
+    samples, and those that look alike have the label that the model expects. Doubted are the surest samples whose label
+    is another class than they seem to be of; where both sides have as many neighbours, that is half.
+
+    Args:
+        probabilities: as for :func:`estimate_noise_level`.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+        share: see :func:`surest_samples`.
+        seed: decides the interval.
+    """
+    seems = probabilities.argmax(axis=1)
+    doubted = np.flatnonzero(surest_samples(probabilities, share) & (seems != labels))
+    if len(doubted) == 0:
+        return Estimate.unknown()
+    of_patient = np.unique(np.asarray(units, dtype=str), return_inverse=True)[1]
+    scaled = _scaled(np.log(np.maximum(probabilities, _SMALLEST_PROBABILITY)))
+    asked = min(len(labels), _NEIGHBOURS + int(np.bincount(of_patient).max()))
+    _, near = cKDTree(scaled).query(scaled[doubted], k=asked)
+    sides = []
+    for sample, others in zip(doubted, near.reshape(len(doubted), asked), strict=True):
+        given = labels[others[of_patient[others] != of_patient[sample]][:_NEIGHBOURS]]
+        sides.append((1 + np.sign(np.sum(given == seems[sample]) - np.sum(given == labels[sample]))) / 2)
+    of_doubted = [units[int(index)] for index in doubted]
+    interval = ratio_interval(np.array(sides), np.ones(len(sides)), of_doubted, seed=seed)
+    return Estimate.of_interval(len(set(of_doubted)), interval)
+
+
+def _scaled(features: Floats) -> Floats:
+    spread = features.std(axis=0)
+    return np.asarray((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 def calibrate_noise_level(probabilities: Floats, labels: Labels, *, seed: int) -> Calibration:
