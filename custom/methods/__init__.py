@@ -1,6 +1,18 @@
 """The methods: a folder for each, with its settings, what it sends, its halves at server and site, its formulas."""
 
-from . import auto, decoupled, ditto, feda3i, fedavg, fedcurv, fedgsca, fedia, fedrep, single_site
+from . import (
+    auto,
+    auto_classification,
+    decoupled,
+    ditto,
+    feda3i,
+    fedavg,
+    fedcurv,
+    fedgsca,
+    fedia,
+    fedrep,
+    single_site,
+)
 from .declaration import Method
 
 # One line for each; other packages add theirs by the entry points of the group `fedannot.methods`.
@@ -15,4 +27,5 @@ METHODS: tuple[Method, ...] = (
     ditto.METHOD,
     single_site.METHOD,
     fedgsca.METHOD,
+    auto_classification.METHOD,
 )

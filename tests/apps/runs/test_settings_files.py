@@ -84,6 +84,7 @@ SHIPPED = {
     "fedia": {*INCOMPLETE},
     "fedgsca": {*MISLABELLED, "published"},
     "fedavg_classification": {*MISLABELLED},
+    "auto_classification": {*MISLABELLED},
     **{job: {"left-atrium"} for job in ("decoupled_server", "ditto", "fedcurv", "fedrep", "single_site")},
 }
 # Gao et al., Sec. 3.2, and what is decided here.

@@ -66,7 +66,8 @@ def test_an_unknown_method_is_named_with_the_file_and_those_of_its_task() -> Non
     with pytest.raises(SettingsError) as caught:
         find_method("classification", "feda3i", "jobs/mine/settings.conf")
     assert str(caught.value) == (
-        "jobs/mine/settings.conf: key 'method' is 'feda3i'; allowed for classification: fedavg, fedgsca."
+        "jobs/mine/settings.conf: key 'method' is 'feda3i'; allowed for classification: auto_classification, fedavg, "
+        "fedgsca."
     )
 
 
@@ -128,7 +129,10 @@ def test_a_name_of_fedannots_own_never_leads_to_another_package(installed: Calla
 
 def test_nor_does_an_own_name_that_is_of_the_other_task(installed: Callable[..., None]) -> None:
     installed(feda3i="other_methods:FEDAVG")
-    with pytest.raises(SettingsError, match="key 'method' is 'feda3i'; allowed for classification: fedavg, fedgsca"):
+    with pytest.raises(
+        SettingsError,
+        match="key 'method' is 'feda3i'; allowed for classification: auto_class",
+    ):
         find_method("classification", "feda3i")
 
 

@@ -1,0 +1,29 @@
+"""What classes sites take for each other is estimated, and undone at the site: an own method, for classification.
+
+A model of some rounds of federated averaging judges every site's labels. Where it is surest it is right often enough
+that its disagreement with the labels is the site's noise level (Patrini et al., *Making Deep Neural Networks Robust to
+Label Noise: a Loss Correction Approach*, CVPR 2017, take the surest samples for what they seem to be, too). A site
+whose level is established gives its wrong labels the class that they look like, and corrects its loss for the rest.
+
+Equations, by what they define:
+    Q, counts of given and seeming classes   sure_samples.sure_confusion
+    noise level, 1 − Σ_c Q_cc, and interval  sure_samples.estimate_noise_level
+    share of doubted labels that are so too  sure_samples.estimate_support
+    what is established (Holm)               fedannot.custom.channel.established.established
+    labels that are changed                  undoing.undo
+    T of what is left of the noise           undoing.residual_transition
+    −log Σ_c p_c T_c,given                   fedannot.custom.training.corrected_loss.ForwardCorrected
+"""
+
+from ..declaration import Method
+from .outbound import LEAVES
+from .settings import AutoClassificationSettings
+
+METHOD = Method(
+    "auto_classification",
+    "classification",
+    AutoClassificationSettings,
+    f"{__name__}.server:AutoClassificationServer",
+    f"{__name__}.site:AutoClassificationSite",
+    LEAVES,
+)

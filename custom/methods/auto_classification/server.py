@@ -1,0 +1,213 @@
+"""`auto` for classification at the server: noise levels of all sites, and who undoes wrong labels."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Any
+
+from ...channel.estimate import Estimate
+from ...channel.estimate_fields import received
+from ...run.records import RoundRecord
+from ..fedavg.server import FedAvgServer
+from ..views import Round
+from .decision import Decision, SiteDecision, decide
+from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES, USE_GIVEN_LABELS
+from .records import ConfusionFindings, NoiseLevelEstimate, NoiseLevelRecord
+from .settings import AutoClassificationSettings
+
+
+class AutoClassificationServer(FedAvgServer):
+    """Noise levels of sites are estimated, and the sites where they are established undo wrong labels.
+
+    Rounds 1..T are federated averaging. Then every site judges its labels with the received model (task
+    ``estimate_confusion``) and reports the share of wrong ones among the samples of which the model is surest, with
+    interval and self-calibration, never a case. A site whose noise level is established is asked to undo it
+    (``undo_confusion``): it decides by itself which labels to change, and how to correct its loss. What one site is
+    asked no other learns. All else is federated averaging; where nothing is established, bit for bit.
+
+    A second estimate comes later in the run. A site that is established again undoes anew with the better model; one
+    that no longer is uses its labels as they are given (``use_given_labels``); where nothing can be told it goes on as
+    before. A site that does not answer, or has lost what it undoes, is asked before the next round again.
+    """
+
+    settings: AutoClassificationSettings
+
+    def __init__(self, settings: AutoClassificationSettings) -> None:
+        super().__init__(settings)
+        self.estimates: dict[int, dict[str, Estimate]] = {}
+        self.supports: dict[int, dict[str, Estimate]] = {}
+        self._due: dict[str, str] = {}
+        self._undone: dict[str, int] = {}
+
+    # --- the course of a round
+
+    @property
+    def rounds_of_averaging(self) -> int:
+        """The warm-up."""
+        return self.settings.warmup_rounds
+
+    def stage(self, this_round: Round) -> str:
+        """Return ``warm-up``, ``federated averaging`` or ``undone``."""
+        if this_round.number <= self.settings.warmup_rounds:
+            return "warm-up"
+        return "undone" if self._undone else "federated averaging"
+
+    def before_round(self, this_round: Round) -> None:
+        """Estimate noise levels when it is time, and tell sites what follows."""
+        if this_round.number <= self.settings.warmup_rounds:
+            return
+        self._note_lost(this_round)
+        if this_round.number in self.settings.estimate_rounds:
+            self._estimate(this_round)
+        for task in (UNDO_CONFUSION, USE_GIVEN_LABELS):
+            self._tell(this_round, task)
+
+    def decision(self, before_round: int) -> Decision:
+        """Return what was concluded before a round that had an estimate."""
+        return decide(
+            self.estimates[before_round], self.supports[before_round], self.settings.neutral, self.settings.floor
+        )
+
+    # --- estimate and what follows
+
+    def _estimate(self, this_round: Round) -> None:
+        answers = this_round.ask(ESTIMATE_CONFUSION)
+        if this_round.is_stopped():
+            return
+        self.estimates[this_round.number], self.supports[this_round.number] = (
+            {site: received(name, fields)[0] for site, fields in sorted(answers.items())}
+            for name in (NOISE_LEVEL, SUPPORT)
+        )
+        decided = self.decision(this_round.number)
+        for site, one in decided.sites.items():
+            this_round.info(f"Noise level of {site}: {_shown(one.estimate)}. {one.finding.reason}")
+        for site in sorted(set(this_round.num_samples) - set(decided.sites)):
+            this_round.warning(f"{site} has no estimate of its noise level; it goes on as before.")
+        self._note_moves(this_round)
+        if self.settings.treatment == "none":
+            return
+        self._due |= dict.fromkeys(decided.noisy, UNDO_CONFUSION)
+        self._due |= dict.fromkeys(decided.not_noisy & (set(self._undone) | set(self._due)), USE_GIVEN_LABELS)
+
+    def _note_moves(self, this_round: Round) -> None:
+        """Say which noise levels moved by more than their intervals since the estimate before."""
+        empty: dict[str, Estimate] = {}
+        *_, before, last = (empty, *(self.estimates[number] for number in sorted(self.estimates)))
+        for site in sorted(set(before) & set(last)):
+            if before[site].low > last[site].high or before[site].high < last[site].low:
+                this_round.warning(
+                    f"The noise level of {site} moved by more than its interval: {_shown(before[site])} before, now "
+                    f"{_shown(last[site])}."
+                )
+
+    def _tell(self, this_round: Round, task: str) -> None:
+        asked = sorted(site for site, due in self._due.items() if due == task)
+        if not asked:
+            return
+        for site, answer in this_round.ask(task, asked).items():
+            if answer[UNDOES] != (task == UNDO_CONFUSION):
+                continue
+            del self._due[site]
+            if task == UNDO_CONFUSION:
+                self._undone.setdefault(site, this_round.number)
+                this_round.info(f"{site} undoes wrong labels from round {this_round.number} on.")
+            else:
+                self._undone.pop(site, None)
+                this_round.info(f"{site} uses its labels as they are given from round {this_round.number} on.")
+
+    def _note_lost(self, this_round: Round) -> None:
+        """Ask a site anew that was asked to undo wrong labels and trained on the given ones all the same."""
+        last = this_round.history[-1].sites if this_round.history else {}
+        for site, report in last.items():
+            if site in self._undone and not report.extra.get(UNDOES, False):
+                this_round.warning(f"{site} no longer has what it undoes; it is asked again.")
+                del self._undone[site]
+                self._due[site] = UNDO_CONFUSION
+
+    # --- state
+
+    def state(self) -> dict[str, Any]:
+        """Return estimates and what sites undo as plain values."""
+        return {
+            "estimates": _plain(self.estimates),
+            "supports": _plain(self.supports),
+            "due": dict(self._due),
+            "undone": dict(self._undone),
+        }
+
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
+        """Take estimates and what sites undo back."""
+        del history
+        self.estimates, self.supports = (_estimates(state.get(name, [])) for name in ("estimates", "supports"))
+        self._due, self._undone = dict(state.get("due", {})), dict(state.get("undone", {}))
+
+    def describe(self, this_round: Round) -> dict[str, Any]:
+        """Return each site's estimate, interval, threshold, decision and reason, and who undoes wrong labels."""
+        del this_round
+        return ConfusionFindings(
+            noise_levels=tuple(self._described(number) for number in sorted(self.estimates)),
+            undone_from_round=dict(sorted(self._undone.items())),
+        ).plain()
+
+    def _described(self, number: int) -> NoiseLevelEstimate:
+        decided, floor = self.decision(number), self.settings.floor
+        return NoiseLevelEstimate(
+            before_round=number,
+            neutral=decided.neutral,
+            neutral_is=decided.neutral_is,
+            floor=floor,
+            threshold=decided.neutral + floor,
+            sites={site: self._described_site(one) for site, one in decided.sites.items()},
+        )
+
+    def _described_site(self, one: SiteDecision) -> NoiseLevelRecord:
+        estimate = one.estimate
+        if not one.is_noisy:
+            follows = "Its labels are used as they are." if one.can_tell else "Nothing changes."
+        elif self.settings.treatment == "none":
+            follows = "Nothing is undone: the setting treatment is none."
+        else:
+            follows = _FOLLOWS[self.settings.treatment]
+        return NoiseLevelRecord(
+            estimate=_known(estimate.value),
+            low=_known(estimate.low),
+            high=_known(estimate.high),
+            patients=estimate.patients,
+            slope=_known(estimate.slope),
+            auroc=_known(estimate.auroc),
+            support=_known(one.support.value),
+            support_low=_known(one.support.low),
+            p_value=_known(one.finding.p_value),
+            is_established=one.is_noisy,
+            decision=follows,
+            reason=one.finding.reason,
+        )
+
+
+_FOLLOWS = {
+    "relabel": "It trains on its surely wrong labels as the classes that they look like.",
+    "forward": "Its loss is corrected for its wrong labels.",
+    "both": "It trains on its surely wrong labels as the classes that they look like; for the rest its loss is "
+    "corrected.",
+}
+
+
+def _plain(estimates: Mapping[int, Mapping[str, Estimate]]) -> list[Any]:
+    return [
+        [number, {site: list(astuple(one)) for site, one in of_round.items()}]
+        for number, of_round in sorted(estimates.items())
+    ]
+
+
+def _estimates(plain: Sequence[Any]) -> dict[int, dict[str, Estimate]]:
+    return {number: {site: Estimate(*values) for site, values in of_round.items()} for number, of_round in plain}
+
+
+def _known(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _shown(estimate: Estimate) -> str:
+    if not estimate.is_known:
+        return "no estimate"
+    return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"

@@ -1,0 +1,52 @@
+"""Settings of `auto` for classification."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ...settings import Positive
+from ..fedavg.settings import ClassificationSettings, check_warmup
+
+Treatment = Literal["relabel", "forward", "both", "none"]
+
+
+class AutoClassificationSettings(ClassificationSettings):
+    """Settings of `auto` for classification: federated averaging, an estimate of the noise level, and its undoing.
+
+    Args:
+        warmup_rounds: rounds of federated averaging before the first estimate.
+        second_estimate: the share of the rounds after the warm-up after which the estimate is made anew; None for no
+            second one.
+        surest: share of the samples that seem to be of a class by which its labels are judged, the surest ones.
+        neutral: what is taken as the noise level of right labels: ``zero``; or ``least_noisy``, the least that any site
+            has, so that only differences between sites are established.
+        floor: smaller deviations from neutral are not acted on.
+        treatment: what an established site does: ``relabel`` gives its surely wrong labels the class that they look
+            like, ``forward`` corrects its loss, ``both`` does the one and corrects for the rest; ``none`` estimates
+            alone.
+        margin: by how much more probable than its label another class is where a label is surely wrong, as a share of
+            how probable that class usually is where it is the most probable one.
+    """
+
+    method: str = "auto_classification"
+    warmup_rounds: Positive = 9
+    second_estimate: Annotated[float, Field(gt=0, lt=1)] | None = 0.5
+    surest: Annotated[float, Field(gt=0, le=1)] = 0.5
+    neutral: Literal["zero", "least_noisy"] = "zero"
+    floor: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    treatment: Treatment = "both"
+    margin: Annotated[float, Field(ge=0, lt=1)] = 0.5
+
+    @property
+    def estimate_rounds(self) -> tuple[int, ...]:
+        """The rounds before whose training there is an estimate."""
+        first, left = self.warmup_rounds + 1, self.rounds - self.warmup_rounds
+        if self.second_estimate is None:
+            return (first,)
+        second = first + max(1, round(self.second_estimate * left))
+        return (first, second) if second <= self.rounds else (first,)
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "AutoClassificationSettings":
+        check_warmup(self.warmup_rounds, self.rounds)
+        return self

@@ -1,0 +1,151 @@
+"""A site's noise level and confusion of classes, by the samples of which a model is surest."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.spatial import cKDTree
+
+from ....transforms.noise.class_noise import ClassNoise
+from ...channel.bootstrap import ratio_interval
+from ...channel.confusion import Confusion, Floats, Labels
+from ...channel.estimate import Estimate
+from ...channel.self_calibration import UNTRIED, Calibration
+
+Flags = NDArray[np.bool_]
+
+_KNOWN_NOISE = 0.2
+_NEIGHBOURS = 10
+_SMALLEST_PROBABILITY = 1e-12
+
+
+def surest_samples(probabilities: Floats, share: float) -> Flags:
+    """Return the surest samples of those that seem to be of each class, at least one of each, ``(N,)``.
+
+    Which they are the labels do not decide. An early model is often wrong where it is not sure, and its errors would be
+    counted as wrong labels; of each class as large a share is taken, so that difficult classes count.
+
+    Args:
+        probabilities: ``(N, C)``.
+        share: of the samples that seem to be of a class.
+    """
+    seems, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    chosen = np.zeros(len(probabilities), dtype=np.bool_)
+    for label in np.unique(seems):
+        of_class = np.flatnonzero(seems == label)
+        count = max(1, round(share * len(of_class)))
+        chosen[of_class[np.argsort(-confidence[of_class], kind="stable")[:count]]] = True
+    return chosen
+
+
+def sure_confusion(probabilities: Floats, labels: Labels, share: float) -> Confusion:
+    """Return how given labels relate to the classes that the surest samples seem to be of.
+
+    Args:
+        probabilities: of a model that has hardly learnt the labels' errors, ``(N, C)``.
+        labels: given, ``(N,)``.
+        share: see :func:`surest_samples`.
+
+    Raises:
+        ValueError: if there is no sample.
+    """
+    if len(labels) == 0 or len(labels) != len(probabilities):
+        raise ValueError(f"Expected a label for each of {len(probabilities)} samples, at least one; got {len(labels)}.")
+    sure, num_classes = surest_samples(probabilities, share), probabilities.shape[1]
+    counts = np.zeros((num_classes, num_classes), dtype=np.int64)
+    np.add.at(counts, (labels[sure], probabilities[sure].argmax(axis=1)), 1)
+    return Confusion(counts / counts.sum(), counts)
+
+
+def estimate_noise_level(
+    probabilities: Floats, labels: Labels, units: Sequence[str], share: float, *, seed: int
+) -> Estimate:
+    """Return the share of wrong labels among the surest samples, with its interval over patients and calibration.
+
+    Args:
+        probabilities: see :func:`sure_confusion`.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+        share: see :func:`surest_samples`.
+        seed: decides interval and calibration.
+    """
+    sure = surest_samples(probabilities, share)
+    wrong = probabilities[sure].argmax(axis=1) != labels[sure]
+    of_sure = [unit for unit, is_sure in zip(units, sure, strict=True) if is_sure]
+    interval = ratio_interval(wrong.astype(np.float64), np.ones(len(wrong)), of_sure, seed=seed)
+    estimate = Estimate.of_interval(len(set(of_sure)), interval)
+    return calibrate_noise_level(probabilities[sure], labels[sure], seed=seed).of(estimate)
+
+
+def estimate_support(
+    probabilities: Floats, labels: Labels, units: Sequence[str], share: float, *, seed: int
+) -> Estimate:
+    """Return in which share of the doubted labels other patients' samples that look alike side with the model.
+
+    A model that does not know a site's images, as of another scanner, is often sure of a wrong class; but then samples
+    that look alike to it have the same given label, and side with that. Wrong labels are given at random or for single
+    samples, and those that look alike have the label that the model expects. Doubted are the surest samples whose label
+    is another class than they seem to be of; where both sides have as many neighbours, that is half.
+
+    Args:
+        probabilities: as for :func:`estimate_noise_level`.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+        share: see :func:`surest_samples`.
+        seed: decides the interval.
+    """
+    seems = probabilities.argmax(axis=1)
+    doubted = np.flatnonzero(surest_samples(probabilities, share) & (seems != labels))
+    if len(doubted) == 0:
+        return Estimate.unknown()
+    of_patient = np.unique(np.asarray(units, dtype=str), return_inverse=True)[1]
+    scaled = _scaled(np.log(np.maximum(probabilities, _SMALLEST_PROBABILITY)))
+    asked = min(len(labels), _NEIGHBOURS + int(np.bincount(of_patient).max()))
+    _, near = cKDTree(scaled).query(scaled[doubted], k=asked)
+    sides = []
+    for sample, others in zip(doubted, near.reshape(len(doubted), asked), strict=True):
+        given = labels[others[of_patient[others] != of_patient[sample]][:_NEIGHBOURS]]
+        sides.append((1 + np.sign(np.sum(given == seems[sample]) - np.sum(given == labels[sample]))) / 2)
+    of_doubted = [units[int(index)] for index in doubted]
+    interval = ratio_interval(np.array(sides), np.ones(len(sides)), of_doubted, seed=seed)
+    return Estimate.of_interval(len(set(of_doubted)), interval)
+
+
+def _scaled(features: Floats) -> Floats:
+    spread = features.std(axis=0)
+    return np.asarray((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def calibrate_noise_level(probabilities: Floats, labels: Labels, *, seed: int) -> Calibration:
+    """Mislabel a fifth of the surest samples, any class as any other, and see what becomes of it.
+
+    The slope is by how much the noise level rises, over by how much it would if every label that was taken for right
+    were right. Samples that were mislabelled are told from the others by how much more probable another class is than
+    their label. If that is hardly possible, so many labels look wrong already that the model may be what is wrong.
+
+    Args:
+        probabilities: of the surest samples, ``(M, C)``.
+        labels: given, ``(M,)``.
+        seed: decides samples and labels.
+    """
+    # MONAI takes 2 s, and only a site that estimates needs it.
+    from ....transforms.noise.mislabel import Mislabel  # noqa: PLC0415
+
+    given = Mislabel(ClassNoise("symmetric", _KNOWN_NOISE), probabilities.shape[1]).set_random_state(seed=seed)(labels)
+    known = given != labels
+    seems = probabilities.argmax(axis=1)
+    before, after = (float(np.mean(seems != one)) for one in (labels, given))
+    if not known.any() or known.all() or before == 1:
+        return UNTRIED
+    doubt = doubts(probabilities, given)
+    auroc = stats.mannwhitneyu(doubt[known], doubt[~known]).statistic / (known.sum() * (~known).sum())
+    return Calibration((after - before) / (float(known.mean()) * (1 - before)), float(auroc))
+
+
+def doubts(probabilities: Floats, labels: Labels) -> Floats:
+    """Return how much more probable the most probable other class is than the given one, ``(N,)``."""
+    rows = np.arange(len(labels))
+    others = probabilities.copy()
+    others[rows, labels] = -np.inf
+    return np.asarray(others.max(axis=1) - probabilities[rows, labels])

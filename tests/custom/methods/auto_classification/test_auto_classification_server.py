@@ -1,0 +1,143 @@
+"""`auto` for classification at the server: when it estimates, whom it tells what, and what it remembers."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from support.rounds import round_of
+
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.methods.auto_classification.outbound import (
+    ESTIMATE_CONFUSION,
+    NOISE_LEVEL,
+    SUPPORT,
+    UNDO_CONFUSION,
+    UNDOES,
+    USE_GIVEN_LABELS,
+)
+from fedannot.custom.methods.auto_classification.server import AutoClassificationServer
+from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
+
+NETWORK = {"in_channels": 1, "num_classes": 3}
+
+
+def settings(**changes: Any) -> AutoClassificationSettings:
+    return AutoClassificationSettings.model_validate({"rounds": 10, "warmup_rounds": 2, "network": NETWORK} | changes)
+
+
+class Sites:
+    """Answer with noise levels, and do what they are told unless they are deaf."""
+
+    def __init__(self, **levels: float) -> None:
+        self.levels, self.deaf = levels, set[str]()
+        self.asked: list[tuple[str, list[str] | None]] = []
+
+    def __call__(self, task: str, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        self.asked.append((task, None if sites is None else sorted(sites)))
+        if task == ESTIMATE_CONFUSION:
+            return {
+                site: sent(NOISE_LEVEL, [Estimate(90, v, v - 0.03, v + 0.03, 1.0, 0.9)], calibrated=True)
+                | sent(SUPPORT, [Estimate(30, 0.9, 0.8, 1.0)], calibrated=False)
+                for site, v in self.levels.items()
+            }
+        return {site: {UNDOES: task == UNDO_CONFUSION} for site in sites or () if site not in self.deaf}
+
+
+class Run:
+    """The rounds of a run as its server half sees them; every site reports whether it undoes."""
+
+    def __init__(self, sites: Sites, **changes: Any) -> None:
+        self.server, self.sites, self.said = AutoClassificationServer(settings(**changes)), sites, list[str]()
+        self.history: list[dict[str, Any]] = []
+
+    def before(self, number: int, undoing: Collection[str] = ()) -> list[tuple[str, list[str] | None]]:
+        """Begin a round after one in which some sites undid; return what was asked in it."""
+        reports = {site: {"num_samples": 9, UNDOES: site in undoing} for site in self.sites.levels}
+        self.history.append({"round": number - 1, "sites": reports})
+        self.sites.asked.clear()
+        counts = dict.fromkeys(self.sites.levels, 9)
+        self.server.before_round(
+            round_of(number, history=self.history, num_samples=counts, ask=self.sites, said=self.said)
+        )
+        return list(self.sites.asked)
+
+    def described(self) -> dict[str, Any]:
+        return self.server.describe(round_of(10))
+
+
+def test_the_warm_up_asks_nothing_and_the_estimate_follows_it() -> None:
+    run = Run(Sites(a=0.4, b=0.0))
+    assert run.before(2) == []
+    assert run.before(3) == [(ESTIMATE_CONFUSION, None), (UNDO_CONFUSION, ["a"])]
+    assert run.before(4, ["a"]) == []
+
+
+@pytest.mark.parametrize(
+    ("rounds", "warmup", "share", "expected"),
+    [(20, 9, 0.5, (10, 16)), (10, 2, 0.5, (3, 7)), (10, 2, None, (3,)), (3, 2, 0.5, (3,))],
+)
+def test_rounds_with_an_estimate(rounds: int, warmup: int, share: float | None, expected: tuple[int, ...]) -> None:
+    assert settings(rounds=rounds, warmup_rounds=warmup, second_estimate=share).estimate_rounds == expected
+
+
+def test_right_labels_lead_to_no_further_task_and_no_message() -> None:
+    run = Run(Sites(a=0.03, b=0.04))
+    assert run.before(3) == [(ESTIMATE_CONFUSION, None)]
+    assert run.server.stage(round_of(3)) == "federated averaging"
+    assert run.server.message(round_of(3)) == {}
+    assert run.server.weights(round_of(3)) is None
+
+
+def test_the_second_estimate_ends_what_is_no_longer_established_and_begins_what_is() -> None:
+    sites = Sites(a=0.4, b=0.0, c=0.3)
+    run = Run(sites)
+    run.before(3)
+    sites.levels = {"a": 0.41, "b": 0.3, "c": 0.04}
+    assert run.before(7, ["a", "c"]) == [
+        (ESTIMATE_CONFUSION, None), (UNDO_CONFUSION, ["a", "b"]), (USE_GIVEN_LABELS, ["c"])
+    ]  # fmt: skip
+    assert run.described()["undone_from_round"] == {"a": 3, "b": 7}
+    assert any("noise level of c moved by more than its interval" in text for text in run.said)
+
+
+def test_a_site_that_does_not_answer_is_asked_again_and_so_is_one_that_lost_what_it_undoes() -> None:
+    sites = Sites(a=0.4, b=0.3)
+    sites.deaf = {"a"}
+    run = Run(sites)
+    run.before(3)
+    sites.deaf = set()
+    assert run.before(4, ["b"]) == [(UNDO_CONFUSION, ["a"])]
+    assert run.before(5, ["a"]) == [(UNDO_CONFUSION, ["b"])]
+    assert any("b no longer has what it undoes" in text for text in run.said)
+
+
+def test_treatment_none_estimates_and_tells_nobody() -> None:
+    run = Run(Sites(a=0.4), treatment="none")
+    assert run.before(3) == [(ESTIMATE_CONFUSION, None)]
+    assert "Nothing is undone" in run.described()["noise_levels"][0]["sites"]["a"]["decision"]
+
+
+def test_a_restart_gives_the_same_summary_and_the_same_questions() -> None:
+    sites = Sites(a=0.4, b=0.3)
+    sites.deaf = {"a"}
+    run = Run(sites)
+    run.before(3)
+    again = Run(sites)
+    again.server.restore(run.server.state(), [])
+    assert again.described() == run.described()
+    sites.deaf = set()
+    assert again.before(4, ["b"]) == [(UNDO_CONFUSION, ["a"])]
+
+
+def test_the_summary_says_everything_in_words() -> None:
+    run = Run(Sites(a=0.4, b=0.0))
+    run.before(3)
+    (estimate,) = run.described()["noise_levels"]
+    assert (estimate["before_round"], estimate["threshold"]) == (3, 0.05)
+    assert estimate["neutral_is"].startswith("Right labels have a noise level of 0: it is assumed")
+    a, b = estimate["sites"]["a"], estimate["sites"]["b"]
+    assert (a["estimate"], a["low"], a["high"], a["is_established"]) == (0.4, 0.37, 0.43, True)
+    assert a["decision"].startswith("It trains on its surely wrong labels")
+    assert a["reason"].startswith("Established: +0.40 from neutral")
+    assert (b["is_established"], b["decision"]) == (False, "Its labels are used as they are.")

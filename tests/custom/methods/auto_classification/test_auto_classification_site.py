@@ -1,0 +1,145 @@
+"""`auto` for classification at a site: what it reports, what it trains on, and what it finds again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.labelled_pictures import Brightness, make_data
+from support.site_views import HandmadeSite
+
+from fedannot.custom.data.json_record import read_record
+from fedannot.custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions
+from fedannot.custom.methods.auto_classification import LEAVES
+from fedannot.custom.methods.auto_classification.outbound import (
+    ESTIMATE_CONFUSION,
+    UNDO_CONFUSION,
+    UNDOES,
+    USE_GIVEN_LABELS,
+)
+from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
+from fedannot.custom.methods.auto_classification.site import AutoClassificationSite
+from fedannot.custom.methods.auto_classification.undone_labels import latest_undone
+from fedannot.custom.methods.fedavg.settings import ClassificationSettings
+from fedannot.custom.methods.fedavg.site import FedAvgSite
+from fedannot.custom.outbound.registry import OutboundRegistry
+
+# Brightness is the class; every fifth label is the next class.
+TRUE = [index % 3 for index in range(30)]
+GIVEN = [(label + 1) % 3 if index % 5 == 0 else label for index, label in enumerate(TRUE)]
+BRIGHTNESS = (np.array(TRUE) + np.linspace(-0.1, 0.1, 30)).tolist()
+DATA = make_data(GIVEN, BRIGHTNESS, true=TRUE)
+WRONG = {f"{index}.png" for index in range(0, 30, 5)}
+COMMON = {
+    "rounds": 9,
+    "network": {"in_channels": 1, "num_classes": 3},
+    "training": {"batch_size": 6, "local_epochs": 1, "learning_rate": 0.01, "augmentation": False},
+}
+
+
+def method_of(**settings: object) -> AutoClassificationSite:
+    values = {"warmup_rounds": 2, "surest": 1.0, "margin": 0.3}
+    return AutoClassificationSite(AutoClassificationSettings.model_validate(COMMON | values | settings))
+
+
+def network_of(scale: float = 4.0) -> Brightness:
+    network = Brightness()
+    with torch.no_grad():
+        network.scale.fill_(scale)
+    return network
+
+
+def scale_of(network: Brightness) -> float:
+    return float(network.scale.detach())
+
+
+def test_the_noise_level_leaves_and_no_case_does(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    answer = method.answer(ESTIMATE_CONFUSION, network_of(), site.view(method, 3))
+    assert answer.fields["noise_level"] == [0.2]
+    assert answer.fields["support"] == [1.0]
+    assert answer.fields["support_patients"] == [6]
+    OutboundRegistry(LEAVES).check(ESTIMATE_CONFUSION, dict(answer.fields))
+    assert OutboundRegistry(LEAVES).refusal(ESTIMATE_CONFUSION, answer.fields, 3) is None
+
+
+def test_over_too_few_patients_nothing_leaves(tmp_path: Path) -> None:
+    data = make_data(GIVEN, BRIGHTNESS, units=["one", "other"] * 15)
+    method, site = method_of(), HandmadeSite(tmp_path, data)
+    answer = method.answer(ESTIMATE_CONFUSION, network_of(), site.view(method, 3))
+    assert np.isnan(answer.fields["noise_level"]).all()
+    OutboundRegistry(LEAVES).check(ESTIMATE_CONFUSION, dict(answer.fields))
+
+
+@pytest.mark.parametrize("told", [None, USE_GIVEN_LABELS])
+def test_without_anything_to_undo_it_is_federated_averaging(tmp_path: Path, told: str | None) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    if told:
+        method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+        assert method.answer(told, network_of(), site.view(method, 4)).fields == {UNDOES: False}
+    ours, theirs = network_of(), network_of()
+    trained = method.train(ours, site.view(method, 4))
+    plain = FedAvgSite(ClassificationSettings.model_validate(COMMON))
+    plain.train(theirs, HandmadeSite(tmp_path / "plain", DATA).view(plain, 4))
+    assert trained.fields == {UNDOES: False}
+    assert scale_of(ours) == scale_of(theirs) != 4.0
+
+
+def test_wrong_labels_are_changed_in_memory_and_the_data_manager_sees_which(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    assert method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3)).fields == {UNDOES: True}
+    record = latest_undone(site.run_folder, 3)
+    assert record is not None
+    assert {one.image for one in record.changed} == WRONG
+    labels = record.labels(DATA, tmp_path)
+    assert labels.tolist() == TRUE
+    assert DATA.labels.tolist() == GIVEN
+    found = read_record(site.run_folder / SUSPICIONS_FILE, LabelSuspicions)
+    assert found is not None
+    assert {suspect.image for suspect in found.suspects} == WRONG
+    assert "Round 3: 6 of 30 labels count as another class" in site.said[-1]
+
+
+def test_it_trains_as_if_the_labels_were_right(tmp_path: Path) -> None:
+    method, site = method_of(treatment="relabel"), HandmadeSite(tmp_path, DATA)
+    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    ours, theirs = network_of(), network_of()
+    assert method.train(ours, site.view(method, 3)).fields == {UNDOES: True}
+    plain = FedAvgSite(ClassificationSettings.model_validate(COMMON))
+    plain.train(theirs, HandmadeSite(tmp_path / "right", make_data(TRUE, BRIGHTNESS)).view(plain, 3))
+    assert scale_of(ours) == scale_of(theirs)
+
+
+def test_a_new_half_judges_anew_in_every_later_round(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    assert method_of().train(network_of(), site.view(method, 5)).fields == {UNDOES: True}
+    record = latest_undone(site.run_folder, 9)
+    assert record is not None
+    assert record.round_number == 5
+
+
+def test_a_round_that_is_done_once_more_knows_nothing_of_later_ones(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 5))
+    assert method.train(network_of(), site.view(method, 4)).fields == {UNDOES: False}
+
+
+@pytest.mark.parametrize(("continued", "undoes"), [(3, True), (2, False)])
+def test_a_continued_run_takes_over_what_was_undone_by_then(tmp_path: Path, continued: int, undoes: bool) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    later = HandmadeSite(tmp_path / "later", DATA)
+    view = later.view(method, continued + 1, earlier_folders=(site.run_folder,), continued_round=continued)
+    method.before_task(view)
+    assert method.train(network_of(), view).fields == {UNDOES: undoes}
+
+
+def test_a_case_whose_given_label_has_changed_since_keeps_it(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    record = latest_undone(site.run_folder, 3)
+    assert record is not None
+    # Somebody has given the first case another class, neither that of before nor the one that it looks like.
+    other = [2, *GIVEN[1:]]
+    assert record.labels(make_data(other, BRIGHTNESS), tmp_path).tolist() == [2, *TRUE[1:]]

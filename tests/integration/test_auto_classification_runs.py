@@ -1,0 +1,111 @@
+"""Whole runs of `auto` for classification: clean labels, wrong ones, and runs that are killed and go on."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import JOBS
+from plain_records import simulate
+
+from fedannot.apps.runs.job import Job
+from fedannot.custom.methods.auto_classification.site import AutoClassificationSite
+from fedannot.custom.run.state import STATE_FILE, kept_state_file
+
+SMALL = {
+    "rounds": 5,
+    "network.widths": [4, 4, 8, 8],
+    "training.local_epochs": 1,
+    "training.batch_size": 8,
+    "embedded.sites": 2,
+    "embedded.images_per_site": 48,
+    "embedded.test_images": 16,
+}
+WARMUP = {"warmup_rounds": 2}
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def small_job(tmp_path: Path) -> Make:
+    """Return a function that makes a small job, by the name of its folder among the jobs."""
+
+    def make(name: str = "auto_classification", **changes: Any) -> Path:
+        own = {key.replace("__", "."): value for key, value in changes.items()}
+        overrides = SMALL | (WARMUP if name == "auto_classification" else {}) | own
+        number = len(list(tmp_path.glob("job-*")))
+        return Job.open(JOBS / name).copy_with(overrides, tmp_path / f"job-{number}").folder
+
+    return make
+
+
+def model(out: Path) -> dict[str, torch.Tensor]:
+    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
+    return loaded
+
+
+def assert_same_model(one: Path, other: Path) -> None:
+    assert all(torch.equal(model(one)[name], model(other)[name]) for name in model(one))
+
+
+def everybody_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small network of two rounds proves nothing; what follows from a proof is tried all the same."""
+    import fedannot.custom.methods.auto_classification.decision as module
+
+    monkeypatch.setattr(module, "_SMALLEST_AUROC", 0.0)
+    monkeypatch.setattr(module, "_SLOPES", (-1e9, 1e9))
+    monkeypatch.setattr(module, "_SMALLEST_SUPPORT", -1.0)
+
+
+def test_where_nothing_is_established_it_is_federated_averaging_bit_for_bit(small_job: Make, tmp_path: Path) -> None:
+    summary = simulate(small_job(floor=0.99, embedded__label_noise="0"), tmp_path / "auto")
+    simulate(small_job("fedavg_classification", embedded__label_noise="0"), tmp_path / "fedavg")
+    assert_same_model(tmp_path / "auto", tmp_path / "fedavg")
+    assert [estimate["before_round"] for estimate in summary["noise_levels"]] == [3, 5]
+    assert summary["undone_from_round"] == {}
+    stages = [record["stage"] for record in summary["rounds"]]
+    assert stages == ["warm-up"] * 2 + ["federated averaging"] * 3
+
+
+def test_established_sites_undo_and_a_run_resumed_gives_the_same_bits(
+    small_job: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the state after the third round, while the sites' folders are those after the last."""
+    everybody_is_noisy(monkeypatch)
+    whole = tmp_path / "whole"
+    summary = simulate(small_job(keep_rounds=[3], embedded__label_noise="S50"), whole)
+    assert summary["undone_from_round"] == {"site-1": 3, "site-2": 3}
+    assert [record["stage"] for record in summary["rounds"]][2:] == ["undone"] * 3
+    again = shutil.copytree(whole, tmp_path / "again")
+    state = again / "run" / "server" / "simulate_job" / STATE_FILE
+    shutil.copyfile(state.with_name(kept_state_file(3)), state)
+    resumed = simulate(whole / "job", again, data=again / "data", resume=True)
+    assert_same_model(whole, again)
+    assert resumed["noise_levels"] == summary["noise_levels"]
+    assert resumed["undone_from_round"] == summary["undone_from_round"]
+    simulate(small_job("fedavg_classification", embedded__label_noise="S50"), tmp_path / "fedavg")
+    assert any(not torch.equal(model(whole)[name], model(tmp_path / "fedavg")[name]) for name in model(whole))
+
+
+def test_a_run_that_dies_in_a_round_in_which_labels_are_undone_goes_on_to_the_same_bits(
+    small_job: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody_is_noisy(monkeypatch)
+    job = small_job(embedded__label_noise="S50")
+    simulate(job, tmp_path / "whole")
+    original = AutoClassificationSite.train
+
+    def dies(self: AutoClassificationSite, network: Any, site: Any) -> Any:
+        if site.round_number == 4:
+            raise KeyboardInterrupt
+        return original(self, network, site)
+
+    monkeypatch.setattr(AutoClassificationSite, "train", dies)
+    with pytest.raises(BaseException):  # noqa: B017, PT011
+        simulate(job, tmp_path / "killed", data=tmp_path / "whole" / "data")
+    monkeypatch.setattr(AutoClassificationSite, "train", original)
+    resumed = simulate(job, tmp_path / "killed", data=tmp_path / "whole" / "data", resume=True)
+    assert_same_model(tmp_path / "whole", tmp_path / "killed")
+    assert resumed["undone_from_round"] == {"site-1": 3, "site-2": 3}
