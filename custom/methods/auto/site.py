@@ -9,6 +9,7 @@ from torch import nn
 from ...data.datalist import REFERENCE, TRAINING
 from ...data.site_data import SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, ignored_pixels, latest_undone, write_undone
+from ...data.undone_labels import undone_labels
 from ...evaluation.inference import Inference
 from ...seeding import derive_seed
 from ...training.batches import training_batches
@@ -17,7 +18,7 @@ from ..views import Answer, SiteView, Trained
 from .channel_report import channel_report
 from .outbound import UNDO_CHANNEL
 from .settings import AutoSettings
-from .undoing import undo_channel, undone_labels
+from .undoing import undo_channel
 
 
 class AutoSite(FedAvgSite):
@@ -58,6 +59,7 @@ class AutoSite(FedAvgSite):
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         told: dict[str, dict[str, float]] = site.message["undo"]
+        before = latest_undone(self._places(site))
         undone, ignored = undo_channel(
             network,
             site.load(TRAINING),
@@ -67,6 +69,7 @@ class AutoSite(FedAvgSite):
             method=self.settings.method,
             round_number=site.round_number,
             inference=Inference.of(self.settings),
+            reverted=frozenset() if before is None else before[1].reverted,
         )
         write_undone(site.run_folder / UNDONE_FOLDER, undone, ignored)
         site.info(f"Undone before round {site.round_number}: {_in_words(undone)}.")
