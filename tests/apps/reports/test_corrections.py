@@ -146,7 +146,7 @@ def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_
     [
         (["list", "{run}/data"], "found no corrections.json in it"),
         (["show", "{run}/run", "--site", "site-9"], "found no corrections of 'site-9'; expected one of: site-1"),
-        (["show", "{run}/run", "--case", "x.nii"], "found no corrected annotation ['x.nii']; expected one of: labels/"),
+        (["show", "{run}/run", "--case", "x.nii"], "found no corrected annotation 'x.nii'; expected one of: labels/"),
         (["revert", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
         (["restore", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
     ],

@@ -83,9 +83,10 @@ def test_until_the_second_record_is_there_the_first_one_counts(tmp_path: Path, m
     """A site that is killed while it writes goes on with what it had."""
     write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
     before = read_undone(tmp_path / "round_5")
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
+    with monkeypatch.context() as patch:
         patch.setattr(module, "write_record", lambda *_: (_ for _ in ()).throw(OSError("killed")))
-        write_undone(tmp_path, record(offsets={}), {LABELS[1]: ~PIXELS})
+        with pytest.raises(OSError, match="killed"):
+            write_undone(tmp_path, record(offsets={}), {LABELS[1]: ~PIXELS})
     assert read_undone(tmp_path / "round_5") == before
     assert np.array_equal(ignored_pixels(tmp_path / "round_5")[LABELS[0]], PIXELS)
     write_undone(tmp_path, record(offsets={}), {})
