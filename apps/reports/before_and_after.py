@@ -1,4 +1,4 @@
-"""An annotation before and after on a case's planes, one above the other."""
+"""Pictures of an annotation before and after, on the planes of a case that change most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,23 +49,26 @@ class BeforeAndAfter:
         return sorted(np.argsort(-sizes, kind="stable")[:number].tolist())
 
 
-def draw_before_and_after(file: Path, planes: BeforeAndAfter, heading: Sequence[str], *, marked_as: str) -> Path:
-    """Draw the planes that change most: above the given annotation, below the one that counts.
+def draw_before_and_after(
+    file: Path, planes: BeforeAndAfter, heading: Sequence[str], *, after: str, marked_as: str
+) -> Path:
+    """Draw the planes that change most: above the given annotation, below the one that counts; one plane side by side.
 
     Args:
         file: the picture; replaced in one step.
         planes: the case.
         heading: lines above the picture.
+        after: the title of what counts.
         marked_as: what is shaded, for the legend.
     """
-    after = "corrected" if planes.moved is None else "undone"
     chosen = planes.chosen
-    figure = Figure(figsize=(max(3.2 * len(chosen), 4.0), 7.2), layout="constrained")
-    rows = figure.subplots(2, len(chosen), squeeze=False)
+    rows, columns = (2, len(chosen)) if len(chosen) > 1 else (1, 2)
+    figure = Figure(figsize=(3.2 * columns, 3.2 * rows + 0.8), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).reshape(2, -1)
     low, high = (float(np.quantile(planes.image, share)) for share in (0.01, 0.99))
     for column, plane in enumerate(chosen):
         for row, title in enumerate(("given", after)):
-            axes = rows[row, column]
+            axes = grid[row, column]
             pixels = ((planes.image[plane] - low) / max(high - low, 1e-6)).clip(0, 1)
             axes.imshow(pixels, cmap="gray", aspect=planes.aspect)
             _outline(axes, planes.given[plane], _GIVEN)
@@ -75,10 +78,11 @@ def draw_before_and_after(file: Path, planes: BeforeAndAfter, heading: Sequence[
             axes.set_xticks([])
             axes.set_yticks([])
     figure.suptitle("\n".join(map(drawable, heading)), fontsize=9)
-    handles = [Line2D([], [], color=_GIVEN, label="given annotation"), Patch(color=_MARKED, alpha=0.6, label=marked_as)]
+    handles: list[Any] = [Line2D([], [], color=_GIVEN, label="given annotation")]
     if planes.moved is not None:
-        handles.insert(1, Line2D([], [], color=_MOVED, label="moved contour"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9)
+        handles.append(Line2D([], [], color=_MOVED, label="moved contour"))
+    handles.append(Patch(color=_MARKED, alpha=0.6, label=marked_as))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
     with replaced(file) as temporary:
         figure.savefig(temporary, dpi=100)
     return file

@@ -62,25 +62,23 @@ def _draw_corrected(
         f"{label.added_voxels} voxels added, {label.new_lesions} new lesions; {made.method}, before "
         f"round {made.round_number}, probability above {made.threshold:g}",
     )
-    return draw_before_and_after(out / f"{plain_name(Path(label.file))}.png", planes, heading, marked_as="added")
+    file = out / f"{plain_name(Path(label.file))}.png"
+    return draw_before_and_after(file, planes, heading, after="corrected", marked_as="added")
 
 
 def _draw_undone(site: SiteUndone, out: Path, names: Sequence[str] | None) -> list[Path]:
     known = [case.label for case in site.undone.cases]
     chosen = None if names is None else find_given(known, names, what="undone", source=site.folder)
+    files = []
     with read_changes(site) as changes:
-        found = [
-            change
-            for change in changes.cases()
-            if (change.changed_pixels if chosen is None else change.record.label in chosen)
-        ]
-        found.sort(key=lambda change: -(change.changed_pixels or 0))
         moves = moves_in_words(site.undone, changes.description)
-        return [
-            _draw_change(site, change, changes.labels(change.record), moves, out / f"{place:04d}_{name}.png")
-            for place, change in enumerate(found, start=1)
-            for name in [plain_name(Path(change.record.label))]
-        ]
+        # A case has the same number whichever are drawn.
+        ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)
+        for rank, change in enumerate(ranked, start=1):
+            if bool(change.changed_pixels) if chosen is None else change.record.label in chosen:
+                file = out / f"{rank:04d}_{plain_name(Path(change.record.label))}.png"
+                files.append(_draw_change(site, change, changes.labels(change.record), moves, file))
+    return files
 
 
 def _draw_change(
@@ -94,10 +92,11 @@ def _draw_change(
         f"{site.undone.method}, before round {site.undone.round_number}",
         *moves,
     )
-    return draw_before_and_after(file, _planes_of_case(case, counts), heading, marked_as="ignored in training")
+    planes = _planes_of_case(case, counts, is_moved=bool(moves))
+    return draw_before_and_after(file, planes, heading, after="undone", marked_as="ignored in training")
 
 
-def _planes_of_case(case: LoadedCase, counts: NDArray[np.uint8]) -> BeforeAndAfter:
+def _planes_of_case(case: LoadedCase, counts: NDArray[np.uint8], *, is_moved: bool) -> BeforeAndAfter:
     """A case's image and annotations ``(S, H, W[, D])`` as planes."""
     image, given = np.moveaxis(case.image.numpy(), 1, -1), case.label.numpy()
     if given.ndim == 4:
@@ -108,7 +107,8 @@ def _planes_of_case(case: LoadedCase, counts: NDArray[np.uint8]) -> BeforeAndAft
         image, given, counts = (_as_volumes_are_shown(array) for array in (image, given, counts))
         aspect = case.spacing[1] / case.spacing[0]
     ignored = counts == IGNORED_LABEL
-    return BeforeAndAfter(_without_single_channel(image), given, np.where(ignored, 0, counts), ignored, aspect)
+    moved = np.where(ignored, 0, counts) if is_moved else None
+    return BeforeAndAfter(_without_single_channel(image), given, moved, ignored, aspect)
 
 
 def _planes_of_files(
