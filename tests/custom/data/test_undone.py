@@ -106,11 +106,12 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["round_007", "round_-9", "round_+9", "round_9 ", "round_٩", "round_9.0", "round_1e9", "round_", "Round_9"]
+    "name", ["round_007", "round_005", "round_٥", "round_-9", "round_+9", "round_9 ", "round_9.0", "round_", "Round_9"]
 )
 def test_folders_of_other_names_are_none_of_rounds(tmp_path: Path, name: str) -> None:
     write_undone(tmp_path, record(5), {})
     shutil.copytree(tmp_path / "round_5", tmp_path / name)
+    assert undone_records(tmp_path) == [tmp_path / "round_5"]
     assert rounds_found((tmp_path, 99)) == 5
 
 

@@ -148,6 +148,18 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     assert int((labels == IGNORED_LABEL).sum()) == 4 * (NUM_CASES // 2)
 
 
+def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    network = described_network(method.settings.network)
+    fresh = described_network(method.settings.network)
+    fresh.load_state_dict(network.state_dict())
+    method.train(fresh, site.view(method, 2))
+    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
+    revert_undone(site.run_folder / UNDONE_FOLDER / "round_2")
+    assert method.train(network, site.view(method, 2)).fields == {"has_undone": True}
+    assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
+
+
 def test_what_was_reverted_stays_so_when_the_site_is_told_anew(tmp_path: Path, data_folder: Path) -> None:
     """A second estimate knows nothing of what the site's data manager has decided."""
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
