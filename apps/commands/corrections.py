@@ -1,27 +1,22 @@
-"""`fedannot corrections`: what was corrected in a site's annotations; look at it, undo it, and take that back."""
+"""`fedannot corrections`: what sites corrected or undid in their annotations; look, take back, write as files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..plain_lines import say
+from ..plain_lines import say, say_error
 from .errors import reported_errors
 
 if TYPE_CHECKING:
-    from ...custom.data.corrections import Corrections
-    from ..reports.corrections import SiteCorrections
+    from ...custom.data.written_annotations import WrittenAnnotations
+    from ..reports.corrections import SiteCorrections, SiteUndone
 
 corrections_app = typer.Typer(
-    help="The annotations that a site corrected in a run; the given ones are never changed.", no_args_is_help=True
+    help="The annotations that a site corrected in a run, or in which it undid how it annotates; the given ones are "
+    "never changed.",
+    no_args_is_help=True,
 )
-
-_COLUMNS: dict[str, Literal["left", "right"]] = {
-    "annotation": "left",
-    "voxels added": "right",
-    "new lesions": "right",
-    "state": "left",
-}
 
 FolderArgument = Annotated[
     Path, typer.Argument(help="A run's output folder, a site's workspace, or the folder of the corrections.")
@@ -35,10 +30,9 @@ SiteOption = Annotated[str | None, typer.Option(help="Only this site.")]
 
 @corrections_app.command("list", epilog="Example: fedannot corrections list runs/simulation")
 def list_(folder: FolderArgument, site: SiteOption = None) -> None:
-    """List the corrected annotations: what was added, when, by which model."""
+    """List the annotations that were corrected, or of which something was undone: what, when, by which model."""
     with reported_errors():
-        from rich.table import Table
-
+        from ..reports.correction_lists import print_record
         from ..reports.corrections import corrected_nothing
         from ..terminal import Terminal
 
@@ -48,30 +42,7 @@ def list_(folder: FolderArgument, site: SiteOption = None) -> None:
             console.print(f"{folder}: no annotation{whose} was corrected; training uses them as they were given.")
             return
         for found in _chosen(folder, site):
-            corrections = found.corrections
-            console.print_named(
-                corrections.site,
-                f": {len(corrections.used)} of {len(corrections.labels)} annotations are used in corrected form",
-            )
-            facts = (
-                f"given annotations: {corrections.data}",
-                f"corrected: {found.folder}",
-                f"rule: {corrections.method}, background with a probability above {corrections.threshold:g} becomes "
-                "foreground",
-                f"made: {corrections.made}, before round {corrections.round_number}, by model "
-                f"{corrections.model_sha256[:16]}",
-            )
-            for fact in facts:
-                console.print(f"  {fact}", soft_wrap=True)
-            table = Table(box=None)
-            for name, justify in _COLUMNS.items():
-                table.add_column(name, justify=justify)
-            for label in corrections.labels:
-                state = "unchanged" if not label.file else "reverted" if label.reverted else "corrected"
-                table.add_row(label.label, str(label.added_voxels), str(label.new_lesions), state)
-            for failed, reason in corrections.failed:
-                table.add_row(failed, "-", "-", f"not corrected: {reason}")
-            console.print(table)
+            print_record(found, console)
 
 
 @corrections_app.command("show", epilog="Example: fedannot corrections show runs/simulation --site site-1")
@@ -81,61 +52,119 @@ def show(
     site: SiteOption = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the pictures; default: beside the corrections.")] = None,
 ) -> None:
-    """Draw annotations before and after the correction."""
+    """Draw annotations before and after; of what was undone those first that change most."""
     with reported_errors():
-        from ..reports.corrections import PICTURE_FOLDER, draw_corrections
+        from ..reports.correction_pictures import PICTURE_FOLDER, draw_record
 
         for found in _chosen(folder, site):
-            target = found.folder / PICTURE_FOLDER if out is None else out / found.corrections.site
-            files = draw_corrections(found, target, case)
-            say(f"{found.corrections.site}: {len(files)} pictures in {target}")
+            target = found.folder / PICTURE_FOLDER if out is None else out / found.site
+            files = draw_record(found, target, case)
+            say(f"{found.site}: {len(files)} pictures in {target}")
 
 
 @corrections_app.command("revert", epilog="Example: fedannot corrections revert runs/simulation --site site-1")
 def revert(folder: FolderArgument, case: CaseOption = None, site: SiteOption = None) -> None:
     """Let given annotations count again, for a site's next training; without --case all of them."""
     with reported_errors():
-        from ...custom.data.corrections import revert_corrections
-
-        _say_what_counts(revert_corrections(_only(folder, site).folder, case))
+        _let_count(_only(folder, site), case, reverted=True)
 
 
 @corrections_app.command("restore", epilog="Example: fedannot corrections restore runs/simulation --site site-1")
 def restore(folder: FolderArgument, case: CaseOption = None, site: SiteOption = None) -> None:
-    """Take a revert back: corrected annotations count again, for a site's next training; without --case all of them."""
+    """Take a revert back: the others count again, for a site's next training; without --case all of them."""
     with reported_errors():
-        from ...custom.data.corrections import restore_corrections
-
-        _say_what_counts(restore_corrections(_only(folder, site).folder, case))
+        _let_count(_only(folder, site), case, reverted=False)
 
 
-def _say_what_counts(corrections: "Corrections") -> None:
-    reverted = sum(label.reverted for label in corrections.labels)
+@corrections_app.command("write", epilog="Example: fedannot corrections write runs/simulation --out runs/annotations")
+def write(
+    folder: FolderArgument,
+    out: Annotated[Path, typer.Option(help="Folder of the new files, a folder in it for each site; absent or empty.")],
+    site: SiteOption = None,
+) -> None:
+    """Write the annotations that count otherwise than they were given as new files, with where they come from.
+
+    They have the geometry and the label values of the given files. Objects that training ignores are listed in
+    provenance.json, as a mask cannot say so.
+    """
+    with reported_errors():
+        from ...custom.data.whole_files import new_folder
+
+        chosen = _one_of_each_site(folder, _chosen(folder, site))
+        with new_folder(out) as unfinished:
+            written = [_write(found, unfinished / found.site) for found in chosen]
+        for record in written:
+            files = sum(bool(annotation.file) for annotation in record.annotations)
+            say(f"{record.site}: {files} new annotations in {out / record.site}, {len(record.as_given)} count as given")
+        failed = [f"{label}: not written: {reason}" for record in written for label, reason in record.failed]
+        if failed:
+            say_error("\n".join(failed), colour=typer.colors.RED)
+            raise typer.Exit(1)
+
+
+def _write(found: "SiteCorrections | SiteUndone", folder: Path) -> "WrittenAnnotations":
+    from ...custom.data.written_annotations import write_corrected_annotations, write_undone_annotations
+    from ..reports.corrections import SiteCorrections
+
+    folder.mkdir()
+    if isinstance(found, SiteCorrections):
+        return write_corrected_annotations(folder, found.folder, found.corrections)
+    return write_undone_annotations(folder, found.folder, found.undone)
+
+
+def _let_count(found: "SiteCorrections | SiteUndone", names: list[str] | None, *, reverted: bool) -> None:
+    """Set which annotations count, and say it."""
+    from ...custom.data.corrections import restore_corrections, revert_corrections
+    from ...custom.data.undone import restore_undone, revert_undone
+    from ..reports.corrections import SiteCorrections
+
+    if isinstance(found, SiteCorrections):
+        corrections = (revert_corrections if reverted else restore_corrections)(found.folder, names)
+        given, others = sum(label.reverted for label in corrections.labels), len(corrections.used)
+        how = "in corrected form"
+    else:
+        undone = (revert_undone if reverted else restore_undone)(found.folder, names)
+        given = sum(case.reverted for case in undone.cases)
+        others, how = len(undone.cases) - given, "with what is undone"
     say(
-        f"{corrections.site}: {reverted} annotations count as they were given, {len(corrections.used)} in "
-        "corrected form, from the site's next training on."
+        f"{found.site}: {given} annotations count as they were given, {others} {how}, from the site's next training on."
     )
 
 
-def _only(folder: Path, site: str | None) -> "SiteCorrections":
+def _only(folder: Path, site: str | None) -> "SiteCorrections | SiteUndone":
     from ...transforms.errors import DataError
 
-    chosen = _chosen(folder, site)
+    chosen = _one_of_each_site(folder, _chosen(folder, site))
     if len(chosen) > 1:
-        sites = ", ".join(found.corrections.site for found in chosen)
+        sites = ", ".join(found.site for found in chosen)
         raise DataError(f"{folder}: found corrections of {sites}; say which with --site.")
     return chosen[0]
 
 
-def _chosen(folder: Path, site: str | None) -> list["SiteCorrections"]:
+def _one_of_each_site(
+    folder: Path, chosen: "list[SiteCorrections | SiteUndone]"
+) -> "list[SiteCorrections | SiteUndone]":
     from ...transforms.errors import DataError
-    from ..reports.corrections import corrected_nothing, find_corrections
+
+    for one in chosen:
+        folders = [str(other.folder) for other in chosen if other.site == one.site]
+        if len(folders) > 1:
+            raise DataError(
+                f"{folder}: found corrections of several runs of {one.site}; name the folder of one of them: "
+                f"{', '.join(folders)}."
+            )
+    return chosen
+
+
+def _chosen(folder: Path, site: str | None) -> "list[SiteCorrections | SiteUndone]":
+    from ...transforms.errors import DataError
+    from ..reports.corrections import corrected_nothing, find_records
 
     if corrected_nothing(folder):
         raise DataError(f"{folder}: no annotation was corrected in this run; there is nothing to show or change.")
-    found = find_corrections(folder)
-    chosen = [one for one in found if site in (None, one.corrections.site)]
+    found = find_records(folder)
+    chosen = [one for one in found if site in (None, one.site)]
     if not chosen:
-        sites = ", ".join(one.corrections.site for one in found)
+        sites = ", ".join(one.site for one in found)
         raise DataError(f"{folder}: found no corrections of {site!r}; expected one of: {sites}.")
     return chosen

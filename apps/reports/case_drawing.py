@@ -94,7 +94,7 @@ def draw_contours(axes: Any, mask: torch.Tensor, shown: ShownCase, colour: str, 
     """Draw the outlines of the classes of a mask ``(1, H, W[, D])``, each with a style of line of its own."""
     classes = plane(mask, shown)[0]
     for label, style in zip(range(1, int(classes.max()) + 1), cycle(LINE_STYLES), strict=False):
-        if (region := _region(classes, label)).any():
+        if (region := class_region(classes, label)).any():
             axes.contour(region, levels=[0.5], colors=colour, linewidths=width, linestyles=style)
 
 
@@ -117,8 +117,8 @@ def _aspect(case: LoadedCase) -> Any:
     return "equal" if case.spacing is None else case.spacing[1] / case.spacing[0]
 
 
-def _region(classes: NDArray[Any], label: int) -> NDArray[np.bool_]:
-    """Where a class is, with the other classes that it surrounds: they have contours of their own."""
+def class_region(classes: NDArray[Any], label: int) -> NDArray[np.bool_]:
+    """Return where a class of ``(H, W)`` is, with the classes that it surrounds: they have contours of their own."""
     region: NDArray[np.bool_] = classes == label
     region |= ndimage.binary_fill_holes(region) & (classes > 0)
     return region

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from .given_annotations import find_given
 from .json_record import JsonRecord, read_record, write_record
 
 CORRECTIONS_FOLDER = "corrections"
@@ -146,11 +147,11 @@ def _with_reverted(folder: Path, names: list[str] | None, *, reverted: bool) -> 
     corrections = read_corrections(folder)
     if corrections is None:
         raise DataError(f"{folder}: found no {CORRECTIONS_FILE}; expected the folder of a site's corrections.")
-    chosen = None if names is None else {_find(corrections, name, folder) for name in names}
+    corrected = [label.label for label in corrections.labels if label.file]
+    source = folder / CORRECTIONS_FILE
+    chosen = corrected if names is None else find_given(corrected, names, what="corrected", source=source)
     labels = tuple(
-        label.model_copy(update={"reverted": reverted})
-        if label.file and (chosen is None or label.label in chosen)
-        else label
+        label.model_copy(update={"reverted": reverted}) if label.file and label.label in chosen else label
         for label in corrections.labels
     )
     changed = corrections.model_copy(update={"labels": labels})
@@ -162,13 +163,3 @@ def _with_reverted(folder: Path, names: list[str] | None, *, reverted: bool) -> 
         )
     write_corrections(folder, changed)
     return changed
-
-
-def _find(corrections: Corrections, name: str, folder: Path) -> str:
-    corrected = [label.label for label in corrections.labels if label.file]
-    found = [label for label in corrected if name in (label, Path(label).name)]
-    if len(found) != 1:
-        known = ", ".join(corrected) or "none"
-        what = "no corrected annotation" if not found else f"{len(found)} corrected annotations"
-        raise DataError(f"{folder / CORRECTIONS_FILE}: found {what} {name!r}; expected one of: {known}.")
-    return found[0]

@@ -66,6 +66,29 @@ def write_with_additions(
     return _write_values(target, merged, affine), given, placed
 
 
+def write_changed(target: Path, file: Path, classes: NDArray[np.uint8], description: SegmentationDescription) -> Path:
+    """Write a copy of a mask file with other classes; where a class stays, its value in the file does, too.
+
+    Args:
+        target: the file to write, without suffix.
+        file: the mask.
+        classes: with the mask's own shape.
+        description: the site's description.
+
+    Returns:
+        The file.
+
+    Raises:
+        DataError: if the mask cannot be read, or a label value is none that a PNG can hold.
+        ValueError: if the shapes differ.
+    """
+    values, affine = _read_values(file, description)
+    if values.shape != classes.shape:
+        raise ValueError(f"{file}: expected classes of the shape {values.shape}, but got {classes.shape}.")
+    stays = map_mask(values, description.labels, file) == classes
+    return _write_values(target, np.where(stays, values, _values_of_classes(description.labels)[classes]), affine)
+
+
 def write_classes(target: Path, mask: Mask, description: SegmentationDescription) -> Path:
     """Write classes with the label values of the site, as PNG or, for a volume, as NIfTI.
 

@@ -12,6 +12,7 @@ from ...data.datalist import REFERENCE, TRAINING
 from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, ignored_pixels, latest_undone, write_undone
+from ...data.undone_labels import undone_labels
 from ...evaluation.inference import Inference
 from ...networks.devices import params_in_main_memory
 from ...seeding import derive_seed
@@ -23,7 +24,7 @@ from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .own_share import without_own_share
 from .settings import AutoSettings
 from .treatments import treatment_of
-from .undoing import undo_channel, undone_labels
+from .undoing import undo_channel
 
 # In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
 OWN_FOLDER = "own_models"
@@ -110,6 +111,7 @@ class AutoSite(FedAvgSite):
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         told: dict[str, dict[str, float]] = site.message["undo"]
+        before = latest_undone(self._places(site))
         undone, ignored = undo_channel(
             network,
             site.load(TRAINING),
@@ -119,6 +121,7 @@ class AutoSite(FedAvgSite):
             method=self.settings.method,
             round_number=site.round_number,
             inference=Inference.of(self.settings),
+            reverted=frozenset() if before is None else before[1].reverted,
         )
         write_undone(site.run_folder / UNDONE_FOLDER, undone, ignored)
         site.info(f"Undone before round {site.round_number}: {_in_words(undone)}.")

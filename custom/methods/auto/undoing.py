@@ -1,23 +1,21 @@
 """A site undoes what was established of its channel: contours move back, what is probably missing is ignored."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.ignore_unannotated import IgnoreUnannotated
 from ....transforms.ignored_label import IGNORED_LABEL
-from ....transforms.move_contour import MoveContour
 from ...channel.detections import unannotated_sureness
 from ...channel.judging import judged_samples
-from ...data.site_data import LoadedCase, SiteData
+from ...data.site_data import SiteData
 from ...data.undone import Undone, UndoneCase
+from ...data.undone_labels import case_files
 from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 
@@ -34,6 +32,7 @@ def undo_channel(
     method: str,
     round_number: int,
     inference: Inference,
+    reverted: Collection[str] = (),
 ) -> tuple[Undone, dict[str, NDArray[np.bool_]]]:
     """Decide what is undone in which annotation, and return the record and the pixels that are ignored.
 
@@ -49,13 +48,14 @@ def undo_channel(
         method: the method whose decision it is, for the record.
         round_number: the round before whose training it happens, likewise.
         inference: how the model is run.
+        reverted: given annotations that somebody at the site has let count as they are.
     """
     ignored = _ignored(network, data, missing, inference) if missing else {}
     cases = []
     for position, case in enumerate(data.cases):
         label, image = case_files(case, data_folder)
         count = 0 if position not in ignored else sum(label_lesions(one)[1] for one in ignored[position])
-        cases.append(UndoneCase(label=label, image=image, ignored_objects=count))
+        cases.append(UndoneCase(label=label, image=image, ignored_objects=count, reverted=label in reverted))
     undone = Undone(
         site=data.site,
         data=str(data_folder.resolve()),
@@ -68,40 +68,6 @@ def undo_channel(
         cases=tuple(cases),
     )
     return undone, {cases[position].label: pixels for position, pixels in ignored.items()}
-
-
-def undone_labels(
-    undone: Undone, ignored: Mapping[str, NDArray[np.bool_]], cases: Sequence[LoadedCase], data_folder: Path
-) -> list[torch.Tensor]:
-    """Return the annotations that count, one ``(H, W[, D])`` for each sample; given ones are not changed.
-
-    Args:
-        undone: what is undone.
-        ignored: see :func:`undo_channel`.
-        cases: of the site.
-        data_folder: see :func:`undo_channel`.
-    """
-    move, reverted = MoveContour(undone.moves), undone.reverted
-    labels: list[torch.Tensor] = []
-    for case in cases:
-        name, _ = case_files(case, data_folder)
-        pixels = ignored.get(name)
-        for index, given in enumerate(case.label):
-            if name in reverted:
-                labels.append(given)
-                continue
-            moved = np.asarray(move(given.numpy(), case.spacing))
-            if pixels is not None and pixels.shape == tuple(case.label.shape):
-                moved[pixels[index] & (moved == 0)] = IGNORED_LABEL
-            labels.append(torch.from_numpy(moved))
-    return labels
-
-
-def case_files(case: LoadedCase, data_folder: Path) -> tuple[str, str]:
-    """Return the annotation and the image of a case, relative to the site's data."""
-    if case.files is None or not isinstance(case.files.label, Path):
-        return case.name, case.name
-    return os.path.relpath(case.files.label, data_folder), os.path.relpath(case.files.image, data_folder)
 
 
 def _ignored(

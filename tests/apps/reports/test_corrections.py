@@ -123,6 +123,23 @@ def test_a_corrected_file_that_is_gone_is_not_restored(run, tmp_path):
     assert invoke("list", copy).count("reverted") == 1
 
 
+def test_write_copies_the_corrected_annotations_that_count(run, tmp_path):
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    invoke("revert", copy, "--case", "volume_001.nii.gz")
+    out = tmp_path / "out"
+    text = invoke("write", copy, "--out", out)
+    assert f"site-1: 1 new annotations in {out / 'site-1'}, 1 count as given" in text
+    (file,) = (out / "site-1" / "labels").iterdir()
+    assert file.name == "0002_volume_002.nii.gz"
+    assert file.read_bytes() == next(copy.rglob("0002_volume_002.nii.gz")).read_bytes()
+    content = json.loads((out / "site-1" / "provenance.json").read_text(encoding="utf-8"))
+    assert (content["method"], content["threshold"], content["as_given"]) == (
+        "fedia",
+        0.8,
+        ["labels/volume_001.nii.gz"],
+    )
+
+
 def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
     (tmp_path / "run" / "site-1" / "simulate_job" / "app_site-1").mkdir(parents=True)
     for folder in (tmp_path / "run", tmp_path / "run" / "site-1"):
@@ -146,7 +163,7 @@ def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_
     [
         (["list", "{run}/data"], "found no corrections.json in it"),
         (["show", "{run}/run", "--site", "site-9"], "found no corrections of 'site-9'; expected one of: site-1"),
-        (["show", "{run}/run", "--case", "x.nii"], "found no corrected annotation ['x.nii']; expected one of: labels/"),
+        (["show", "{run}/run", "--case", "x.nii"], "found no corrected annotation 'x.nii'; expected one of: labels/"),
         (["revert", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
         (["restore", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
     ],

@@ -13,12 +13,12 @@ from torch import nn
 
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.data.undone import UNDONE_FOLDER, ignored_pixels, latest_undone
+from fedannot.custom.data.undone import UNDONE_FOLDER, ignored_pixels, latest_undone, revert_undone
+from fedannot.custom.data.undone_labels import undone_labels
 from fedannot.custom.methods.auto import METHOD
 from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
-from fedannot.custom.methods.auto.undoing import undone_labels
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.training.batches import training_batches
@@ -146,6 +146,31 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     assert set(labels.unique().tolist()) == {0, 1, IGNORED_LABEL}
     assert torch.equal(labels == 1, data.labels == 1)
     assert int((labels == IGNORED_LABEL).sum()) == 4 * (NUM_CASES // 2)
+
+
+def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    network = described_network(method.settings.network)
+    fresh = described_network(method.settings.network)
+    fresh.load_state_dict(network.state_dict())
+    method.train(fresh, site.view(method, 2))
+    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
+    revert_undone(site.run_folder / UNDONE_FOLDER / "round_2")
+    assert method.train(network, site.view(method, 2)).fields == {"has_undone": True}
+    assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
+
+
+def test_what_was_reverted_stays_so_when_the_site_is_told_anew(tmp_path: Path, data_folder: Path) -> None:
+    """A second estimate knows nothing of what the site's data manager has decided."""
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
+    records = site.run_folder / UNDONE_FOLDER
+    _, undone = latest_undone([(records, 2)])
+    chosen = undone.cases[1].label
+    revert_undone(records / "round_2", [chosen])
+    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 5, told({"1": 1.5})))
+    folder, undone = latest_undone([(records, 5)])
+    assert (folder.name, undone.reverted) == ("round_5", {chosen})
 
 
 @pytest.mark.parametrize(("continued_round", "found"), [(2, True), (1, False), (None, False)])

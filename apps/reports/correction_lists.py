@@ -1,0 +1,119 @@
+"""Lists of what sites corrected in their annotations, or undid of how they annotate, for their data managers."""
+
+from typing import Literal
+
+from rich.table import Table
+
+from ...transforms.errors import DataError
+from ..terminal import Terminal
+from .corrections import SiteCorrections, SiteUndone
+from .undone_changes import CaseChange, SiteChanges, count, read_changes, undone_in_words
+
+_Columns = dict[str, Literal["left", "right"]]
+_CORRECTED: _Columns = {"annotation": "left", "voxels added": "right", "new lesions": "right", "state": "left"}
+_UNDONE: _Columns = {"annotation": "left", "pixels moved": "right", "ignored objects": "right", "state": "left"}
+
+
+def print_record(site: SiteCorrections | SiteUndone, console: Terminal) -> None:
+    """Print what became of each annotation of a site: how, when, by which model.
+
+    Raises:
+        DataError: if what was undone cannot be read.
+    """
+    if isinstance(site, SiteCorrections):
+        _print_corrections(site, console)
+    else:
+        _print_undone(site, console)
+
+
+def _print_corrections(site: SiteCorrections, console: Terminal) -> None:
+    corrections = site.corrections
+    console.print_named(
+        corrections.site,
+        f": {len(corrections.used)} of {len(corrections.labels)} annotations are used in corrected form",
+    )
+    _print_facts(
+        console,
+        f"given annotations: {corrections.data}",
+        f"corrected: {site.folder}",
+        f"rule: {corrections.method}, background with a probability above {corrections.threshold:g} becomes foreground",
+        _made(corrections.made, corrections.round_number, corrections.model_sha256),
+    )
+    table = _table(_CORRECTED)
+    for label in corrections.labels:
+        state = "unchanged" if not label.file else "reverted" if label.reverted else "corrected"
+        table.add_row(label.label, str(label.added_voxels), str(label.new_lesions), state)
+    for failed, reason in corrections.failed:
+        table.add_row(failed, "-", "-", f"not corrected: {reason}")
+    console.print(table)
+
+
+def _print_undone(site: SiteUndone, console: Terminal) -> None:
+    """The site's data are read to count what moved; where they are gone, the record says the rest."""
+    try:
+        with read_changes(site) as changes:
+            _print_changes(site, changes, changes.cases(), "", console)
+    except DataError as error:
+        records = [CaseChange(case, None) for case in site.undone.cases]
+        _print_changes(site, None, records, f"pixels are not counted: {error}", console)
+
+
+def _print_changes(
+    site: SiteUndone, changes: SiteChanges | None, cases: list[CaseChange], problem: str, console: Terminal
+) -> None:
+    undone, description = site.undone, None if changes is None else changes.description
+    states = [_state(case) for case in cases]
+    console.print_named(
+        undone.site,
+        f": {states.count('undone')} of {count(len(cases), 'annotation')} "
+        f"{'counts' if states.count('undone') == 1 else 'count'} otherwise than given",
+    )
+    _print_facts(
+        console,
+        *undone_in_words(undone, description),
+        f"given annotations: {undone.data}",
+        f"undone: {site.folder}",
+        f"method: {undone.method}",
+        _made(undone.made, undone.round_number, undone.model_sha256),
+        *([_earlier_in_words(site, changes)] if site.earlier else []),
+        *([problem] if problem else []),
+    )
+    table = _table(_UNDONE)
+    for case, state in zip(cases, states, strict=True):
+        moved = "-" if case.moved_pixels is None else str(case.moved_pixels)
+        told = f"{state}: {case.problem}" if case.problem else state
+        table.add_row(case.record.label, moved, str(case.record.ignored_objects), told)
+    console.print(table)
+
+
+def _state(case: CaseChange) -> str:
+    if case.record.reverted:
+        return "reverted"
+    if case.moved_pixels is None:
+        return "unknown"
+    return "undone" if case.changed_pixels else "unchanged"
+
+
+def _earlier_in_words(site: SiteUndone, changes: SiteChanges | None) -> str:
+    description = None if changes is None else changes.description
+    records = (
+        f"before round {undone.round_number} ({', '.join(undone_in_words(undone, description))})"
+        for undone in site.earlier
+    )
+    return f"earlier, no longer in use: {'; '.join(records)}"
+
+
+def _made(when: str, round_number: int, model_sha256: str) -> str:
+    return f"made: {when}, before round {round_number}, by model {model_sha256[:16]}"
+
+
+def _print_facts(console: Terminal, *facts: str) -> None:
+    for fact in facts:
+        console.print(f"  {fact}", soft_wrap=True)
+
+
+def _table(columns: _Columns) -> Table:
+    table = Table(box=None)
+    for name, justify in columns.items():
+        table.add_column(name, justify=justify)
+    return table

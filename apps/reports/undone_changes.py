@@ -1,0 +1,142 @@
+"""What became of each annotation where a site undid how it annotates, counted from the site's data."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...custom.data.datalist import TRAINING
+from ...custom.data.description import SegmentationDescription
+from ...custom.data.site_data import LoadedCase, load_site_data
+from ...custom.data.undone import Undone, UndoneCase, ignored_pixels
+from ...custom.data.undone_files import named_moves, segmentation_description, unit_of
+from ...custom.data.undone_labels import case_files, fits, undone_label
+from ...transforms.errors import DataError
+from ...transforms.ignored_label import IGNORED_LABEL
+from .corrections import SiteUndone
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """What became of one annotation, whether it is reverted or not.
+
+    Attributes:
+        record: what the site kept of it.
+        moved_pixels: pixels or voxels of the network's images whose class changed; None where it cannot be read.
+        ignored_pixels: those of which training learns nothing.
+        problem: why it cannot be read, or why nothing is ignored in it; empty if all is well.
+    """
+
+    record: UndoneCase
+    moved_pixels: int | None
+    ignored_pixels: int = 0
+    problem: str = ""
+
+    @property
+    def changed_pixels(self) -> int:
+        """Pixels that count otherwise than they were given."""
+        return (self.moved_pixels or 0) + self.ignored_pixels
+
+
+class SiteChanges:
+    """What became of a site's annotations.
+
+    Args:
+        undone: what is undone.
+        description: the site's description.
+        cases: the site's training cases, by their given annotation.
+        ignored: by given annotation the pixels that are ignored.
+    """
+
+    def __init__(
+        self,
+        undone: Undone,
+        description: SegmentationDescription,
+        cases: Mapping[str, LoadedCase],
+        ignored: Mapping[str, NDArray[np.bool_]],
+    ) -> None:
+        self.description = description
+        self._undone, self._cases, self._ignored = undone, cases, ignored
+
+    def labels(self, record: UndoneCase) -> tuple[LoadedCase, NDArray[np.uint8]]:
+        """Return a case with what its annotation becomes where it is not reverted, ``(S, H, W[, D])``.
+
+        Raises:
+            DataError: if the case cannot be read.
+        """
+        case = self._cases.get(record.label)
+        if case is None:
+            raise DataError(
+                f"Site {self._undone.site}: {record.label} is no usable training case of its data any more."
+            )
+        return case, undone_label(self._undone.moves, self._ignored.get(record.label), case).numpy()
+
+    def cases(self) -> list[CaseChange]:
+        """Return what became of every annotation, in the order of the record."""
+        return [self._change(record) for record in self._undone.cases]
+
+    def _change(self, record: UndoneCase) -> CaseChange:
+        if record.label not in self._cases:
+            return CaseChange(record, None, problem="no usable training case any more")
+        case, counts = self.labels(record)
+        ignored = counts == IGNORED_LABEL
+        moved = int(np.count_nonzero((counts != case.label.numpy()) & ~ignored))
+        fitting = fits(self._ignored.get(record.label), case)
+        problem = "" if fitting else "another size than when missing objects were looked for: none is ignored"
+        return CaseChange(record, moved, int(np.count_nonzero(ignored)), problem)
+
+
+@contextmanager
+def read_changes(site: SiteUndone) -> Iterator[SiteChanges]:
+    """Read a site's annotations and what was undone in them; both can be used as long as the context lasts.
+
+    Raises:
+        DataError: if the site's data or the record's pixels cannot be read.
+    """
+    folder = Path(site.undone.data)
+    description = segmentation_description(folder, site.site)
+    ignored = ignored_pixels(site.folder)
+    with tempfile.TemporaryDirectory(prefix="fedannot-") as cache:
+        data = load_site_data(folder, Path(cache), section=TRAINING, site=site.site)
+        cases = {case_files(case, folder)[0]: case for case in data.cases}
+        yield SiteChanges(site.undone, description, cases, ignored)
+
+
+def moves_in_words(undone: Undone, description: SegmentationDescription | None) -> list[str]:
+    """Return by how far contours were moved, a phrase for each class.
+
+    Args:
+        undone: what is undone.
+        description: the site's; None where it cannot be read, then classes are numbers and distances have no unit.
+    """
+    if description is None:
+        return [f"contours of class {label} moved by {distance:+.1f}" for label, distance in undone.moves.items()]
+    unit = unit_of(description)
+    moves = named_moves(undone, description)
+    return [f"contours of class {name!r} moved by {distance:+.1f} {unit}" for name, distance in moves.items()]
+
+
+def ignored_in_words(undone: Undone) -> list[str]:
+    """Return in how many annotations how many objects are ignored; nothing where none were looked for."""
+    if not undone.missing:
+        return []
+    objects = [case.ignored_objects for case in undone.cases if case.ignored_objects]
+    verb = "is" if sum(objects) == 1 else "are"
+    return [
+        f"{len(objects)} of {count(len(undone.cases), 'annotation')}: {count(sum(objects), 'object')} that {verb} "
+        f"probably missing {verb} ignored"
+    ]
+
+
+def undone_in_words(undone: Undone, description: SegmentationDescription | None) -> Sequence[str]:
+    """Return all that is undone, a phrase for each kind and class."""
+    return [*moves_in_words(undone, description), *ignored_in_words(undone)] or ["nothing is undone any more"]
+
+
+def count(number: int, thing: str) -> str:
+    """Return a number of things in words, such as ``1 object`` or ``2 objects``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,137 @@
+"""What a site has undone in the geometry of its own files, which may be larger than what the network sees."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...transforms.connected_lesions import label_lesions
+from ...transforms.errors import DataError
+from ...transforms.move_contour import MoveContour
+from .description import ImageDescription, SegmentationDescription, SliceDescription, read_site_description
+from .json_record import JsonRecord
+from .masks import Mask, annotated_axis
+from .preparation import build_restoration
+from .undone import Undone
+
+
+class IgnoredObject(JsonRecord):
+    """An object that is probably missing in an annotation; no mask file can say so.
+
+    Args:
+        pixels: pixels or voxels of the file, of which training learns nothing.
+        centre: their mean position, indices along the file's axes from 0.
+    """
+
+    pixels: int
+    centre: tuple[float, ...]
+
+
+def segmentation_description(data: Path, site: str) -> SegmentationDescription:
+    """Read the description of a site whose annotations are masks.
+
+    Raises:
+        DataError: if it cannot be read, or the site has no masks.
+    """
+    try:
+        description = read_site_description(data)
+    except DataError as error:
+        raise DataError(f"Site {site}: {error}") from error
+    if not isinstance(description, SegmentationDescription):
+        raise DataError(f"Site {site}: {data} has the pipeline {description.pipeline!r}; expected one with masks.")
+    return description
+
+
+def unit_of(description: SegmentationDescription) -> Literal["mm", "px"]:
+    """Return the unit of a site's offsets: millimetres where files say them, else pixels of the network's images."""
+    return "px" if isinstance(description, ImageDescription) else "mm"
+
+
+def named_moves(undone: Undone, description: SegmentationDescription) -> dict[str, float]:
+    """Return by how far the contours of each class were moved, positive outward, by the class's name."""
+    names = dict(enumerate(description.classes, start=1))
+    return {names.get(label, f"class {label}"): distance for label, distance in undone.moves.items()}
+
+
+def moved_in_file(mask: Mask, moves: Mapping[int, float], description: SegmentationDescription) -> NDArray[np.uint8]:
+    """Return the classes of a mask file, in its shape, with their contours moved as in training.
+
+    Distances are those of training: millimetres, or pixels of the network's images, however large those of the file
+    are. In volumes that are trained on slice by slice, each slice moves by itself. What training crops off moves, too.
+
+    Args:
+        mask: the given classes.
+        moves: by label, by how far, positive outward.
+        description: the site's description.
+    """
+    move, spacing = MoveContour(moves), _spacing(mask, description)
+    moved = np.empty_like(mask.classes)
+    for axis, part in _samples(mask, description):
+        steps = [step for index, step in enumerate(spacing) if index != axis]
+        moved[part] = move(mask.classes[part], steps)
+    return moved
+
+
+def ignored_in_file(
+    pixels: NDArray[np.bool_], image: Path, label: Path, moved: Mask, description: SegmentationDescription
+) -> tuple[IgnoredObject, ...]:
+    """Return the ignored objects of an annotation in the geometry of its file, those of slices by themselves.
+
+    Args:
+        pixels: those that training ignores ``(S, H, W[, D])``.
+        image: the case's image.
+        label: the given annotation.
+        moved: the annotation that counts, in the file's geometry; only its background is ignored.
+        description: the site's description.
+
+    Raises:
+        DataError: if a file cannot be read, or the pixels are not those of the image as the description has it.
+    """
+    if isinstance(description, ImageDescription) and pixels.shape[1:] != description.size:
+        raise DataError(
+            f"{label}: its ignored pixels are those of an image of {pixels.shape[1:]}; expected {description.size}. "
+            "The site's description has changed since."
+        )
+    classes = torch.from_numpy(pixels.astype(np.uint8))
+    try:
+        placed = build_restoration(description)(image, label, classes) != 0
+    except ValueError as error:
+        raise DataError(f"{label}: its ignored pixels do not fit it: {error}") from error
+    if placed.shape != moved.classes.shape:
+        raise DataError(f"{label}: found the shape {moved.classes.shape}; expected that of its image, {placed.shape}.")
+    placed &= moved.classes == 0
+    found = []
+    for axis, part in _samples(moved, description):
+        labelled, count = label_lesions(placed[part])
+        for number in range(1, count + 1):
+            places = np.argwhere(labelled == number)
+            centre = [round(float(mean), 1) for mean in places.mean(axis=0)]
+            if axis is not None:
+                centre.insert(axis, float(part[axis]))
+            found.append(IgnoredObject(pixels=len(places), centre=tuple(centre)))
+    return tuple(found)
+
+
+def _samples(mask: Mask, description: SegmentationDescription) -> Iterator[tuple[int | None, tuple[Any, ...]]]:
+    """Where in a file the samples lie, and the axis across which it is cut: its slices, or all of it."""
+    whole = (slice(None),) * mask.classes.ndim
+    if not isinstance(description, SliceDescription):
+        yield None, whole
+        return
+    axis = annotated_axis(mask, description)
+    for index in range(mask.classes.shape[axis]):
+        yield axis, (*whole[:axis], index, *whole[axis + 1 :])
+
+
+def _spacing(mask: Mask, description: SegmentationDescription) -> tuple[float, ...]:
+    """Size of a pixel of the file along its axes: in millimetres, or in pixels of the network's images."""
+    if mask.affine is not None:
+        # Only volumes need nibabel.
+        from ...transforms.loading.volume_files import voxel_spacing  # noqa: PLC0415
+
+        return voxel_spacing(mask.affine)
+    assert isinstance(description, ImageDescription)
+    return tuple(wanted / found for wanted, found in zip(description.size, mask.classes.shape, strict=True))

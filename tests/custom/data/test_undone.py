@@ -1,0 +1,204 @@
+"""What a site has undone: which record counts, replaced in one step, and what is damaged or was put there by others."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedannot.custom.data import undone as module
+from fedannot.custom.data.undone import (
+    UNDONE_FILE,
+    Undone,
+    UndoneCase,
+    ignored_pixels,
+    latest_undone,
+    read_undone,
+    restore_undone,
+    revert_undone,
+    undone_records,
+    write_undone,
+)
+from fedannot.transforms.errors import DataError
+
+LABELS = ("labels/a.png", "labels/b.png")
+PIXELS = np.eye(4, dtype=bool)[None]
+
+
+def record(number: int = 5, labels: tuple[str, ...] = LABELS, **changes: object) -> Undone:
+    values = {"site": "site-1", "data": "/data/site-1", "method": "auto", "round_number": number}
+    values |= {"model_sha256": "ab" * 32, "made": "2026-01-01T00:00:00+00:00", "offsets": {"1": 2.0}, "missing": {}}
+    cases = tuple(UndoneCase(label=label, image=label.replace("label", "image")) for label in labels)
+    return Undone.model_validate(values | {"cases": cases} | changes)
+
+
+def rounds_found(*places: tuple[Path, int]) -> int | None:
+    found = latest_undone(places)
+    if found is None:
+        return None
+    assert found[0].name == f"round_{found[1].round_number}"
+    return found[1].round_number
+
+
+def test_the_latest_round_counts_as_a_number(tmp_path: Path) -> None:
+    for number in (2, 10, 9):
+        write_undone(tmp_path, record(number), {})
+    assert [folder.name for folder in undone_records(tmp_path)] == ["round_10", "round_9", "round_2"]
+    assert [rounds_found((tmp_path, last)) for last in (11, 10, 9, 8, 1)] == [10, 10, 9, 2, None]
+
+
+def test_the_first_place_with_a_record_counts(tmp_path: Path) -> None:
+    write_undone(tmp_path / "own", record(3), {})
+    write_undone(tmp_path / "earlier", record(7), {})
+    own, earlier, absent = (tmp_path / name for name in ("own", "earlier", "absent"))
+    assert rounds_found((absent, 9), (own, 9), (earlier, 9)) == 3
+    assert rounds_found((own, 2), (earlier, 9)) == 7
+    assert rounds_found() is None
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    names = ("labels/a.png", "../b.png", "file", "annotations", "pixels_0", "c.npy", "d\udcff.png")
+    ignored = {name: np.roll(PIXELS, shift, axis=2) for shift, name in enumerate(names)}
+    write_undone(tmp_path, record(), ignored)
+    found = ignored_pixels(tmp_path / "round_5")
+    assert list(found) == list(names)
+    assert all(np.array_equal(found[name], ignored[name]) for name in names)
+    assert found["file"].dtype == np.bool_
+    write_undone(tmp_path, record(6), {})
+    assert ignored_pixels(tmp_path / "round_6") == {}
+    assert read_undone(tmp_path / "round_6") == record(6)
+
+
+def test_a_second_record_of_a_round_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
+    write_undone(tmp_path, record(offsets={"1": -1.0}), {LABELS[1]: ~PIXELS})
+    folder, found = latest_undone([(tmp_path, 5)])
+    assert found.offsets == {"1": -1.0}
+    assert np.array_equal(ignored_pixels(folder)[LABELS[1]], ~PIXELS)
+    assert sorted(file.name for file in folder.iterdir()) == [found.ignored_file, UNDONE_FILE]
+
+
+def test_until_the_second_record_is_there_the_first_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site that is killed while it writes goes on with what it had."""
+    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
+    before = read_undone(tmp_path / "round_5")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_record", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            write_undone(tmp_path, record(offsets={}), {LABELS[1]: ~PIXELS})
+    assert read_undone(tmp_path / "round_5") == before
+    assert np.array_equal(ignored_pixels(tmp_path / "round_5")[LABELS[0]], PIXELS)
+    write_undone(tmp_path, record(offsets={}), {})
+    assert [file.name for file in (tmp_path / "round_5").iterdir()] == [UNDONE_FILE]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"site": "site-1"}', '{"site": 1, "site": 2}'])
+def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
+    write_undone(tmp_path, record(4), {})
+    write_undone(tmp_path, record(5), {})
+    file = tmp_path / "round_5" / UNDONE_FILE
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"round_5.undone\.json"):
+        latest_undone([(tmp_path, 9)])
+    # One that does not count yet is not even read.
+    assert rounds_found((tmp_path, 4)) == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["round_007", "round_005", "round_٥", "round_-9", "round_+9", "round_9 ", "round_9.0", "round_", "Round_9"]
+)
+def test_folders_of_other_names_are_none_of_rounds(tmp_path: Path, name: str) -> None:
+    write_undone(tmp_path, record(5), {})
+    shutil.copytree(tmp_path / "round_5", tmp_path / name)
+    assert undone_records(tmp_path) == [tmp_path / "round_5"]
+    assert rounds_found((tmp_path, 99)) == 5
+
+
+def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
+    write_undone(tmp_path, record(5), {})
+    (tmp_path / "round_6").mkdir()
+    (tmp_path / "round_7").write_text("a file")
+    (tmp_path / "round_8" / UNDONE_FILE).mkdir(parents=True)
+    (tmp_path / "round_9").symlink_to(tmp_path / "absent")
+    assert rounds_found((tmp_path, 99)) == 5
+
+
+def test_a_record_in_the_folder_of_another_round_is_refused(tmp_path: Path) -> None:
+    write_undone(tmp_path, record(5), {})
+    (tmp_path / "round_5").rename(tmp_path / "round_9")
+    with pytest.raises(DataError, match=r"before round 5; expected it in a folder round_5"):
+        latest_undone([(tmp_path, 99)])
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def _empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def _other(file: Path) -> None:
+    np.savez_compressed(file, annotations=np.array(["labels/a.png"]), pixels_0=~PIXELS)
+
+
+@pytest.mark.parametrize("damage", [_cut, _empty, _other, Path.unlink])
+def test_ignored_pixels_that_cannot_be_read_are_named(tmp_path: Path, damage: object) -> None:
+    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
+    folder = tmp_path / "round_5"
+    damage(folder / read_undone(folder).ignored_file)
+    with pytest.raises(DataError, match=r"ignored-[0-9a-f]{16}\.npz: cannot be read .*pixels that a site ignores"):
+        ignored_pixels(folder)
+
+
+@pytest.mark.parametrize("name", ["../../secret.npz", "ignored.npz", "/etc/passwd"])
+def test_a_record_names_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+    write_undone(tmp_path, record(), {})
+    file = tmp_path / "round_5" / UNDONE_FILE
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"ignored_file": name}))
+    with pytest.raises(DataError, match="ignored_file"):
+        ignored_pixels(tmp_path / "round_5")
+
+
+def test_a_record_says_how_contours_move_and_whether_anything_changes() -> None:
+    assert record(offsets={"1": 2.0, "3": -0.5}).moves == {1: -2.0, 3: 0.5}
+    reverted = tuple(UndoneCase(label=label, image="i", reverted=True) for label in LABELS)
+    assert record(cases=reverted).reverted == set(LABELS)
+    changes = [
+        record(**values).changes_anything
+        for values in (
+            {},
+            {"offsets": {}},
+            {"offsets": {}, "missing": {"1": 0.5}},
+            {"cases": reverted},
+            {"cases": (reverted[0], record().cases[1])},
+        )
+    ]
+    assert changes == [True, False, True, False, True]
+
+
+def test_a_revert_and_its_taking_back_change_the_record_alone(tmp_path: Path) -> None:
+    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
+    folder = tmp_path / "round_5"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert revert_undone(folder, ["b.png"]).reverted == {LABELS[1]}
+    assert read_undone(folder).reverted == {LABELS[1]}
+    assert revert_undone(folder).reverted == set(LABELS)
+    assert restore_undone(folder, list(LABELS[:1])).reverted == {LABELS[1]}
+    assert restore_undone(folder).reverted == set()
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_name_is_that_of_exactly_one_annotation(tmp_path: Path) -> None:
+    write_undone(tmp_path, record(labels=("a.png", "x/a.png", "x/b.png", "y/b.png")), {})
+    folder = tmp_path / "round_5"
+    assert revert_undone(folder, ["a.png"]).reverted == {"a.png"}
+    with pytest.raises(DataError, match=r"found 2 undone annotations 'b.png'; expected one of: a.png, x/a.png, x/b"):
+        revert_undone(folder, ["x/a.png", "b.png"])
+    with pytest.raises(DataError, match=r"found no undone annotation 'c.png'"):
+        revert_undone(folder, ["c.png"])
+    # None of the named ones is changed where one is wrong.
+    assert read_undone(folder).reverted == {"a.png"}
+    with pytest.raises(DataError, match=r"round_6.undone\.json: found no such file"):
+        revert_undone(tmp_path / "round_6")

@@ -1,0 +1,138 @@
+"""What is undone in the geometry of the files: distances of training, whatever the size or the axes of a file."""
+
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from fedannot.custom.data.description import (
+    ClassificationDescription,
+    ImageDescription,
+    SliceDescription,
+    VolumeDescription,
+    write_site_description,
+)
+from fedannot.custom.data.masks import Mask
+from fedannot.custom.data.undone import Undone
+from fedannot.custom.data.undone_files import (
+    IgnoredObject,
+    ignored_in_file,
+    moved_in_file,
+    named_moves,
+    segmentation_description,
+    unit_of,
+)
+from fedannot.transforms.errors import DataError
+from fedannot.transforms.move_contour import MoveContour
+
+LABELS = {0: 0, 1: 1}
+IMAGE = ImageDescription(channels=1, size=(12, 12), labels=LABELS, classes=("lesion",))
+SLICES = SliceDescription(size=(12, 12), labels=LABELS, classes=("lesion",))
+VOLUME = VolumeDescription(labels=LABELS, classes=("lesion",))
+# Axes of the file: to the top (3 mm), to the left (2 mm), to the front (1 mm).
+TOP_LEFT_FRONT = np.array([[0, -2, 0, 0], [0, 0, 1, 0], [3, 0, 0, 0], [0, 0, 0, 1.0]])
+
+
+def box(shape: tuple[int, ...], *ends: tuple[int, int]) -> NDArray[np.uint8]:
+    classes = np.zeros(shape, dtype=np.uint8)
+    classes[tuple(slice(*pair) for pair in ends)] = 1
+    return classes
+
+
+@pytest.mark.parametrize("distance", [-1.7, 1.2])
+def test_pictures_of_the_network_s_size_move_as_in_training(distance: float) -> None:
+    rows, columns = np.indices((12, 12))
+    classes = (((rows - 5) / 4) ** 2 + ((columns - 6) / 3) ** 2 <= 1).astype(np.uint8)
+    moved = moved_in_file(Mask(classes), {1: distance}, IMAGE)
+    assert not np.array_equal(moved, classes)
+    np.testing.assert_array_equal(moved, MoveContour(distance)(classes))
+
+
+def test_a_larger_picture_moves_by_as_many_more_pixels_along_each_axis() -> None:
+    """Rows of the file are half, columns a third of a pixel of the network's: 1 of these is 2 rows or 3 columns."""
+    moved = moved_in_file(Mask(box((24, 36), (4, 20), (6, 30))), {1: -1.0}, IMAGE)
+    np.testing.assert_array_equal(moved, box((24, 36), (6, 18), (9, 27)))
+
+
+def test_slices_move_by_themselves_in_millimetres() -> None:
+    """One slice along the file's first axis: in three dimensions it would be no thicker than one voxel of its depth."""
+    given = box((5, 12, 16), (2, 3), (3, 9), (4, 12))
+    moved = moved_in_file(Mask(given, TOP_LEFT_FRONT), {1: -2.0}, SLICES)
+    np.testing.assert_array_equal(moved, box((5, 12, 16), (2, 3), (4, 8), (6, 10)))
+
+
+def test_whole_volumes_move_along_all_axes_in_millimetres() -> None:
+    given = box((9, 12, 16), (2, 7), (3, 9), (4, 12))
+    moved = moved_in_file(Mask(given, TOP_LEFT_FRONT), {1: -2.8}, VOLUME)
+    # A voxel stays whose centre is 2.8 mm deep: the second of 3 mm (4.5), the second of 2 mm (3), the fourth of 1 mm.
+    assert [(int(found.min()), int(found.max())) for found in np.nonzero(moved)] == [(3, 5), (4, 7), (7, 8)]
+
+
+def test_classes_move_by_their_own_distances() -> None:
+    description = IMAGE.model_copy(update={"labels": {0: 0, 1: 1, 2: 2}, "classes": ("a", "b")})
+    given = box((12, 24), (2, 9), (2, 9)) + 2 * box((12, 24), (2, 9), (14, 20))
+    description = description.model_copy(update={"size": (12, 24)})
+    moved = moved_in_file(Mask(given), {2: -1.0}, description)
+    np.testing.assert_array_equal(moved, box((12, 24), (2, 9), (2, 9)) + 2 * box((12, 24), (3, 8), (15, 19)))
+
+
+def write_volume(file: Path, voxels: NDArray[np.generic], affine: NDArray[np.float64]) -> Path:
+    nibabel.save(nibabel.Nifti1Image(voxels, affine), file)
+    return file
+
+
+def test_ignored_objects_of_slices_lie_where_they_do_in_the_file(tmp_path: Path) -> None:
+    """Samples are slices from bottom to top, their rows to the right and their columns to the front (RAS)."""
+    shape = (5, 12, 12)
+    image = write_volume(tmp_path / "image.nii.gz", np.zeros(shape, np.int16), TOP_LEFT_FRONT)
+    label = write_volume(tmp_path / "label.nii.gz", np.zeros(shape, np.uint8), TOP_LEFT_FRONT)
+    pixels = np.zeros((5, 12, 12), dtype=bool)
+    pixels[3, 0:2, 4:7] = True
+    pixels[4, 0:2, 4:7] = True
+    found = ignored_in_file(pixels, image, label, Mask(np.zeros(shape, np.uint8), TOP_LEFT_FRONT), SLICES)
+    # Rows 0 and 1, furthest to the left, are the last two of the file's second axis, which grows to the left.
+    assert found == tuple(IgnoredObject(pixels=6, centre=(height, 10.5, 5.0)) for height in (3.0, 4.0))
+    whole = VOLUME.model_copy(update={"size": (12, 12, 5)})
+    found = ignored_in_file(
+        np.moveaxis(pixels, 0, -1)[None], image, label, Mask(np.zeros(shape, np.uint8), TOP_LEFT_FRONT), whole
+    )
+    assert found == (IgnoredObject(pixels=12, centre=(3.5, 10.5, 5.0)),)
+
+
+def test_only_background_of_what_counts_is_ignored_and_pictures_have_their_own_size(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    Image.fromarray(np.zeros((24, 36), np.uint8)).save(file)
+    pixels = np.zeros((1, 12, 12), dtype=bool)
+    pixels[0, 2:4, 1:3] = True
+    found = ignored_in_file(pixels, file, file, Mask(box((24, 36), (4, 5), (0, 36))), IMAGE)
+    # Rows 4 to 7 and columns 3 to 8, without row 4.
+    assert found == (IgnoredObject(pixels=18, centre=(6.0, 5.5)),)
+
+
+def test_ignored_pixels_of_another_size_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    Image.fromarray(np.zeros((24, 36), np.uint8)).save(file)
+    with pytest.raises(DataError, match=r"a\.png: its ignored pixels are those of an image of \(10, 12\); expected"):
+        ignored_in_file(np.ones((1, 10, 12), bool), file, file, Mask(np.zeros((24, 36), np.uint8)), IMAGE)
+    volume = write_volume(tmp_path / "b.nii.gz", np.zeros((12, 12, 5), np.uint8), np.eye(4))
+    mask = Mask(np.zeros((12, 12, 5), np.uint8), np.eye(4))
+    with pytest.raises(DataError, match=r"b\.nii\.gz: its ignored pixels do not fit it: .*\(4, 12, 12\)"):
+        ignored_in_file(np.ones((4, 12, 12), bool), volume, volume, mask, SLICES)
+
+
+def test_classes_are_named_and_units_are_those_of_the_site() -> None:
+    values = {"site": "s", "data": "/d", "method": "auto", "round_number": 1, "model_sha256": "a", "made": "m"}
+    undone = Undone.model_validate(values | {"offsets": {"1": 2.1, "7": -1.0}, "missing": {}, "cases": ()})
+    assert named_moves(undone, IMAGE) == {"lesion": -2.1, "class 7": 1.0}
+    assert [unit_of(description) for description in (IMAGE, SLICES, VOLUME)] == ["px", "mm", "mm"]
+
+
+def test_a_site_without_masks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^Site site-3: .*data\.yaml"):
+        segmentation_description(tmp_path, "site-3")
+    write_site_description(tmp_path, ClassificationDescription(channels=1, size=(4, 4), classes=("a", "b")))
+    with pytest.raises(DataError, match=r"^Site site-3: .*'classification'; expected one with masks"):
+        segmentation_description(tmp_path, "site-3")

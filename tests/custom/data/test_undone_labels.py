@@ -1,0 +1,80 @@
+"""The annotations that count where a site has undone its channel, in its memory."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fedannot.custom.data.datalist import Case
+from fedannot.custom.data.site_data import LoadedCase
+from fedannot.custom.data.undone import Undone, UndoneCase
+from fedannot.custom.data.undone_labels import case_files, fits, undone_label, undone_labels
+from fedannot.transforms.ignored_label import IGNORED_LABEL
+
+DATA = Path("/data/site-1")
+
+
+def square(low: int, high: int, samples: int = 1) -> torch.Tensor:
+    label = torch.zeros((samples, 12, 12), dtype=torch.uint8)
+    label[:, low:high, low:high] = 1
+    return label
+
+
+def case_of(name: str, label: torch.Tensor, spacing: tuple[float, ...] | None = None) -> LoadedCase:
+    files = Case(DATA / f"images/{name}.png", DATA / f"labels/{name}.png")
+    image = torch.zeros((len(label), 1, *label.shape[1:]))
+    return LoadedCase(f"{name}.png", name, image, label, None, spacing, files=files)
+
+
+def record(*names: str, reverted: tuple[str, ...] = (), offset: float = 1.0) -> Undone:
+    cases = tuple(
+        UndoneCase(label=f"labels/{name}.png", image=f"images/{name}.png", reverted=name in reverted) for name in names
+    )
+    values = {"site": "site-1", "data": str(DATA), "method": "auto", "round_number": 5, "model_sha256": "ab" * 32}
+    values |= {"made": "2026-01-01T00:00:00+00:00", "offsets": {"1": offset}, "missing": {}, "cases": cases}
+    return Undone.model_validate(values)
+
+
+def test_contours_move_and_missing_objects_are_ignored_where_nothing_is_annotated() -> None:
+    pixels = np.zeros((1, 12, 12), dtype=bool)
+    pixels[0, 0:2, 0:5] = True
+    pixels[0, 6, 6] = True
+    case = case_of("a", square(3, 9))
+    (label,) = undone_labels(record("a"), {"labels/a.png": pixels}, [case], DATA)
+    expected = square(4, 8)[0]
+    expected[0:2, 0:5] = IGNORED_LABEL
+    assert torch.equal(label, expected)
+    assert torch.equal(case.label, square(3, 9))
+
+
+def test_millimetres_move_by_the_case_s_own_spacing() -> None:
+    moved = undone_label({1: -2.0}, None, case_of("a", square(2, 10), spacing=(1.0, 2.0)))
+    expected = torch.zeros((1, 12, 12), dtype=torch.uint8)
+    expected[:, 4:8, 3:9] = 1
+    assert torch.equal(moved, expected)
+
+
+def test_a_reverted_case_counts_as_it_was_given_and_samples_stay_in_order() -> None:
+    cases = [case_of("a", square(3, 9, samples=2)), case_of("b", square(2, 10))]
+    labels = undone_labels(record("a", "b", reverted=("a",)), {"labels/a.png": np.ones((2, 12, 12), bool)}, cases, DATA)
+    assert [torch.equal(*pair) for pair in zip(labels, (*square(3, 9, 2), *square(3, 9)), strict=True)] == [True] * 3
+
+
+def test_ignored_pixels_that_do_not_fit_are_not_used_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """The annotation was replaced by one of another size since."""
+    case, pixels = case_of("a", square(3, 9)), np.ones((1, 10, 12), dtype=bool)
+    assert not fits(pixels, case)
+    with caplog.at_level(logging.WARNING):
+        (label,) = undone_labels(record("a"), {"labels/a.png": pixels}, [case], DATA)
+    assert torch.equal(label, square(4, 8)[0])
+    assert "Site site-1: labels/a.png has another size" in caplog.text
+
+
+def test_files_are_named_relative_to_the_data() -> None:
+    case = case_of("a", square(3, 9))
+    assert case_files(case, DATA) == ("labels/a.png", "images/a.png")
+    assert case_files(case, DATA / "labels") == ("a.png", "../images/a.png")
+    in_memory = LoadedCase("a.png", "a", case.image, case.label, None, None)
+    assert case_files(in_memory, DATA) == ("a.png", "a.png")

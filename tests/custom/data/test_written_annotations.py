@@ -1,0 +1,233 @@
+"""Annotations that count as new files: they load as what training has, and say where they come from."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+from support.undone_runs import undone_record, write_undone_run
+
+from fedannot.custom.data.corrections import CorrectedLabel, Corrections
+from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
+from fedannot.custom.data.description import (
+    ImageDescription,
+    SliceDescription,
+    VolumeDescription,
+    write_site_description,
+)
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
+from fedannot.custom.data.phantoms.writer import write_phantom_site
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.data.undone import Undone, revert_undone
+from fedannot.custom.data.undone_labels import undone_labels
+from fedannot.custom.data.written_annotations import (
+    PROVENANCE_FILE,
+    IgnoredObject,
+    WrittenAnnotation,
+    WrittenAnnotations,
+    write_corrected_annotations,
+    write_undone_annotations,
+)
+
+SIDE = 16
+
+
+def write_pictures(folder: Path, values: dict[int, int] | None = None, count: int = 3) -> Path:
+    """Pictures with a square of value 200 (class 2), a corner of 170 (class 2, too) and a spot of 85 (class 1)."""
+    cases = []
+    for kind in ("images", "labels"):
+        (folder / kind).mkdir(parents=True)
+    for index in range(1, count + 1):
+        mask = np.zeros((SIDE, SIDE), np.uint8)
+        mask[4:12, 4:12] = 200
+        mask[4:6, 4:6] = 170
+        mask[13:15, 1:3] = 85
+        for kind in ("images", "labels"):
+            Image.fromarray(mask).save(folder / kind / f"a{index}.png")
+        cases.append(Case(folder / "images" / f"a{index}.png", folder / "labels" / f"a{index}.png"))
+    write_datalist(folder / "datalist.json", {TRAINING: cases})
+    labels = values or {0: 0, 85: 1, 170: 2, 200: 2}
+    description = ImageDescription(channels=1, size=(SIDE, SIDE), labels=labels, classes=("spot", "square"))
+    write_site_description(folder, description)
+    return folder
+
+
+def digests(folder: Path) -> dict[Path, str]:
+    return {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
+
+
+def written(tmp_path: Path, record: Path, undone: Undone) -> tuple[Path, WrittenAnnotations]:
+    out = tmp_path / "out"
+    out.mkdir()
+    return out, write_undone_annotations(out, record, undone)
+
+
+def test_values_of_the_file_stay_and_given_files_too(tmp_path: Path) -> None:
+    data = write_pictures(tmp_path / "data")
+    before = digests(data)
+    undone = undone_record(data, offsets={"2": 1.0})
+    out, found = written(tmp_path, write_undone_run(tmp_path / "run", undone), undone)
+    assert digests(data) == before
+    given = np.asarray(Image.open(data / "labels" / "a1.png"))
+    expected = np.zeros_like(given)
+    expected[5:11, 5:11] = given[5:11, 5:11]
+    expected[13:15, 1:3] = 85
+    np.testing.assert_array_equal(np.asarray(Image.open(out / "labels" / "0001_a1.png")), expected)
+    assert {170, 200} <= set(np.unique(expected).tolist())
+    assert found.annotations[0] == WrittenAnnotation(
+        given="labels/a1.png",
+        given_sha256=before[data / "labels" / "a1.png"],
+        file="labels/0001_a1.png",
+        changed=28,
+    )
+
+
+def test_what_grows_takes_the_first_value_of_its_class(tmp_path: Path) -> None:
+    data = write_pictures(tmp_path / "data")
+    undone = undone_record(data, offsets={"2": -1.0})
+    out, _ = written(tmp_path, write_undone_run(tmp_path / "run", undone), undone)
+    values, given = (
+        np.asarray(Image.open(file)) for file in (out / "labels" / "0001_a1.png", data / "labels" / "a1.png")
+    )
+    assert values[3, 8] == values[12, 8] == 170
+    np.testing.assert_array_equal(values[given != 0], given[given != 0])
+
+
+def test_the_provenance_says_what_was_moved_by_which_model(tmp_path: Path) -> None:
+    data = write_pictures(tmp_path / "data")
+    undone = undone_record(data, offsets={"1": -0.5, "2": 1.0}, missing={"1": 0.3})
+    record = write_undone_run(tmp_path / "run", undone)
+    out, found = written(tmp_path, record, undone)
+    content = json.loads((out / PROVENANCE_FILE).read_text())
+    assert WrittenAnnotations.model_validate(content) == found
+    expected = {"site": "site-1", "data": str(data), "record": str(record), "method": "auto", "round_number": 5}
+    expected |= {"model_sha256": "ab" * 32, "decided": "2026-01-01T00:00:00+00:00", "unit": "px", "threshold": None}
+    expected |= {"moved": {"spot": 0.5, "square": -1.0}, "as_given": [], "failed": []}
+    assert {key: content[key] for key in expected} == expected
+    assert len(content["annotations"]) == 3
+
+
+def test_reverted_and_unchanged_annotations_are_not_written(tmp_path: Path) -> None:
+    """What is only ignored is listed: a mask cannot say it."""
+    data = write_pictures(tmp_path / "data")
+    pixels = np.zeros((1, SIDE, SIDE), bool)
+    pixels[0, 0:2, 0:4] = True
+    undone = undone_record(data, offsets={}, missing={"1": 0.3}, ignored_objects={"labels/a2.png": 1})
+    ignored = {"labels/a2.png": pixels, "labels/a3.png": pixels}
+    record = write_undone_run(tmp_path / "run", undone, ignored)
+    out, found = written(tmp_path, record, revert_undone(record, ["a3.png"]))
+    (annotation,) = found.annotations
+    assert (annotation.given, annotation.file, annotation.changed) == ("labels/a2.png", "", 0)
+    assert annotation.ignored == (IgnoredObject(pixels=8, centre=(0.5, 1.5)),)
+    assert found.as_given == ("labels/a1.png", "labels/a3.png")
+    assert [file.name for file in out.iterdir()] == [PROVENANCE_FILE]
+
+
+def test_a_bad_file_does_not_lose_the_others(tmp_path: Path) -> None:
+    data = write_pictures(tmp_path / "data", count=4)
+    undone = undone_record(data, offsets={"2": 1.0})
+    record = write_undone_run(tmp_path / "run", undone, {"labels/a4.png": np.ones((1, 8, 8), bool)})
+    (data / "labels" / "a1.png").write_bytes(b"no picture")
+    (data / "labels" / "a2.png").unlink()
+    out, found = written(tmp_path, record, undone)
+    assert [annotation.file for annotation in found.annotations] == ["labels/0003_a3.png"]
+    assert [file.name for file in (out / "labels").iterdir()] == ["0003_a3.png"]
+    assert [label for label, _ in found.failed] == [f"labels/a{index}.png" for index in (1, 2, 4)]
+    for (label, reason), said in zip(found.failed, ("cannot be read", "No such file", "ignored pixels"), strict=True):
+        assert reason.startswith("Site site-1: ")
+        assert (label in reason, said in reason) == (True, True)
+
+
+@pytest.mark.parametrize("is_whole", [False, True], ids=["slices", "whole volumes"])
+def test_written_volumes_load_as_what_training_has(tmp_path: Path, is_whole: bool) -> None:
+    data = tmp_path / "data"
+    write_phantom_site(data, 0, LesionVolumes((0.5,)), num_sites=1, num_images=2)
+    if is_whole:
+        write_site_description(data, VolumeDescription(labels={0: 0, 1: 1}, classes=("lesion",)))
+    undone = undone_record(data, offsets={"1": -2.0})
+    record = write_undone_run(tmp_path / "run", undone)
+    out, found = written(tmp_path, record, undone)
+    given = load_site_data(data, tmp_path / "cache", site="site-1")
+    training = undone_labels(undone, {}, given.cases, data)
+    files = {data / one.given: out / one.file for one in found.annotations}
+    assert len(files) == 2
+    for old, new in files.items():
+        np.testing.assert_array_equal(nibabel.load(new).affine, nibabel.load(old).affine)
+    loaded = load_site_data(data, tmp_path / "other", site="site-1", replaced_labels=files)
+    samples = [sample for case in loaded.cases for sample in case.label]
+    assert len(samples) == len(training)
+    assert all(np.array_equal(one, two) for one, two in zip(samples, training, strict=True))
+    assert any(
+        not np.array_equal(one, two)
+        for one, two in zip(samples, (sample for case in given.cases for sample in case.label), strict=True)
+    )
+
+
+def test_a_cropped_and_resampled_volume_moves_everywhere_by_the_same_millimetres(tmp_path: Path) -> None:
+    """Training sees 8 of 24 columns at twice the size of a voxel."""
+    data = tmp_path / "data"
+    shape, affine = (24, 24, 3), np.diag([0.5, 0.5, 4.0, 1.0])
+    voxels = np.zeros(shape, np.uint8)
+    voxels[2:9, 2:9, 1] = voxels[12:22, 14:22, 2] = 7
+    for kind in ("images", "labels"):
+        (data / kind).mkdir(parents=True)
+        nibabel.save(nibabel.Nifti1Image(voxels, affine), data / kind / "a.nii.gz")
+    write_datalist(
+        data / "datalist.json", {TRAINING: [Case(data / "images" / "a.nii.gz", data / "labels" / "a.nii.gz")]}
+    )
+    write_site_description(
+        data, SliceDescription(size=(8, 8), spacing=(1, 1, 4), labels={0: 0, 7: 1}, classes=("lesion",))
+    )
+    undone = undone_record(data, offsets={"1": 1.0})
+    out, _ = written(tmp_path, write_undone_run(tmp_path / "run", undone), undone)
+    expected = np.zeros_like(voxels)
+    expected[4:7, 4:7, 1] = expected[14:20, 16:20, 2] = 7
+    np.testing.assert_array_equal(np.asarray(nibabel.load(out / "labels" / "0001_a.nii.gz").dataobj), expected)
+
+
+def corrections_of(data: Path, folder: Path) -> Corrections:
+    """The first is corrected, the second reverted, the third unchanged, the fourth gone."""
+    (folder / "labels").mkdir(parents=True)
+    labels = []
+    for index in (1, 2, 3, 4):
+        name = f"labels/a{index}.png"
+        file = "" if index == 3 else f"labels/{index:04d}_a{index}.png"
+        if index in (1, 2):
+            (folder / file).write_bytes(b"corrected " + bytes([index]))
+        changes = {"file": file, "added_voxels": 5, "reverted": index == 2}
+        labels.append(CorrectedLabel(label=name, image=name.replace("label", "image"), **changes))
+    return Corrections(
+        site="site-2",
+        data=str(data),
+        method="fedia",
+        round_number=14,
+        model_sha256="cd" * 32,
+        threshold=0.8,
+        made="2026-01-01T00:00:00+00:00",
+        labels=tuple(labels),
+        failed=(("labels/a5.png", "cannot be read"),),
+    )
+
+
+def test_corrected_annotations_are_copied_with_their_provenance(tmp_path: Path) -> None:
+    data, record, out = write_pictures(tmp_path / "data", count=5), tmp_path / "record", tmp_path / "out"
+    out.mkdir()
+    corrections = corrections_of(data, record)
+    before = digests(data) | digests(record)
+    found = write_corrected_annotations(out, record, corrections)
+    assert digests(data) | digests(record) == before
+    assert (out / "labels" / "0001_a1.png").read_bytes() == b"corrected \x01"
+    assert [(one.given, one.file, one.changed) for one in found.annotations] == [
+        ("labels/a1.png", "labels/0001_a1.png", 5)
+    ]
+    assert found.annotations[0].given_sha256 == before[data / "labels" / "a1.png"]
+    assert (found.site, found.method, found.round_number, found.threshold) == ("site-2", "fedia", 14, 0.8)
+    assert (found.moved, found.unit) == ({}, None)
+    assert found.as_given == ("labels/a2.png", "labels/a3.png", "labels/a5.png")
+    ((label, reason),) = found.failed
+    assert label == "labels/a4.png"
+    assert reason.startswith("Site site-2: ")
+    assert "0004_a4.png" in reason
