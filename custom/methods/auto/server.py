@@ -17,6 +17,7 @@ from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
 from .settings import AutoSettings
 from .treatments import treatment_of
+from .weights import completeness_weights
 
 
 class AutoServer(FedAvgServer):
@@ -69,8 +70,17 @@ class AutoServer(FedAvgServer):
             other.before_round(this_round)
 
     def weights(self, this_round: Round) -> LayerWeights | None:
-        """Return those of the treatment, where a published method is; else None."""
-        return None if self._treating is None else self._treating.weights(this_round)
+        """Return those of a published method that is the treatment; else by completeness, where that is established."""
+        if (other := self._treating) is not None:
+            return other.weights(this_round)
+        missing = {
+            site: sum(undo.missing.values()) / self.settings.network.num_classes
+            for site, undo in self._told.items()
+            if undo.missing
+        }
+        if not missing or self.settings.weighting == "quantity":
+            return None
+        return completeness_weights(this_round.num_samples, missing, this_round.blocks)
 
     def weights_rule(self, this_round: Round) -> WeightsRule | None:
         """Return that of the treatment, likewise."""

@@ -18,6 +18,7 @@ class AutoSettings(WarmupSettings):
         treatment: what is done where something is established: ``undo``, a published method in its place (``feda3i``,
             ``fedia``) to compare with, or ``none``.
         undo: what is undone where it is established: ``offset`` of contours, ``missing`` objects.
+        weighting: ``completeness`` lets sites that leave objects out count less, within bounds; ``quantity`` does not.
         second_estimate: whether the estimate is made once more, half-way through the remaining rounds.
         judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
             share in the last round.
@@ -26,8 +27,7 @@ class AutoSettings(WarmupSettings):
         level: of the test of all sites and parameters together.
         group_level: share of federations that annotate alike and may pass for two groups.
         edge_error: right annotations may lie so far from the edges of the images, in pixels.
-        edge_error: Annotated[float, Field(ge=0)] = 2.0
-    offset_floor: smaller offsets are not undone, in pixels of the network's images.
+        offset_floor: smaller offsets are not undone, in pixels of the network's images.
         missing_floor: smaller shares of missing objects are not.
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """
@@ -36,6 +36,7 @@ class AutoSettings(WarmupSettings):
     warmup_rounds: Annotated[int, Field(ge=1)] = 5
     treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
     undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
+    weighting: Literal["completeness", "quantity"] = "completeness"
     second_estimate: bool = True
     judge: Literal["global", "without_own"] = "global"
     anchor: str = "auto"

@@ -27,7 +27,7 @@ def estimate(name, value, patients=12, calibrated=True):
     return fields | ({f"{name}_slope": [1.0], f"{name}_auroc": [0.9]} if calibrated else {})
 
 
-def answer(offset, found=12):
+def answer(offset, found=12, completeness=0.9):
     return {
         "num_samples": 12,
         "num_patients": 12,
@@ -39,15 +39,15 @@ def answer(offset, found=12):
         **estimate("edge_offset", 0.0, calibrated=False),
         **estimate("reference_offset", math.nan, 0, calibrated=False),
         **estimate("reviewed_offset", math.nan, 0, calibrated=False),
-        **estimate("completeness", 0.9),
+        **estimate("completeness", completeness),
     }
 
 
 class Sites:
     """Answer the server's questions, and note what each is told."""
 
-    def __init__(self, offsets, found=12, deaf=()):
-        self.offsets, self.found, self.deaf = offsets, found, set(deaf)
+    def __init__(self, offsets, found=12, deaf=(), completeness=()):
+        self.offsets, self.found, self.deaf, self.completeness = offsets, found, set(deaf), dict(completeness)
         self.told, self.asked = {}, []
         self.server, self.round = None, None
 
@@ -57,7 +57,10 @@ class Sites:
         if task == ESTIMATE_CHANNEL:
             assert sites is None
             assert "undo" not in message
-            return {site: answer(offset, self.found) for site, offset in self.offsets.items()}
+            return {
+                site: answer(offset, self.found, self.completeness.get(site, 0.9))
+                for site, offset in self.offsets.items()
+            }
         assert task == UNDO_CHANNEL
         (site,) = sites
         if site in self.deaf:
@@ -66,12 +69,12 @@ class Sites:
         return {site: {"has_undone": True}}
 
 
-def run(sites, rounds=range(1, 10), server=None, lost=(), **settings):
+def run(sites, rounds=range(1, 10), server=None, lost=(), num_samples=None, **settings):
     """Let rounds begin; sites report that they trained on what was undone, but for those that lost it in a round."""
     server = server or AutoServer(AutoSettings.model_validate({"rounds": 9, "warmup_rounds": 3} | settings))
     sites.server, history, said = server, [], []
     for number in rounds:
-        sites.round = round_of(number, history=history, ask=sites, said=said)
+        sites.round = round_of(number, history=history, ask=sites, said=said, num_samples=num_samples)
         server.before_round(sites.round)
         reports = {
             site: {"num_samples": 12} | ({"has_undone": (number, site) not in lost} if site in sites.told else {})
@@ -111,6 +114,16 @@ def test_the_estimate_is_made_after_the_warm_up_and_once_more_half_way():
     alone = Sites(OFFSETS)
     run(alone, second_estimate=False)
     assert [number for number, task in tasks(alone) if task == ESTIMATE_CHANNEL] == [4]
+
+
+def test_sites_that_leave_objects_out_count_less():
+    sites = Sites(CLEAN, completeness={"site-2": 0.45})
+    server, _ = run(sites, range(1, 5), num_samples=dict.fromkeys(CLEAN, 10))
+    assert sites.told == {"site-2": {"offsets": {}, "missing": {"1": pytest.approx(0.5)}}}
+    weights = server.weights(sites.round)
+    assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
+    by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), weighting="quantity")
+    assert by_quantity.weights(sites.round) is None
 
 
 def test_clean_sites_are_told_nothing():
