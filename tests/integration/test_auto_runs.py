@@ -86,7 +86,7 @@ def test_a_run_resumed_before_the_estimate_makes_it_anew_with_the_same_bits(whol
 
 def test_a_run_that_ends_in_the_middle_goes_on_from_what_was_undone(whole: Path, tmp_path: Path) -> None:
     """What was undone before round 2 lies in the earlier workspaces, from where later rounds take it."""
-    job = Job.open(whole / "job").copy_with({"second_estimate": False}, tmp_path / "job").folder
+    job = Job.open(whole / "job").copy_with({"estimates": 1}, tmp_path / "job").folder
     simulate(job, tmp_path / "once", data=whole / "data")
     simulate(job, tmp_path / "parts", data=whole / "data", overrides={"rounds": 3})
     simulate(job, tmp_path / "parts", data=whole / "data", resume=True)

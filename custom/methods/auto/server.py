@@ -28,7 +28,7 @@ class AutoServer(FedAvgServer):
     a deviation is established to undo it (task ``undo_channel``); what a site is told no other site learns. The rest is
     federated averaging, of all data. Where nothing is established it is federated averaging bit for bit.
 
-    The estimate is made once more, half-way through the remaining rounds; what is undone follows it. If the warm-up
+    The estimate is made again, half-way through the remaining rounds; what is undone follows it. If the warm-up
     model does not find what is annotated, its judgement would be noise: the warm-up goes on, a bounded number of times.
     """
 
@@ -123,9 +123,9 @@ class AutoServer(FedAvgServer):
     def _is_time_to_estimate(self, number: int) -> bool:
         if not self.channels:
             return number > self.settings.warmup_rounds
-        first = self.channels[0].before_round
-        half_way = first + (self.settings.rounds + 1 - first) // 2
-        return self.settings.second_estimate and len(self.channels) == 1 and number >= half_way > first
+        first, made = self.channels[0].before_round, len(self.channels)
+        due = first + made * (self.settings.rounds + 1 - first) // self.settings.estimates
+        return made < self.settings.estimates and number >= due > self.channels[-1].before_round
 
     def _estimate(self, this_round: Round) -> None:
         answers = {site: ChannelAnswer.of(fields) for site, fields in this_round.ask(ESTIMATE_CHANNEL).items()}

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from ...settings import Positive
 from ..fedavg.settings import WarmupSettings
 
 _ANCHORS = ("auto", "reference", "balanced", "median", "edges")
@@ -19,7 +20,8 @@ class AutoSettings(WarmupSettings):
             ``fedia``) to compare with, or ``none``.
         undo: what is undone where it is established: ``offset`` of contours, ``missing`` objects.
         weighting: ``completeness`` lets sites that leave objects out count less, within bounds; ``quantity`` does not.
-        second_estimate: whether the estimate is made once more, half-way through the remaining rounds.
+        estimates: how often annotations are judged, the first time after the warm-up, then in equal steps: two are once
+            more half-way through the remaining rounds.
         judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
             share in the last round.
         anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
@@ -33,11 +35,11 @@ class AutoSettings(WarmupSettings):
     """
 
     method: str = "auto"
-    warmup_rounds: Annotated[int, Field(ge=1)] = 5
+    warmup_rounds: Positive = 5
     treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
     undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
     weighting: Literal["completeness", "quantity"] = "completeness"
-    second_estimate: bool = True
+    estimates: Positive = 2
     judge: Literal["global", "without_own"] = "global"
     anchor: str = "auto"
     level: Level = 0.05

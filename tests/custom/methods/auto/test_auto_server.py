@@ -17,11 +17,11 @@ OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site
 CLEAN = dict.fromkeys(OFFSETS, 0.0)
 
 
-def estimate(name, value, patients=12, calibrated=True):
+def estimate(name, value, patients=12, calibrated=True, half=0.3):
     fields = {
         name: [value],
-        f"{name}_low": [value - 0.3],
-        f"{name}_high": [value + 0.3],
+        f"{name}_low": [value - half],
+        f"{name}_high": [value + half],
         f"{name}_patients": [patients],
     }
     return fields | ({f"{name}_slope": [1.0], f"{name}_auroc": [0.9]} if calibrated else {})
@@ -39,7 +39,7 @@ def answer(offset, found=12, completeness=0.9):
         **estimate("edge_offset", 0.0, calibrated=False),
         **estimate("reference_offset", math.nan, 0, calibrated=False),
         **estimate("reviewed_offset", math.nan, 0, calibrated=False),
-        **estimate("completeness", completeness),
+        **estimate("completeness", completeness, half=0.05),
     }
 
 
@@ -112,8 +112,11 @@ def test_the_estimate_is_made_after_the_warm_up_and_once_more_half_way():
     assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == [4, 7]
     assert {number for number, task in tasks(sites) if task == UNDO_CHANNEL} == {4, 7}
     alone = Sites(OFFSETS)
-    run(alone, second_estimate=False)
+    run(alone, estimates=1)
     assert [number for number, task in tasks(alone) if task == ESTIMATE_CHANNEL] == [4]
+    often = Sites(OFFSETS)
+    run(often, estimates=3)
+    assert [number for number, task in tasks(often) if task == ESTIMATE_CHANNEL] == [4, 6, 8]
 
 
 def test_sites_that_leave_objects_out_count_less():
