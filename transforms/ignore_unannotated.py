@@ -10,6 +10,7 @@ import numpy as np
 from monai.config import KeysCollection
 from monai.transforms import MapTransform, Transform
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from .connected_lesions import label_lesions
 from .ignored_label import IGNORED_LABEL
@@ -53,6 +54,7 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
     Args:
         most: no more objects than this are ignored: the estimated number of missing ones.
         sureness: an object counts whose largest value is at least this.
+        margin: objects are ignored with so many pixels of background around them, as proposals may be too small.
 
     Raises:
         ValueError: when an argument is out of range.
@@ -65,11 +67,15 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         (255, 0)
     """
 
-    def __init__(self, most: int, sureness: float = 0.8) -> None:
-        if most < 0 or not 0 < sureness <= 1:
-            raise ValueError(f"Expected most from 0 and a sureness above 0 and up to 1, but got {most=}, {sureness=}.")
+    def __init__(self, most: int, sureness: float = 0.8, margin: int = 0) -> None:
+        if most < 0 or margin < 0 or not 0 < sureness <= 1:
+            raise ValueError(
+                f"Expected most and margin from 0 and a sureness above 0 and up to 1, but got {most=}, {sureness=}, "
+                f"{margin=}."
+            )
         self.most = most
         self.sureness = sureness
+        self.margin = margin
 
     def make_params(self, mask: Mask, proposals: NDArray[Any]) -> IgnoreUnannotatedParams:
         """Choose which objects of the proposals ``(H, W[, D])`` become ignored.
@@ -100,8 +106,10 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         if params.mask_shape != array.shape:
             raise ValueError(f"The parameters were made for a mask {params.mask_shape}, found {array.shape}.")
         labelled, _ = _numbered(array, proposals)
-        marked = array.copy()
-        marked[np.isin(labelled, params.objects) & (array == 0)] = IGNORED_LABEL
+        marked, objects = array.copy(), np.isin(labelled, params.objects)
+        if self.margin and objects.any():
+            objects = ndimage.binary_dilation(objects, iterations=self.margin)
+        marked[objects & (array == 0)] = IGNORED_LABEL
         return like(mask, marked)
 
     def __call__(self, mask: Mask, proposals: NDArray[Any]) -> Mask:
@@ -117,6 +125,7 @@ class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
         proposals_key: key of the map of sureness.
         most: see :class:`IgnoreUnannotated`.
         sureness: likewise.
+        margin: likewise.
         allow_missing_keys: pass over a key that the data do not have.
     """
 
@@ -126,11 +135,12 @@ class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
         proposals_key: str,
         most: int,
         sureness: float = 0.8,
+        margin: int = 0,
         *,
         allow_missing_keys: bool = False,
     ) -> None:
         super().__init__(keys, allow_missing_keys)
-        self.transform = IgnoreUnannotated(most, sureness)
+        self.transform = IgnoreUnannotated(most, sureness, margin)
         self.proposals_key = proposals_key
 
     def __call__(self, data: Mapping[Any, Any]) -> dict[Any, Any]:

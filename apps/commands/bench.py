@@ -58,6 +58,12 @@ def _auto_rows() -> Mapping[str, "Row"]:
     return ROWS
 
 
+def _auto_labels_rows() -> Mapping[str, "Row"]:
+    from ..benchmarks.auto_classification import ROWS
+
+    return ROWS
+
+
 def _feda3i_rows() -> Mapping[str, "Row"]:
     from ..benchmarks.feda3i import ROWS
 
@@ -87,6 +93,12 @@ _add_benchmark(
     "`auto` beside federated averaging and the published methods, on generated lesions",
     _auto_rows,
     example="ns-d,clean",
+)
+_add_benchmark(
+    "auto-labels",
+    "`auto` for classification beside federated averaging and FedGSCA, on generated cells",
+    _auto_labels_rows,
+    example="s40,clean",
 )
 _add_benchmark(
     "feda3i",

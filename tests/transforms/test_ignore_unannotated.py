@@ -54,3 +54,15 @@ def test_the_dictionary_version_takes_a_channel(case):
 def test_proposals_of_another_shape_are_refused(case):
     with pytest.raises(ValueError, match="the mask's shape"):
         IgnoreUnannotated(most=1)(case[0], np.zeros((4, 4)))
+
+
+def test_a_margin_goes_into_the_background_alone():
+    mask, proposed = np.zeros((9, 9), dtype=np.uint8), np.zeros((9, 9))
+    mask[4, 6] = 1
+    proposed[4, 4] = 0.9
+    marked = IgnoreUnannotated(most=1, margin=2)(mask, proposed)
+    # All pixels at most two steps away, without the annotated one.
+    rows, columns = np.indices(mask.shape)
+    near = np.abs(rows - 4) + np.abs(columns - 4) <= 2
+    np.testing.assert_array_equal(marked == 255, near & (mask == 0))
+    assert marked[4, 6] == 1

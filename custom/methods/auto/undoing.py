@@ -19,6 +19,9 @@ from ...data.undone_labels import case_files
 from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 
+# A model that has seen few lesions finds their middle; what is around it is as little background as that.
+_MARGIN = 2
+
 Floats = NDArray[np.float64]
 
 
@@ -50,12 +53,12 @@ def undo_channel(
         inference: how the model is run.
         reverted: given annotations that somebody at the site has let count as they are.
     """
-    ignored = _ignored(network, data, missing, inference) if missing else {}
+    ignored, counts = _ignored(network, data, missing, inference) if missing else ({}, {})
     cases = []
     for position, case in enumerate(data.cases):
         label, image = case_files(case, data_folder)
-        count = 0 if position not in ignored else sum(label_lesions(one)[1] for one in ignored[position])
-        cases.append(UndoneCase(label=label, image=image, ignored_objects=count, reverted=label in reverted))
+        count, is_reverted = counts.get(position, 0), label in reverted
+        cases.append(UndoneCase(label=label, image=image, ignored_objects=count, reverted=is_reverted))
     undone = Undone(
         site=data.site,
         data=str(data_folder.resolve()),
@@ -72,8 +75,8 @@ def undo_channel(
 
 def _ignored(
     network: nn.Module, data: SiteData, missing: Mapping[int, float], inference: Inference
-) -> dict[int, NDArray[np.bool_]]:
-    """By position of the case the pixels that are ignored ``(S, H, W[, D])``; cases without any are left out."""
+) -> tuple[dict[int, NDArray[np.bool_]], dict[int, int]]:
+    """By position of the case the pixels that are ignored ``(S, H, W[, D])``, and the objects; others are left out."""
     sureness: dict[int, list[Floats]] = {label: [] for label in missing}
     annotated = dict.fromkeys(missing, 0)
     for judged in judged_samples(network, data.cases, inference):
@@ -82,20 +85,22 @@ def _ignored(
             annotated[label] += label_lesions(judged.annotated_as(label))[1]
     samples = [given.numpy() for case in data.cases for given in case.label]
     pixels = [np.zeros(given.shape, dtype=np.bool_) for given in samples]
+    objects = [0] * len(samples)
     for label, share in missing.items():
         wanted = round(annotated[label] * share / (1 - share)) if share < 1 else len(samples) ** 2
         chosen = _surest(sureness[label], wanted)
         for index, least in chosen.items():
-            ignore = IgnoreUnannotated(most=len(least), sureness=min(least))
+            ignore = IgnoreUnannotated(most=len(least), sureness=min(least), margin=_MARGIN)
             marked = np.asarray(ignore(samples[index], sureness[label][index]))
             pixels[index] |= (marked == IGNORED_LABEL) & (samples[index] == 0)
-    found, start = {}, 0
+            objects[index] += len(least)
+    found, counts, start = {}, {}, 0
     for position, case in enumerate(data.cases):
-        of_case = np.stack(pixels[start : start + len(case.label)])
-        start += len(case.label)
-        if of_case.any():
-            found[position] = of_case
-    return found
+        part = slice(start, start + len(case.label))
+        start = part.stop
+        if sum(objects[part]):
+            found[position], counts[position] = np.stack(pixels[part]), sum(objects[part])
+    return found, counts
 
 
 def _surest(maps: Sequence[Floats], wanted: int) -> dict[int, list[float]]:
