@@ -54,8 +54,9 @@ def choose_anchor(
     """Choose zero for the offsets of a class.
 
     Where the images have their edges is evidence of where zero lies, but annotators need not draw along edges. So edges
-    are no zero by themselves: two groups that lie on both sides of them need less proof that they are two, groups that
-    lie on one side of them are no two directions, and a median far from them is not sure.
+    are no zero by themselves: two groups that lie clearly on both sides of them need less proof that they are two, and
+    those that do not are no two directions; half-way between them is a zero near the edges alone; and a median or a
+    reference far from them is not sure. So a site that lies about its offset moves nobody's zero far.
 
     Args:
         estimates: of every site; unknown ones do not count.
@@ -76,8 +77,9 @@ def choose_anchor(
         ValueError: when the choice is unknown.
     """
     known = {site: estimates[site] for site in sorted(estimates) if estimates[site].is_known}
+    seen = edges if edges is not None and edges.is_known else None
     if choice == "reference" or (choice == "auto" and reference is not None):
-        return _reference(reference)
+        return _with_edges(_reference(reference), seen, 2 * edge_error)
     if choice.startswith("site:"):
         return _site(choice.removeprefix("site:"), known)
     if choice == "edges":
@@ -89,8 +91,7 @@ def choose_anchor(
         )
     if not known:
         return None
-    seen = edges if edges is not None and edges.is_known else None
-    balanced = None if choice == "median" else _balanced(known, seed, level, seen, floor)
+    balanced = None if choice == "median" else _balanced(known, seed, level, seen, edge_error)
     if choice == "balanced" or balanced is not None:
         return balanced
     return _with_edges(_median(known, seed, floor), seen, edge_error)
@@ -126,13 +127,13 @@ def _edges(edges: Estimate | None) -> Anchor:
 
 
 def _balanced(
-    known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, floor: float
+    known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, edge_error: float
 ) -> Anchor | None:
     level = level if edges is None else max(level, LEVEL_WITH_EDGES)
     levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
         return None
-    if edges is not None and not _between(known, levels, edges.value, floor):
+    if edges is not None and not _between(known, levels, edges.value, edge_error / 2):
         return None
     means, squares = [], []
     for group in (levels.upper, levels.lower):
@@ -143,27 +144,28 @@ def _balanced(
         f"Zero is half-way between two groups of sites ({groups}): it assumes that they err equally far in the two "
         "directions."
     )
-    return Anchor("balanced", sum(means) / 2, float(np.sqrt(sum(squares))) / 2, sentence)
+    value = sum(means) / 2
+    if edges is not None and abs(value - edges.value) > edge_error:
+        value = min(max(value, edges.value - edge_error), edges.value + edge_error)
+        sentence += f" It is moved to {edge_error:g} from the edges of the images."
+    return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence)
 
 
 def _names(sites: Collection[str]) -> str:
     return ", ".join(sorted(sites, key=natural_order))
 
 
-def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, floor: float) -> bool:
-    """Whether the groups' means lie on both sides of the edges, each beyond the floor."""
+def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, margin: float) -> bool:
+    """Whether the groups' means lie on both sides of the edges, each by a margin at least."""
     upper, lower = (float(np.mean([known[site].value for site in group])) for group in (levels.upper, levels.lower))
-    return lower + floor <= edge <= upper - floor
+    return lower + margin <= edge <= upper - margin
 
 
 def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float) -> Anchor:
-    """A median is not sure where the images have their edges far from it: all sites may err alike."""
+    """A zero is not sure where the images have their edges far from it: all sites may err alike, or one lies."""
     if edges is None or not anchor.is_sure or abs(anchor.value - edges.value) <= edge_error:
         return anchor
-    sentence = (
-        f"{anchor.sentence} The images have their edges {edges.value - anchor.value:+.2f} from it: all sites may err "
-        "alike."
-    )
+    sentence = f"{anchor.sentence} But the images have their edges {edges.value - anchor.value:+.2f} from it."
     return replace(anchor, sentence=sentence, is_sure=False)
 
 

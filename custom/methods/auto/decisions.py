@@ -1,6 +1,6 @@
 """What the server concludes from the sites' channels: where zero lies, what deviates from it, what each site undoes."""
 
-import math
+import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -98,15 +98,17 @@ def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:
     return min(found / annotated, 1.0) if annotated else 0.0
 
 
-def pooled(estimates: Collection[Estimate]) -> Estimate | None:
-    """Return the mean of independent estimates, each counting by its patients; None without any."""
+def middle(estimates: Collection[Estimate]) -> Estimate | None:
+    """Return the median of several sites' estimates, each counting once whatever it claims; None without any.
+
+    The interval is that of a median site, at most as wide as theirs.
+    """
     known = [one for one in estimates if one.is_known]
-    patients = sum(one.patients for one in known)
-    if not patients:
+    if not known:
         return None
-    value = sum(one.patients * one.value for one in known) / patients
-    half = math.hypot(*(one.patients * (one.high - one.low) / 2 for one in known)) / patients
-    return Estimate(patients, value, value - half, value + half)
+    value = statistics.median(one.value for one in known)
+    half = statistics.median((one.high - one.low) / 2 for one in known)
+    return Estimate(sum(one.patients for one in known), value, value - half, value + half)
 
 
 def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: AutoSettings, seed: int) -> Anchor | None:
@@ -118,8 +120,8 @@ def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: AutoSett
         seed=seed,
         floor=settings.offset_floor * pixel_size,
         choice=settings.anchor,
-        reference=pooled([answer.reference[label - 1] for answer in answers.values()]),
-        edges=pooled([answer.edges[label - 1] for answer in answers.values()]),
+        reference=middle([answer.reference[label - 1] for answer in answers.values()]),
+        edges=middle([answer.edges[label - 1] for answer in answers.values()]),
         edge_error=settings.edge_error * pixel_size,
         level=settings.group_level,
     )

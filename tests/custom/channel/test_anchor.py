@@ -106,6 +106,15 @@ def test_groups_on_one_side_of_the_edges_are_no_two_directions():
     assert choose_anchor(estimates(*GROUPS), seed=100, floor=0.5, edges=edges, choice="balanced") is None
 
 
+def test_one_odd_site_moves_zero_no_farther_than_edges_allow():
+    sites = estimates(-2.0, -2.1, -2.2, -1.9, -2.05, 60.0)
+    anchor = choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, 0.0, -0.1, 0.1))
+    assert (anchor.kind, anchor.value) == ("balanced", 2.0)
+    assert "moved" in anchor.sentence
+    far = choose_anchor(sites, seed=100, floor=0.5, edges=EDGE, reference=Estimate(10, 30.0, 29.0, 31.0))
+    assert not far.is_sure
+
+
 def test_a_median_far_from_the_edges_is_not_sure():
     sites = estimates(0.1, -0.2, 0.0, 0.3, 0.2)
     assert choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, 1.9, 1.8, 2.0)).is_sure

@@ -8,7 +8,7 @@ from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.methods.auto.answers import ChannelAnswer
-from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, pooled, predicted_share
+from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, middle, predicted_share
 from fedannot.custom.methods.auto.settings import AutoSettings
 
 UNKNOWN = (Estimate.unknown(),)
@@ -119,12 +119,20 @@ def test_the_floor_is_half_a_pixel_in_millimetres():
     assert "floor 2" in found.findings["site-4"]["offset 1"].reason
 
 
-def test_pooled_by_hand():
-    both = pooled([Estimate(10, 1.0, 0.7, 1.3), Estimate(30, 2.0, 1.6, 2.4), Estimate.unknown()])
-    half = ((10 * 0.3) ** 2 + (30 * 0.4) ** 2) ** 0.5 / 40
-    assert (both.patients, both.value) == (40, 1.75)
-    assert both.high - both.value == pytest.approx(half)
-    assert pooled([Estimate.unknown()]) is None
+def test_several_sites_zero_is_the_middle_one():
+    three = [Estimate(10, 1.0, 0.7, 1.3), Estimate(30, 2.0, 1.6, 2.4), Estimate(10**9, 40.0, 39.9, 40.1)]
+    found = middle([*three, Estimate.unknown()])
+    assert (found.value, found.low, found.high) == (2.0, pytest.approx(1.7), pytest.approx(2.3))
+    assert middle([Estimate.unknown()]) is None
+
+
+@pytest.mark.parametrize("lie", [1e6, -1e6, 30.0, -30.0])
+def test_a_site_that_lies_moves_no_honest_one(lie):
+    honest = sites(0.1, -0.2, 0.0, 0.3, -0.1)
+    claims = replace(answer(lie), edges=known(lie, patients=10**6), reference=known(lie, patients=10**6))
+    for liar in (claims, replace(claims, reference=UNKNOWN)):
+        found = decide(honest | {"liar": liar}, SETTINGS, seed=100)
+        assert not any(found.undo[site] for site in honest)
 
 
 def test_a_model_is_fit_to_judge_what_it_finds():
