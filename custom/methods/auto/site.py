@@ -1,6 +1,7 @@
 """`auto` at a site: estimates of its own channel, and training on annotations of which that is undone."""
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,8 @@ class AutoSite(FedAvgSite):
         undone, ignored = undo_channel(
             network,
             site.load(TRAINING),
-            offsets=_by_label(told["offsets"]),
-            missing=_by_label(told["missing"]),
+            offsets=offsets,
+            missing=missing,
             data_folder=site.locate().folder,
             method=self.settings.method,
             round_number=site.round_number,

@@ -196,3 +196,14 @@ def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder:
         method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, number, told(offsets)))
     method.train(network, site.view(method, 5))
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [told({"1": float("nan")}), told({"1": float("inf")}), told(missing={"1": -0.5}), told(missing={"1": 7.0})],
+)
+def test_what_cannot_be_undone_is_refused(tmp_path: Path, data_folder: Path, message: dict[str, object]) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    with pytest.raises(ValueError, match="shares from 0 to 1"):
+        method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, message))
+    assert not (site.run_folder / UNDONE_FOLDER).exists()
