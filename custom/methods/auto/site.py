@@ -111,7 +111,9 @@ class AutoSite(FedAvgSite):
             return None
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
-        told: dict[str, dict[str, float]] = site.message["undo"]
+        offsets, missing = (_by_label(site.message["undo"][name]) for name in ("offsets", "missing"))
+        if not (all(map(math.isfinite, offsets.values())) and all(0 <= share <= 1 for share in missing.values())):
+            raise ValueError(f"Expected finite offsets and shares from 0 to 1 to undo, but was told {site.message}.")
         before = latest_undone(self._places(site))
         undone, ignored = undo_channel(
             network,
