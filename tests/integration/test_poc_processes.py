@@ -21,6 +21,7 @@ END_TIMEOUT = 240
 SETTINGS: dict[str, dict[str, Any]] = {
     "fedaaai": SMALL | {"warmup_rounds": 1, "min_predicted_share": 0.0, "group_test_level": 1.0},
     "fedia": SMALL | SMALL_FEDIA | {"embedded.sites": 4, "embedded.completeness": [0.3, 0.5, 0.8, 1.0]},
+    "auto": SMALL | {"warmup_rounds": 1, "min_predicted_share": 0.0},
     "fedgsca": {
         "rounds": 3,
         "warmup_rounds": 1,

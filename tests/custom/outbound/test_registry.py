@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from fedannot.custom.methods import METHODS
+from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from fedannot.custom.methods.personal.outbound import KEEP_MODEL
@@ -20,6 +22,7 @@ TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded
 TRAIN_RESULT |= {"num_threads": 4}
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
+TRAIN_RESULT |= {"has_undone": True, "undoes_confusion": False}
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 TRAIN_RESULT |= {"selector_patients": [5, 3]}
 TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
@@ -44,6 +47,18 @@ VALIDATE_RESULT |= {"num_class_patients": [4, 3], "num_distance_patients": [4, 3
 VALIDATE_RESULT |= {"num_class_cases": [5, 3], "left_empty": [NAN, 0.5], "num_empty_patients": [0, 3]}
 CLASSES_RESULT = {"num_samples": 9, "num_patients": 9, "num_class_patients": [5, 4]}
 CLASSES_RESULT |= {"num_correct": [3, 2], "num_labelled": [5, 4], "num_predicted": [5, 4]}
+
+
+def made(task):
+    """A complete result of a task, from what is declared: the values say nothing here."""
+    values = {"number": 0.5, "numbers": [0.5], "count": 5, "counts": [5], "flag": True}
+    fields = REGISTRY.of_task(task).values()
+    return {
+        one.name: values[one.kind] * (one.length or 2) if one.kind in ("numbers", "counts") else values[one.kind]
+        for one in fields
+    }
+
+
 COMPLETE = {
     TRAIN: TRAIN_RESULT,
     ESTIMATE_QUALITY: ESTIMATE_RESULT,
@@ -52,6 +67,10 @@ COMPLETE = {
     VALIDATE: VALIDATE_RESULT,
     VALIDATE_CLASSES: CLASSES_RESULT,
     KEEP_MODEL: {"has_model": True},
+    **{
+        task: made(task)
+        for task in (ESTIMATE_CHANNEL, UNDO_CHANNEL, ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS)
+    },
 }
 
 KIND_NAMES = {
@@ -277,13 +296,15 @@ def test_without_what_is_over_patients_the_server_can_use_the_rest(task):
     REGISTRY.check(task, left)
     for field in REGISTRY.fields:
         if field.name in left and field.counted_by:
-            assert all(map(math.isnan, left[field.name])), field.name
+            value = left[field.name]
+            assert all(map(math.isnan, value if isinstance(value, list) else [value])), field.name
 
 
 def test_what_is_left_without_what_is_over_patients():
     assert set(REGISTRY.without_counted(TRAIN, TRAIN_RESULT)) == {
         "params",
         *("num_samples", "num_excluded", "embedded_data", "num_threads", "has_corrected"),
+        *("has_undone", "undoes_confusion"),
         *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
     }
     assert set(REGISTRY.without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {
