@@ -12,7 +12,7 @@ from ..fedavg.server import FedAvgServer
 from ..method import ServerMethod
 from ..views import Round, WeightsRule
 from .answers import ChannelAnswer
-from .decisions import Decisions, SiteUndo, decide, predicted_share
+from .decisions import MISSING, Decisions, SiteUndo, decide, predicted_share
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
 from .settings import AutoSettings
@@ -52,12 +52,14 @@ class AutoServer(FedAvgServer):
         return self.settings.warmup_rounds
 
     def stage(self, this_round: Round) -> str:
-        """Return ``warm-up``, ``federated averaging`` or ``undone``, or the treatment's stage."""
+        """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``undone``, or the treatment's stage."""
         if not self.channels:
             return "warm-up"
         if (other := self._treating) is not None:
             return other.stage(this_round)
-        return "undone" if self._told else "federated averaging"
+        if self._told:
+            return "undone"
+        return "federated averaging" if self.weights(this_round) is None else "weighted"
 
     def before_round(self, this_round: Round) -> None:
         """Estimate when it is time to, and tell sites what to undo."""
@@ -73,12 +75,10 @@ class AutoServer(FedAvgServer):
         """Return those of a published method that is the treatment; else by completeness, where that is established."""
         if (other := self._treating) is not None:
             return other.weights(this_round)
-        missing = {
-            site: sum(undo.missing.values()) / self.settings.network.num_classes
-            for site, undo in self._told.items()
-            if undo.missing
-        }
-        if not missing or self.settings.weighting == "quantity":
+        if not self.channels or self.settings.treatment == "none" or self.settings.weighting == "quantity":
+            return None
+        missing = _missing_shares(self.channels[-1], self.settings.network.num_classes)
+        if not missing:
             return None
         return completeness_weights(this_round.num_samples, missing, this_round.blocks)
 
@@ -241,11 +241,26 @@ def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRe
     )
 
 
+def _missing_shares(record: ChannelRecord, num_classes: int) -> dict[str, float]:
+    """The share of objects that each site leaves out, the mean over classes; sites without any are left out."""
+    shares = {
+        site: sum(
+            one.deviation or 0.0
+            for name, one in found.parameters.items()
+            if one.established and name.startswith(f"{MISSING} ")
+        )
+        / num_classes
+        for site, found in record.sites.items()
+    }
+    return {site: share for site, share in shares.items() if share > 0}
+
+
 def _decision(decisions: Decisions) -> str:
     undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
     if undone:
         return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
     if decisions.anything_established:
+        # Contours that are treated otherwise, or missing objects.
         return "What is established is measured and not undone, as the settings ask."
     return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
 

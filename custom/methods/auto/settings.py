@@ -18,8 +18,10 @@ class AutoSettings(WarmupSettings):
     Args:
         treatment: what is done where something is established: ``undo``, a published method in its place (``feda3i``,
             ``fedia``) to compare with, or ``none``.
-        undo: what is undone where it is established: ``offset`` of contours, ``missing`` objects.
-        weighting: ``completeness`` lets sites that leave objects out count less, within bounds; ``quantity`` does not.
+        undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, which are ignored in
+            training, for those who ask for it: on generated volumes it gained in some runs and lost in others.
+        weighting: ``quantity`` is federated averaging's; ``completeness`` lets sites that leave objects out count less,
+            within bounds.
         estimates: how often annotations are judged, the first time after the warm-up, then in equal steps: two are once
             more half-way through the remaining rounds.
         judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
@@ -37,8 +39,8 @@ class AutoSettings(WarmupSettings):
     method: str = "auto"
     warmup_rounds: Positive = 5
     treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
-    undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
-    weighting: Literal["completeness", "quantity"] = "completeness"
+    undo: tuple[Literal["offset", "missing"], ...] = ("offset",)
+    weighting: Literal["quantity", "completeness"] = "quantity"
     estimates: Positive = 2
     judge: Literal["global", "without_own"] = "global"
     anchor: str = "auto"
