@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ...custom.data.datalist import SECTIONS
+from ...custom.data.datalist import REFERENCE, SECTIONS
 from .facts import CaseFacts, SiteFacts
 from .finding import Finding, Severity
 
@@ -13,11 +13,12 @@ _SHOWN_NAMES = 5
 def check_duplicates(site: SiteFacts) -> Iterator[Finding]:
     """Find images of exactly the same pixels, by what differs: their labels, their lists, or nothing.
 
-    Constant images are passed over: they are alike whatever they were taken of.
+    Constant images are passed over: they are alike whatever they were taken of. So are reviewed cases: they are images
+    of other lists by design, with another annotation, and nobody trains on them.
     """
     groups: dict[str, list[CaseFacts]] = defaultdict(list)
     for case, image in site.images:
-        if not image.is_constant:
+        if not image.is_constant and case.section != REFERENCE:
             groups[image.digest].append(case)
     for cases in groups.values():
         if len(cases) > 1:
@@ -28,7 +29,7 @@ def check_shared_groups(site: SiteFacts) -> Iterator[Finding]:
     """Find volumes or patients whose cases stand in more than one list, by source and group."""
     groups: dict[tuple[str | None, str], list[CaseFacts]] = defaultdict(list)
     for case in site.cases:
-        if case.group is not None:
+        if case.group is not None and case.section != REFERENCE:
             groups[case.group].append(case)
     for (_, group), cases in groups.items():
         if len({case.section for case in cases}) > 1:

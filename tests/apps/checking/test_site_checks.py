@@ -376,6 +376,15 @@ def test_the_same_image_in_training_and_testing_is_leakage(tmp_path):
     assert "training (images/case_1.png), testing (images/copy.png)" in report.findings[0].found
 
 
+def test_a_reviewed_annotation_of_a_training_image_is_no_fault(tmp_path):
+    items = picture_site(tmp_path)
+    reviewed = picture(tmp_path, "reviewed_1", pixels(1), np.roll(square(), 2, axis=0))
+    grouped = [item | {"group": "patient"} for item in items]
+    reference = [{"image": items[1]["image"], "label": reviewed["label"], "group": "patient"}]
+    write_site(tmp_path, PICTURES, {"training": grouped, "reference": reference})
+    assert summary(check(tmp_path)) == []
+
+
 def test_a_patient_in_training_and_validation_is_leakage_unless_the_source_differs(tmp_path):
     items = picture_site(tmp_path, count=4)
     items[0] |= {"group": "p1", "source": "a"}
