@@ -55,7 +55,7 @@ def edge_profile(case: JudgedCase, label: int) -> EdgeProfile | None:
         return None
     distances = np.arange(-_REACH, _REACH + _STEP / 2, _STEP) * pixel
     smooth = [ndimage.gaussian_filter(np.asarray(channel, dtype=np.float64), _SMOOTHING) for channel in case.image]
-    slopes = np.array([[_slope(channel, surfaces, by, pixel, spacing) for by in distances] for channel in smooth])
+    slopes = np.array([_slopes(channel, surfaces, distances, pixel, spacing) for channel in smooth])
     return EdgeProfile(case.unit, distances, slopes)
 
 
@@ -81,15 +81,16 @@ def estimate_edges(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Est
     return Estimate.of_interval(len(set(units)), median_interval(edges, units, seed=seed))
 
 
-def _slope(
-    smooth: Floats, surfaces: Sequence[Surface], distance: float, pixel: float, spacing: NDArray[np.float64]
-) -> float:
-    """Mean change of a channel over a pixel on the way outward, on contours moved by a distance."""
-    places = np.concatenate([surface.points + distance * surface.normals for surface in surfaces])
+def _slopes(
+    smooth: Floats, surfaces: Sequence[Surface], distances: Floats, pixel: float, spacing: NDArray[np.float64]
+) -> Floats:
+    """Mean change of a channel over a pixel on the way outward, on contours moved by each distance ``(n,)``."""
+    points = np.concatenate([surface.points for surface in surfaces])
     normals = np.concatenate([surface.normals for surface in surfaces])
     areas = np.concatenate([surface.areas for surface in surfaces])
-    outer, inner = (
-        ndimage.map_coordinates(smooth, ((places + side * pixel * normals) / spacing).T, order=1, mode="nearest")
-        for side in (0.5, -0.5)
-    )
-    return float(np.average(outer - inner, weights=areas))
+    # Half a pixel outward of one distance is half a pixel inward of another.
+    aside = round(0.5 / _STEP)
+    steps = np.arange(-aside, len(distances) + aside) * (_STEP * pixel) + distances[0]
+    places = (points + steps[:, None, None] * normals) / spacing
+    values = ndimage.map_coordinates(smooth, np.moveaxis(places, -1, 0), order=1, mode="nearest")
+    return np.asarray(np.average(values[2 * aside :] - values[: -2 * aside], axis=1, weights=areas))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -74,9 +75,7 @@ def mask_offset(mask: Booleans, reference: Booleans, spacing: Sequence[float] | 
     """
     matched = match_objects(mask, reference)
     pairs = [
-        ContourPair.of(
-            surface_of_mask(matched.annotated == given, spacing), surface_of_mask(matched.predicted == found, spacing)
-        )
+        ContourPair.of(_contour(matched.annotated == given, spacing), _contour(matched.predicted == found, spacing))
         for given, found in matched.pairs
     ]
     return _offset_of(pairs)
@@ -87,7 +86,17 @@ def contour_pairs(case: JudgedCase, label: int) -> Iterator[ContourPair]:
     matched = match_objects(case.annotated_as(label), case.predicted_as(label))
     for given, found in matched.pairs:
         annotated, predicted = matched.annotated == given, matched.predicted == found
-        yield ContourPair.of(surface_of_mask(annotated, case.spacing), case.predicted_surface(label, found, predicted))
+        yield ContourPair.of(_contour(annotated, case.spacing), case.predicted_surface(label, found, predicted))
+
+
+def _contour(inside: Booleans, spacing: Sequence[float] | None) -> Surface:
+    """The contour of a mask; that of one of the last few is not looked for again."""
+    return _known_contour(inside.tobytes(), inside.shape, None if spacing is None else tuple(spacing))
+
+
+@lru_cache(maxsize=8)
+def _known_contour(content: bytes, shape: tuple[int, ...], spacing: tuple[float, ...] | None) -> Surface:
+    return surface_of_mask(np.frombuffer(content, dtype=np.bool_).reshape(shape), spacing)
 
 
 def _offset_of(pairs: list[ContourPair]) -> CaseOffset | None:

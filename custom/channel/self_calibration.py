@@ -67,13 +67,16 @@ def calibrate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int, unit
 
     chosen = [case for case in _some_patients(cases, seed) if (case.annotation == label).any()]
     before = [case_offset(case, label) for case in chosen]
-    injected, seen, told = [], [], []
-    for step in _OFFSETS:
-        mean = step * unit_offset
-        evolution = ContourEvolution(mean, unit_offset / 2, reference_size=None, smallest_object=0.0)
-        evolution.set_random_state(seed=seed)
-        scores = []
-        for case, without in zip(chosen, before, strict=True):
+    evolutions = {
+        step: ContourEvolution(
+            step * unit_offset, unit_offset / 2, reference_size=None, smallest_object=0.0
+        ).set_random_state(seed=seed)
+        for step in _OFFSETS
+    }
+    injected, seen = [], []
+    scores: dict[float, list[tuple[float, float]]] = {step: [] for step in _OFFSETS}
+    for case, without in zip(chosen, before, strict=True):
+        for step, evolution in evolutions.items():
             changed = _with_class(case, label, evolution)
             moved = mask_offset(changed.annotated_as(label), case.annotated_as(label), case.spacing)
             after = case_offset(changed, label)
@@ -81,8 +84,9 @@ def calibrate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int, unit
                 continue
             injected.append(moved.offset)
             seen.append(after.offset - without.offset)
-            scores.append((math.copysign(1.0, mean) * after.offset, math.copysign(1.0, mean) * without.offset))
-        told.append(_told(*np.array(scores).reshape(-1, 2).T))
+            direction = math.copysign(1.0, step * unit_offset)
+            scores[step].append((direction * after.offset, direction * without.offset))
+    told = [_told(*np.array(of_step).reshape(-1, 2).T) for of_step in scores.values()]
     return Calibration(_slope(injected, seen), float(np.mean(told))) if injected else UNTRIED
 
 

@@ -88,6 +88,6 @@ def test_without_the_package_the_name_is_unknown(tmp_path: Path) -> None:
         None, "fedannot", "simulate", str(JOBS / "fedavg"), "--out", str(tmp_path / "out"), "--set", "method=nearness"
     )
     assert done.returncode != 0
-    assert "key 'method' is 'nearness'; allowed for segmentation: decoupled, ditto, feda3i" in " ".join(
+    assert "key 'method' is 'nearness'; allowed for segmentation: auto, decoupled, ditto, feda3i" in " ".join(
         done.stdout.split() + done.stderr.split()
     )
