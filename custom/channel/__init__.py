@@ -4,7 +4,8 @@ Plain functions on arrays. Objects are matched in :mod:`objects`; of one case fo
 and spurious objects (:mod:`detections`), misalignment (:mod:`shift`), thin parts and gaps (:mod:`protocol`); of all
 cases of a site the confusion of classes (:mod:`confusion`). :mod:`site_estimates` sums them up with intervals over
 patients (:mod:`bootstrap`) in figures that may leave the site (:mod:`estimate`); a site tests its own estimates by
-known errors (:mod:`self_calibration`) and says what its images are like (:mod:`image_features`). The server finds zero
-(:mod:`anchor`, :mod:`two_levels`), tells which sites have images of another kind (:mod:`image_gate`), and decides what
-is :mod:`established`.
+known errors (:mod:`self_calibration`), and says where its images have :mod:`edges` and what they are like
+(:mod:`image_features`). The server finds zero (:mod:`anchor`, :mod:`two_levels`), tells which sites have images of
+another kind (:mod:`image_gate`), and decides what is :mod:`established`. What a model says of a site's samples comes
+from :mod:`judging`; what leaves the site is declared in :mod:`estimate_fields`.
 """
