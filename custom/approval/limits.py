@@ -25,6 +25,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "warmup_rounds": 2000,
     "max_extra_warmup_rounds": 100,
     "head_epochs": 100,
+    "estimates": 100,
     "validate_every": 2000,
     "keep_rounds": 2000,
     "threads": 64,
@@ -54,6 +55,7 @@ _LARGEST_OTHER = 1e6
 _EMPTY = re.compile("")
 _JOB_ID = re.compile(f"({JOB_ID.pattern})?")
 _NAME = re.compile(f"({PLAIN_NAME.pattern})?")
+_ANCHOR = re.compile(f"auto|reference|balanced|median|edges|site:{PLAIN_NAME.pattern}")
 _BLOCK = re.compile(r"[A-Za-z0-9_.]{1,200}")
 _NOISE = re.compile(r"[A-Za-z0-9()., _+-]{1,500}")
 TEXTS: dict[str, tuple[re.Pattern[str], str]] = {
@@ -61,6 +63,7 @@ TEXTS: dict[str, tuple[re.Pattern[str], str]] = {
     "resume_from": (_JOB_ID, "the id of an earlier job, whose state the server has"),
     "start_model": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
     "network.checkpoint": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
+    "anchor": (_ANCHOR, "a place of zero, or 'site:' and a site's name"),
     "blocks": (_BLOCK, "prefixes of parameters"),
     "embedded.noise": (_NOISE, "a model of noise"),
     "embedded.protocols": (_NOISE, "protocols"),

@@ -184,5 +184,6 @@ def test_descriptions_that_cannot_be_read(federation, tmp_path):
 
 
 def test_jobs_of_a_task():
-    assert [job.name for job in fitting_jobs(JOBS, "classification")] == ["fedavg_classification", "fedgsca"]
+    found = [job.name for job in fitting_jobs(JOBS, "classification")]
+    assert found == ["auto_classification", "fedavg_classification", "fedgsca"]
     assert fitting_jobs(JOBS / "absent", "classification") == []
