@@ -14,9 +14,17 @@ _NUMBERS = {
     "_auroc": ", how well cases with a known error are told from others there: whether such an error would be seen",
 }
 
+_ON_THE_SCALE = ("", "_low", "_high")
+
 
 def estimate_fields(
-    name: str, task: str, reason: str, *, calibrated: bool, length: int | None = None
+    name: str,
+    task: str,
+    reason: str,
+    *,
+    calibrated: bool,
+    length: int | None = None,
+    limits: tuple[float, float] | None = None,
 ) -> tuple[OutboundField, ...]:
     """Return what a site sends of a parameter: numbers with three digits, and the patients behind each.
 
@@ -26,10 +34,19 @@ def estimate_fields(
         reason: why the server needs it.
         calibrated: whether the site tests its estimate by known errors.
         length: number of estimates; None for one per class.
+        limits: smallest and largest value of the estimate and of its interval.
     """
-    endings = [ending for ending in _NUMBERS if calibrated or ending in ("", "_low", "_high")]
+    endings = [ending for ending in _NUMBERS if calibrated or ending in _ON_THE_SCALE]
     numbers = (
-        OutboundField(name + ending, (task,), "numbers", reason + _NUMBERS[ending], f"{name}_patients", length=length)
+        OutboundField(
+            name + ending,
+            (task,),
+            "numbers",
+            reason + _NUMBERS[ending],
+            f"{name}_patients",
+            length=length,
+            limits=limits if ending in _ON_THE_SCALE else None,
+        )
         for ending in endings
     )
     counts = OutboundField(f"{name}_patients", (task,), "counts", f"patients or volumes behind {name}", length=length)

@@ -114,7 +114,7 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
 def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: AutoSettings, seed: int) -> Anchor | None:
     if not answers:
         return None
-    pixel_size = sum(answer.pixel_size for answer in answers.values()) / len(answers)
+    pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
     return choose_anchor(
         {site: answer.offset[label - 1] for site, answer in answers.items()},
         seed=seed,

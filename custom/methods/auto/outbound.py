@@ -60,7 +60,11 @@ LEAVES = (
         REVIEWED, ESTIMATE_CHANNEL, "how far given contours lie outside of reviewed ones", calibrated=False
     ),
     *estimate_fields(
-        COMPLETENESS, ESTIMATE_CHANNEL, "share of the predicted objects that are annotated", calibrated=True
+        COMPLETENESS,
+        ESTIMATE_CHANNEL,
+        "share of the predicted objects that are annotated",
+        calibrated=True,
+        limits=(0.0, 1.0),
     ),
     OutboundField(
         "has_undone",

@@ -33,3 +33,12 @@ def test_without_calibration_there_are_fewer_fields():
 def test_too_few_patients_are_withheld():
     (back,) = received("offset", sent("offset", [dataclasses.replace(KNOWN, patients=2)], calibrated=True))
     assert not back.is_known
+
+
+def test_an_estimate_beyond_its_limits_is_refused():
+    registry = OutboundRegistry(estimate_fields("share", "ask", "why", calibrated=True, limits=(0.0, 1.0)))
+    fields = sent("share", [dataclasses.replace(KNOWN, value=0.9, low=0.8, high=1.0)], calibrated=True)
+    assert registry.refusal("ask", fields, 1) is None
+    assert "expected 0.0 to 1.0" in registry.refusal("ask", fields | {"share": [100.0]}, 1)
+    # The slope is on no such scale.
+    assert registry.refusal("ask", fields | {"share_slope": [1.3]}, 1) is None

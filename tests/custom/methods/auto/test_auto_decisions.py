@@ -135,6 +135,11 @@ def test_a_site_that_lies_moves_no_honest_one(lie):
         assert not any(found.undo[site] for site in honest)
 
 
+def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
+    answers = sites(0.1, -0.1, 0.2, 0.0, 3.0) | {"liar": answer(0.0, pixel_size=1e4)}
+    assert [site for site, undo in decide(answers, SETTINGS, seed=100).undo.items() if undo] == ["site-4"]
+
+
 def test_a_model_is_fit_to_judge_what_it_finds():
     half = replace(answer(0.0), offset=known(0.0, patients=3))
     assert predicted_share({"a": half, "b": half}) == 0.25
