@@ -86,7 +86,7 @@ def test_masks_under_a_job_with_classes_are_one_sentence(tmp_path):
     write_site_description(tmp_path, SLICES)
     text = (
         f"Site site-1: {tmp_path} holds slices of volumes with masks, but a job of 'fedgsca' is for classification and "
-        "needs images with one class each; methods for segmentation are fedavg, feda3i, "
+        "needs images with one class each; methods for segmentation are fedavg, auto, feda3i, "
     )
     with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}"):
         check_compatibility(tmp_path, FedGSCASettings(), site="site-1")

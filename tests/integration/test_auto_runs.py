@@ -101,7 +101,7 @@ def test_clean_labels_are_federated_averaging_bit_for_bit(small_job: Callable[..
     assert_same_model(tmp_path / "auto", tmp_path / "fedavg")
 
 
-@pytest.mark.simulator
+@pytest.mark.processes
 def test_simulator_and_in_process_give_the_same_bits(whole: Path, tmp_path: Path) -> None:
     job = Job.open(whole / "job").copy_with({}, tmp_path / "job").folder
     app = ["server", *(f"site-{index + 1}" for index in range(SITES))]
@@ -116,7 +116,7 @@ def test_simulator_and_in_process_give_the_same_bits(whole: Path, tmp_path: Path
 @pytest.mark.parametrize("treatment", ["feda3i", "fedia"])
 def test_a_published_method_treats_what_is_established(whole: Path, tmp_path: Path, treatment: str) -> None:
     summary = simulate(
-        whole / "job", tmp_path / "out", data=whole / "data", overrides={"treatment": treatment, "rounds": 3}
+        whole / "job", tmp_path / "out", data=whole / "data", overrides={"treatment": treatment, "rounds": 2}
     )
     assert all(not site["offsets"] for site in last_channel(summary)["sites"].values())
     assert ("estimate" if treatment == "feda3i" else "completeness") in summary
