@@ -77,6 +77,19 @@ def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
     return Confusion(shares * (num_given / len(labels))[:, None], counts)
 
 
+def doubt_of_labels(probabilities: Floats, labels: Labels) -> Floats:
+    """Return by how much the most probable other class is more probable than the given one, ``(N,)``.
+
+    Args:
+        probabilities: ``(N, C)``.
+        labels: given, ``(N,)``.
+    """
+    rows = np.arange(len(labels))
+    others = probabilities.copy()
+    others[rows, labels] = -np.inf
+    return np.asarray(others.max(axis=1) - probabilities[rows, labels])
+
+
 @dataclass(frozen=True)
 class ObjectSamples:
     """Objects of cases as samples of classes; they stay at the site.

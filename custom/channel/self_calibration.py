@@ -11,7 +11,7 @@ from scipy import ndimage, stats
 
 from ...transforms.connected_lesions import label_lesions
 from .cases import JudgedCase
-from .confusion import confident_joint
+from .confusion import confident_joint, doubt_of_labels
 from .detections import case_detections
 from .estimate import Estimate
 from .offset import case_offset, mask_offset
@@ -144,7 +144,7 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     if not wrong.any():
         return UNTRIED
     before, after = (confident_joint(probabilities, one).noise_level for one in (labels, given))
-    doubt = _doubt(probabilities, given)
+    doubt = doubt_of_labels(probabilities, given)
     # A label that was wrong before may have become right by chance, so the level rises by less.
     return Calibration((after - before) / (wrong.mean() * (1 - before)), _told(doubt[wrong], doubt[~wrong]))
 
@@ -194,11 +194,3 @@ def _told(wrong: Floats, right: Floats) -> float:
     if not len(wrong) or not len(right):
         return 0.5
     return float(stats.mannwhitneyu(wrong, right).statistic) / (len(wrong) * len(right))
-
-
-def _doubt(probabilities: Floats, labels: NDArray[np.int64]) -> Floats:
-    """How much more probable the most probable other class is than the given one, ``(N,)``."""
-    rows = np.arange(len(labels))
-    others = probabilities.copy()
-    others[rows, labels] = -np.inf
-    return np.asarray(others.max(axis=1) - probabilities[rows, labels])

@@ -57,6 +57,10 @@ class LoadedCase:
     slice_spacing: float | None = None
     files: Case | None = None
 
+    def image_name(self, data_folder: Path) -> str:
+        """Return the image's file relative to the folder of the site's data, for records; the name without files."""
+        return self.name if self.files is None else os.path.relpath(self.files.image, data_folder)
+
 
 @dataclass(frozen=True)
 class SiteData:

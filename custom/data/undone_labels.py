@@ -71,4 +71,4 @@ def case_files(case: LoadedCase, data_folder: Path) -> tuple[str, str]:
     """Return the annotation and the image of a case, relative to the site's data."""
     if case.files is None or not isinstance(case.files.label, Path):
         return case.name, case.name
-    return os.path.relpath(case.files.label, data_folder), os.path.relpath(case.files.image, data_folder)
+    return os.path.relpath(case.files.label, data_folder), case.image_name(data_folder)

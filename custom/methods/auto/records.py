@@ -1,30 +1,19 @@
 """What `auto` adds to a run's summary, as records."""
 
+from ...channel.estimate_record import EstimateRecord
 from ...run.records import Record
 
 
-class ParameterRecord(Record):
-    """What is known of one parameter of a site; numbers are None where there are none.
+class ParameterRecord(EstimateRecord):
+    """What is known of one parameter of a site; an offset is on the model's scale.
 
     Attributes:
-        estimate: the site's estimate; of an offset on the model's scale.
-        low: lower end of its 90 % interval.
-        high: upper end.
-        patients: patients or volumes behind it.
-        slope: what the site's estimate makes of a known error.
-        auroc: how well cases with a known error are told from others there.
         deviation: of the estimate from zero.
         p_value: corrected for all sites and parameters.
         established: whether the deviation is.
         reason: evidence, threshold and decision in words.
     """
 
-    estimate: float | None
-    low: float | None
-    high: float | None
-    patients: int
-    slope: float | None
-    auroc: float | None
     deviation: float | None
     p_value: float | None
     established: bool

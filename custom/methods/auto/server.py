@@ -1,11 +1,12 @@
 """`auto` at the server: estimates of how sites annotate, and what each of them is told to undo."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....transforms.natural_order import natural_order
 from ...aggregation.weighting import LayerWeights
+from ...channel.estimate_record import plain_estimate
+from ...run.plain_values import finite
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ..fedavg.server import FedAvgServer
@@ -228,14 +229,8 @@ def _record(decisions: Decisions, number: int) -> ChannelRecord:
 def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRecord:
     estimate, finding = decisions.judged[site][name], decisions.findings[site][name]
     return ParameterRecord(
-        estimate=_known(estimate.value),
-        low=_known(estimate.low),
-        high=_known(estimate.high),
-        patients=estimate.patients,
-        slope=_known(estimate.slope),
-        auroc=_known(estimate.auroc),
-        deviation=_known(finding.deviation),
-        p_value=_known(finding.p_value),
+        **plain_estimate(estimate),
+        **finite({"deviation": finding.deviation, "p_value": finding.p_value}),
         established=finding.established,
         reason=finding.reason,
     )
@@ -274,7 +269,3 @@ def _undo_of(record: SiteChannelRecord) -> SiteUndo:
 
 def _named(values: Mapping[int, float]) -> dict[str, float]:
     return {str(label): value for label, value in values.items()}
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None

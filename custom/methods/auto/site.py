@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +68,11 @@ class AutoSite(FedAvgSite):
         if found is None:
             return super().train(network, site)
         folder, undone = found
-        data = site.load(TRAINING)
-        if not undone.changes_anything:
-            trained = self.train_on(self.batches(data, network), network, site)
-        else:
+        data, labels = site.load(TRAINING), None
+        if undone.changes_anything:
             labels = undone_labels(undone, ignored_pixels(folder), data.cases, site.locate().folder)
-            device = next(network.parameters()).device
-            batches = training_batches(data, self.settings.training, device, labels=labels)
-            trained = self.train_on(batches, network, site)
-        return Trained(trained.outcome, fields={"has_undone": True})
+        batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
+        return replace(self.train_on(batches, network, site), fields={"has_undone": True})
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``estimate_channel`` or ``undo_channel``, or a task of the treatment."""
@@ -84,13 +81,17 @@ class AutoSite(FedAvgSite):
         if task == UNDO_CHANNEL:
             self._undo(network, site)
             return Answer({"has_undone": True})
-        if self.settings.judge == "without_own":
-            network = self._without_own(network, site)
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
-        return channel_report(network, site.load(TRAINING), self._reviewed(site), self.settings, seed=seed)
+        judge = self.judging_model(network, site)
+        return channel_report(judge, site.load(TRAINING), self._reviewed(site), self.settings, seed=seed)
 
-    def _without_own(self, network: nn.Module, site: SiteView) -> nn.Module:
-        """The received model less the site's own share; as it is where the site had no part in the last round."""
+    def judging_model(self, network: nn.Module, site: SiteView) -> nn.Module:
+        """Return what judges annotations: the received model, or where the settings ask less the site's own share in it.
+
+        The model stays as it is where the site had no part in the last round, or was alone in it.
+        """
+        if self.settings.judge == "global":
+            return network
         kept, total = site.kept_tensors(OWN_FOLDER, site.round_number - 1), site.message.get("samples_of_round", 0)
         num_samples = site.load(TRAINING).num_samples
         if kept is None or kept[0] != site.round_number - 1 or not total > num_samples:

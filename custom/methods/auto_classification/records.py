@@ -1,18 +1,13 @@
 """What `auto` for classification adds to a run's summary, as records."""
 
+from ...channel.estimate_record import EstimateRecord
 from ...run.records import Record
 
 
-class NoiseLevelRecord(Record):
-    """What was estimated and decided of a site.
+class NoiseLevelRecord(EstimateRecord):
+    """What was estimated of a site, the share of its labels that are wrong, and decided.
 
     Attributes:
-        estimate: share of its labels that are wrong; None where there is no estimate, likewise below.
-        low: lower end of the 90 % interval.
-        high: upper end.
-        patients: patients or volumes behind it.
-        slope: how much of a known noise the site's estimate shows.
-        auroc: how well labels that are known to be wrong are told from the others there.
         support: share of the doubted labels in which other samples that look alike side with the model.
         support_low: lower end of its 90 % interval, which has to be above a half.
         p_value: corrected for the number of sites.
@@ -21,12 +16,6 @@ class NoiseLevelRecord(Record):
         reason: evidence and threshold, in words.
     """
 
-    estimate: float | None
-    low: float | None
-    high: float | None
-    patients: int
-    slope: float | None
-    auroc: float | None
     support: float | None
     support_low: float | None
     p_value: float | None

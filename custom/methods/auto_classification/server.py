@@ -1,12 +1,13 @@
 """`auto` for classification at the server: noise levels of all sites, and who undoes wrong labels."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
+from ...channel.estimate_record import plain_estimate
+from ...run.plain_values import finite
 from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
 from ..views import Round
@@ -161,7 +162,6 @@ class AutoClassificationServer(FedAvgServer):
         )
 
     def _described_site(self, one: SiteDecision) -> NoiseLevelRecord:
-        estimate = one.estimate
         if not one.is_noisy:
             follows = "Its labels are used as they are." if one.can_tell else "Nothing changes."
         elif self.settings.treatment == "none":
@@ -169,15 +169,8 @@ class AutoClassificationServer(FedAvgServer):
         else:
             follows = _FOLLOWS[self.settings.treatment]
         return NoiseLevelRecord(
-            estimate=_known(estimate.value),
-            low=_known(estimate.low),
-            high=_known(estimate.high),
-            patients=estimate.patients,
-            slope=_known(estimate.slope),
-            auroc=_known(estimate.auroc),
-            support=_known(one.support.value),
-            support_low=_known(one.support.low),
-            p_value=_known(one.finding.p_value),
+            **plain_estimate(one.estimate),
+            **finite({"support": one.support.value, "support_low": one.support.low, "p_value": one.finding.p_value}),
             is_established=one.is_noisy,
             decision=follows,
             reason=one.finding.reason,
@@ -201,10 +194,6 @@ def _plain(estimates: Mapping[int, Mapping[str, Estimate]]) -> list[Any]:
 
 def _estimates(plain: Sequence[Any]) -> dict[int, dict[str, Estimate]]:
     return {number: {site: Estimate(*values) for site, values in of_round.items()} for number, of_round in plain}
-
-
-def _known(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def _shown(estimate: Estimate) -> str:

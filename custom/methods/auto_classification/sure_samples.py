@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 
 from ....transforms.noise.class_noise import ClassNoise
 from ...channel.bootstrap import ratio_interval
-from ...channel.confusion import Confusion, Floats, Labels
+from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels
 from ...channel.estimate import Estimate
 from ...channel.self_calibration import UNTRIED, Calibration
 
@@ -138,14 +138,6 @@ def calibrate_noise_level(probabilities: Floats, labels: Labels, *, seed: int) -
     before, after = (float(np.mean(seems != one)) for one in (labels, given))
     if not known.any() or known.all() or before == 1:
         return UNTRIED
-    doubt = doubts(probabilities, given)
+    doubt = doubt_of_labels(probabilities, given)
     auroc = stats.mannwhitneyu(doubt[known], doubt[~known]).statistic / (known.sum() * (~known).sum())
     return Calibration((after - before) / (float(known.mean()) * (1 - before)), float(auroc))
-
-
-def doubts(probabilities: Floats, labels: Labels) -> Floats:
-    """Return how much more probable the most probable other class is than the given one, ``(N,)``."""
-    rows = np.arange(len(labels))
-    others = probabilities.copy()
-    others[rows, labels] = -np.inf
-    return np.asarray(others.max(axis=1) - probabilities[rows, labels])

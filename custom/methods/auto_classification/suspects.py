@@ -1,6 +1,5 @@
 """Records of changed labels: for the site's data manager, and for evaluation where true labels are known."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,7 @@ def suspicions(
         of_given, of_other = float(probabilities[index, int(case.label)]), float(probabilities[index, seems])
         found.append(
             SuspectCase(
-                image=case.name if case.files is None else os.path.relpath(case.files.image, data_folder),
+                image=case.image_name(data_folder),
                 given=data.classes[int(case.label)],
                 predicted=data.classes[seems],
                 confidence=of_other,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...channel.confusion import Confusion, Floats, Labels
+from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels
 from .settings import Treatment
-from .sure_samples import Flags, doubts
+from .sure_samples import Flags
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def undo(
     """
     changed = np.zeros(len(labels), dtype=np.bool_)
     if treatment in ("relabel", "both"):
-        doubt = doubts(probabilities, labels) / _usual_confidence(probabilities)
+        doubt = doubt_of_labels(probabilities, labels) / _usual_confidence(probabilities)
         most = np.argsort(-doubt, kind="stable")[: round(confusion.noise_level * len(labels))]
         changed[most] = doubt[most] > margin
     undone = np.where(changed, probabilities.argmax(axis=1), labels)

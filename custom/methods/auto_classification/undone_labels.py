@@ -3,7 +3,6 @@
 Label files are never changed.
 """
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import torch
 
 from ...data.json_record import JsonRecord, read_record, write_record
-from ...data.site_data import LoadedCase, SiteData
+from ...data.site_data import SiteData
 from .undoing import Undoing
 
 UNDONE_FOLDER = "undone_labels"
@@ -55,7 +54,7 @@ class UndoneLabels(JsonRecord):
         """Take over what becomes of a site's labels."""
         changed = tuple(
             ChangedLabel(
-                image=_image(case, data_folder),
+                image=case.image_name(data_folder),
                 given=data.classes[int(case.label)],
                 label=data.classes[int(undoing.labels[index])],
             )
@@ -71,7 +70,7 @@ class UndoneLabels(JsonRecord):
             (one.image, one.given): data.classes.index(one.label) for one in self.changed if one.label in data.classes
         }
         labels = [
-            found.get((_image(case, data_folder), data.classes[int(case.label)]), int(case.label))
+            found.get((case.image_name(data_folder), data.classes[int(case.label)]), int(case.label))
             for case in data.cases
         ]
         return torch.tensor(labels, dtype=torch.long)
@@ -117,7 +116,3 @@ def adopt_undone(earlier_folders: Iterable[Path], run_folder: Path, continued_ro
 
 def _file(folder: Path, round_number: int) -> Path:
     return folder / f"round_{round_number}.json"
-
-
-def _image(case: LoadedCase, data_folder: Path) -> str:
-    return case.name if case.files is None else os.path.relpath(case.files.image, data_folder)

@@ -1,6 +1,5 @@
 """What a site keeps of its selection of samples: suspects for its data manager, and how right they are if known."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def suspicions(
     found = []
     for index in order[~selection.clean[order]].tolist():
         case, predicted = data.cases[index], int(probabilities[index].argmax())
-        image = case.name if case.files is None else os.path.relpath(case.files.image, data_folder)
+        image = case.image_name(data_folder)
         found.append(
             SuspectCase(
                 image=image,

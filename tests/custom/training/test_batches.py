@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.volumes import epochs, make_volume
 
 from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
@@ -21,17 +22,6 @@ from fedannot.custom.training.batches import (
 )
 
 CPU = torch.device("cpu")
-
-
-def make_volume(label, image=None):
-    label = label.to(torch.uint8)
-    image = label.float() if image is None else image
-    return LoadedCase("a", "a", image[None, None], label[None], None, None)
-
-
-def epochs(batches, count, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return [list(batches.epoch(generator)) for _ in range(count)]
 
 
 def test_samples_come_with_their_labels_in_the_order_of_the_generator():

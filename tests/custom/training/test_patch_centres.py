@@ -4,24 +4,13 @@ from collections import Counter
 
 import pytest
 import torch
+from support.volumes import epochs, make_volume
 
-from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.training import patch_centres
 from fedannot.custom.training.batches import PatchBatches
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 CPU = torch.device("cpu")
-
-
-def make_volume(label, image=None):
-    label = label.to(torch.uint8)
-    image = label.float() if image is None else image
-    return LoadedCase("a", "a", image[None, None], label[None], None, None)
-
-
-def epochs(batches, count, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return [list(batches.epoch(generator)) for _ in range(count)]
 
 
 def classes_at_centres(cases, count, patch=(3, 3, 3)):
