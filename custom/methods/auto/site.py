@@ -86,7 +86,7 @@ class AutoSite(FedAvgSite):
         return channel_report(judge, site.load(TRAINING), self._reviewed(site), self.settings, seed=seed)
 
     def judging_model(self, network: nn.Module, site: SiteView) -> nn.Module:
-        """Return what judges annotations: the received model, or where the settings ask less the site's own share in it.
+        """Return what judges annotations: the received model, less the site's own share where the settings ask.
 
         The model stays as it is where the site had no part in the last round, or was alone in it.
         """
