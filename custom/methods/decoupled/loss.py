@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import nll_loss
 
+from ....transforms.ignored_label import IGNORED_LABEL
 from .adaptation import AdaptationNetwork, log_local_probabilities
 from .network import DecoupledNetwork
 
 
 def noise_robust_loss(log_probabilities: torch.Tensor, labels: torch.Tensor, exponent: float) -> torch.Tensor:
-    """Return the mean over pixels of (1 − p_y^q)/q (Eq. 6, which writes a sum).
+    """Return the mean over pixels that are not ignored of (1 − p_y^q)/q (Eq. 6, which writes a sum); 0 without any.
 
     As q goes to 0 it is the cross entropy; at 1 it is one minus the probability of the label.
 
@@ -19,8 +20,22 @@ def noise_robust_loss(log_probabilities: torch.Tensor, labels: torch.Tensor, exp
         labels: ``(B, 1, H, W[, D])``.
         exponent: q, above 0.
     """
-    of_label = log_probabilities.gather(1, labels.long())
-    return -torch.expm1(exponent * of_label).mean() / exponent
+    counts = labels != IGNORED_LABEL
+    of_label = log_probabilities.gather(1, labels.long().masked_fill(~counts, 0))
+    # The mean over all pixels is made that over those that count, by a factor that is 1 where none is ignored.
+    among_all = torch.expm1(exponent * of_label).masked_fill(~counts, 0.0).mean()
+    return -among_all * (counts.numel() / counts.sum().clamp(min=1)) / exponent
+
+
+def likelihood_loss(log_probabilities: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the mean of −log p_y over the pixels that are not ignored, 0 without any.
+
+    Args:
+        log_probabilities: log p ``(B, C + 1, H, W[, D])``.
+        labels: ``(B, 1, H, W[, D])``.
+    """
+    mean = nll_loss(log_probabilities, labels[:, 0].long(), ignore_index=IGNORED_LABEL)
+    return torch.where((labels != IGNORED_LABEL).any(), mean, 0.0)
 
 
 def mean_trace(adaptation: torch.Tensor) -> torch.Tensor:
@@ -65,9 +80,8 @@ class DecoupledLoss:
         log_global = shared.segment(features, code).float().log_softmax(dim=1)
         flips = adaptation(images, features, code)
         divergence = self.divergence_weight * posterior.divergence_from(prior).mean()
-        target = labels[:, 0].long()
         if self.is_warmup:
-            return nll_loss(log_global, target) + divergence - mean_trace(flips)
-        fit = nll_loss(log_local_probabilities(log_global, flips), target)
+            return likelihood_loss(log_global, labels) + divergence - mean_trace(flips)
+        fit = likelihood_loss(log_local_probabilities(log_global, flips), labels)
         robust = noise_robust_loss(log_global, labels, self.exponent)
         return fit + robust + self.trace_weight * mean_trace(flips) + divergence

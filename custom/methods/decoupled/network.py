@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot
 
+from ....transforms.ignored_label import IGNORED_LABEL
 from ...networks.building import build_network, layer_blocks
 from ...settings import FEATURES
 from .codes import DistributionEncoder, Gaussian, spread
@@ -58,8 +59,13 @@ class DecoupledNetwork(nn.Module):
         return logits
 
     def encode_annotated(self, images: torch.Tensor, labels: torch.Tensor) -> Gaussian:
-        """Return the posterior (Eq. 3) for images ``(B, channels, H, W[, D])`` and labels ``(B, 1, H, W[, D])``."""
-        classes = one_hot(labels[:, 0].long(), self.num_outputs).movedim(-1, 1).to(images)
+        """Return the posterior (Eq. 3) for images ``(B, channels, H, W[, D])`` and labels ``(B, 1, H, W[, D])``.
+
+        Ignored pixels are of no class.
+        """
+        counts = labels != IGNORED_LABEL
+        known = labels.long().masked_fill(~counts, 0)[:, 0]
+        classes = one_hot(known, self.num_outputs).movedim(-1, 1).to(images) * counts
         encoded: Gaussian = self.posterior(torch.cat([images, classes], dim=1))
         return encoded
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedannot.custom.methods.decoupled.adaptation import AdaptationNetwork
-from fedannot.custom.methods.decoupled.loss import DecoupledLoss, mean_trace, noise_robust_loss
+from fedannot.custom.methods.decoupled.loss import DecoupledLoss, likelihood_loss, mean_trace, noise_robust_loss
 from fedannot.custom.methods.decoupled.network import build_decoupled_network
 
 
@@ -41,6 +41,18 @@ def test_a_pixel_that_is_surely_wrong_pulls_with_a_bounded_force():
     log_p = torch.tensor([[0.0, -50.0]]).reshape(1, 2, 1, 1)
     labels = torch.ones(1, 1, 1, 1, dtype=torch.uint8)
     assert float(noise_robust_loss(log_p, labels, 0.7)) == pytest.approx(1 / 0.7)
+
+
+def test_ignored_pixels_count_in_neither_loss():
+    log_p, labels = logits_and_labels()
+    partly = labels.clone()
+    partly[:, :, 1:] = 255
+    for loss in (likelihood_loss, lambda p, y: noise_robust_loss(p, y, 0.7)):
+        assert float(loss(log_p, partly)) == pytest.approx(float(loss(log_p[:, :, :1], labels[:, :, :1])), rel=1e-6)
+        assert float(loss(log_p, torch.full_like(labels, 255))) == 0.0
+    assert torch.equal(likelihood_loss(log_p, labels), torch.nn.functional.nll_loss(log_p, labels[:, 0].long()))
+    of_label = log_p.gather(1, labels.long())
+    assert torch.equal(noise_robust_loss(log_p, labels, 0.7), -torch.expm1(0.7 * of_label).mean() / 0.7)
 
 
 def test_trace_by_hand():
@@ -101,6 +113,18 @@ def test_every_part_is_trained_where_it_should_be(parts):
         silent = [name for name, parameter in shared.named_parameters() if parameter.grad is None]
         assert silent == []
         assert all(parameter.grad is not None for parameter in adaptation.parameters())
+
+
+@pytest.mark.parametrize("is_warmup", [True, False])
+def test_with_ignored_pixels_the_whole_loss_and_its_gradients_are_finite(parts, is_warmup):
+    shared, adaptation, images, labels = parts
+    ignored = labels.clone()
+    ignored[..., :4] = 255
+    ignored[0] = 255
+    found = DecoupledLoss(is_warmup=is_warmup)(shared, adaptation, images, ignored, torch.Generator().manual_seed(7))
+    found.backward()
+    assert torch.isfinite(found)
+    assert all(torch.isfinite(parameter.grad).all() for parameter in shared.parameters())
 
 
 def test_the_warm_up_brings_w_to_the_identity(parts):
