@@ -7,19 +7,19 @@ from ..terminal import Terminal
 
 LEGEND = (
     "contours: by how far they lie outside (+) or inside (-) of zero; missing: share of the objects that is left out; "
-    "in brackets: not established; ?: cannot tell"
+    "in brackets: not established; ?: cannot tell; undone before: the rounds before whose training it was undone"
 )
 
 
 def channel_entries(found: ChannelFindings | None, site: str) -> dict[str, str]:
     """Return what the last estimate says of a site, and when it was undone, for the table of sites."""
-    record = found.channels[-1].sites.get(site) if found is not None and found.channels else None
+    channels = () if found is None else found.channels
+    record = channels[-1].sites.get(site) if channels else None
+    rounds = [one.sites[site].undone_before_round for one in channels if site in one.sites]
     return {
         "contours": _entries(record, OFFSET, 1, 1),
         "missing, %": _entries(record, MISSING, 100, 0),
-        "undone": "-"
-        if record is None or record.undone_before_round is None
-        else f"round {record.undone_before_round}",
+        "undone before": ", ".join(str(number) for number in rounds if number is not None) or "-",
     }
 
 

@@ -64,6 +64,7 @@ def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
     summary = read_summary(whole / "whole")
     assert [channel["before_round"] for channel in summary["channels"]] == [2, 3]
     assert "Undone at" in last_channel(summary)["decision"]
+    assert all(site["undone_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
     manifests = {
         file.parent.name: json.loads(file.read_text()) for file in (whole / "data").glob("site-*/manifest.json")
     }

@@ -134,7 +134,10 @@ class AutoServer(FedAvgServer):
             return
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
         decisions = decide(answers, self.settings, seed=seed)
-        before, self._undone = self._told, {}
+        before = self._told
+        if self.channels:
+            self.channels[-1] = self._with_rounds(self.channels[-1])
+        self._undone = {}
         self._due = {site: undo for site, undo in decisions.undo.items() if undo or site in before}
         self.channels.append(_record(decisions, this_round.number))
         this_round.info(self.channels[-1].decision)
@@ -200,13 +203,16 @@ class AutoServer(FedAvgServer):
         added = {} if self._other is None else self._other.describe(this_round)
         if not self.channels:
             return added | ChannelFindings(channels=()).plain()
-        last = self.channels[-1]
+        channels = (*self.channels[:-1], self._with_rounds(self.channels[-1]))
+        return added | ChannelFindings(channels=channels).plain()
+
+    def _with_rounds(self, last: ChannelRecord) -> ChannelRecord:
+        """The last estimate, with the rounds before which sites have undone what it says."""
         sites = {
             site: record.model_copy(update={"undone_before_round": self._undone.get(site)})
             for site, record in last.sites.items()
         }
-        channels = (*self.channels[:-1], last.model_copy(update={"sites": sites}))
-        return added | ChannelFindings(channels=channels).plain()
+        return last.model_copy(update={"sites": sites})
 
 
 def _record(decisions: Decisions, number: int) -> ChannelRecord:
