@@ -62,8 +62,7 @@ def write_with_additions(
         raise ValueError(f"{file}: expected additions of the shape {values.shape}, but got {added.shape}.")
     given = map_mask(values, description.labels, file)
     placed = np.where(given == 0, added, 0).astype(np.uint8)
-    merged = np.where(placed != 0, _values_of_classes(description.labels)[placed], values)
-    return _write_values(target, merged, affine), given, placed
+    return _write_values(target, _changed(values, given, given + placed, description), affine), given, placed
 
 
 def write_changed(target: Path, file: Path, classes: NDArray[np.uint8], description: SegmentationDescription) -> Path:
@@ -85,8 +84,18 @@ def write_changed(target: Path, file: Path, classes: NDArray[np.uint8], descript
     values, affine = _read_values(file, description)
     if values.shape != classes.shape:
         raise ValueError(f"{file}: expected classes of the shape {values.shape}, but got {classes.shape}.")
-    stays = map_mask(values, description.labels, file) == classes
-    return _write_values(target, np.where(stays, values, _values_of_classes(description.labels)[classes]), affine)
+    given = map_mask(values, description.labels, file)
+    return _write_values(target, _changed(values, given, classes, description), affine)
+
+
+def _changed(
+    values: NDArray[np.int64],
+    given: NDArray[np.uint8],
+    classes: NDArray[np.uint8],
+    description: SegmentationDescription,
+) -> NDArray[np.int64]:
+    """Label values of other classes than the given ones; where a class stays, its value does, too."""
+    return np.where(given == classes, values, _values_of_classes(description.labels)[classes])
 
 
 def write_classes(target: Path, mask: Mask, description: SegmentationDescription) -> Path:
