@@ -14,19 +14,16 @@ from ...data.datalist import REFERENCE, TRAINING
 from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, ignored_pixels, latest_undone, write_undone
-from ...data.undone_labels import undone_labels
 from ...evaluation.inference import Inference
 from ...networks.devices import params_in_main_memory
 from ...seeding import derive_seed
 from ...training.batches import training_batches
 from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
-from .channel_report import channel_report
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .own_share import without_own_share
 from .settings import AutoSettings
 from .treatments import treatment_of
-from .undoing import undo_channel
 
 # In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
 OWN_FOLDER = "own_models"
@@ -70,6 +67,9 @@ class AutoSite(FedAvgSite):
         folder, undone = found
         data, labels = site.load(TRAINING), None
         if undone.changes_anything:
+            # It moves contours with MONAI, which takes 2 s that only a site with something undone pays; likewise below.
+            from ...data.undone_labels import undone_labels  # noqa: PLC0415
+
             labels = undone_labels(undone, ignored_pixels(folder), data.cases, site.locate().folder)
         batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
         return replace(self.train_on(batches, network, site), fields={"has_undone": True})
@@ -81,6 +81,8 @@ class AutoSite(FedAvgSite):
         if task == UNDO_CHANNEL:
             self._undo(network, site)
             return Answer({"has_undone": True})
+        from .channel_report import channel_report  # noqa: PLC0415
+
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
         judge = self.judging_model(network, site)
         return channel_report(judge, site.load(TRAINING), self._reviewed(site), self.settings, seed=seed)
@@ -115,6 +117,8 @@ class AutoSite(FedAvgSite):
         offsets, missing = (_by_label(site.message["undo"][name]) for name in ("offsets", "missing"))
         if not (all(map(math.isfinite, offsets.values())) and all(0 <= share <= 1 for share in missing.values())):
             raise ValueError(f"Expected finite offsets and shares from 0 to 1 to undo, but was told {site.message}.")
+        from .undoing import undo_channel  # noqa: PLC0415
+
         before = latest_undone(self._places(site))
         undone, ignored = undo_channel(
             network,

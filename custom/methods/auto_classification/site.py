@@ -1,12 +1,12 @@
 """`auto` for classification at a site: how many of its labels are wrong, and their undoing."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
-from ...channel.confusion import Floats, Labels
 from ...channel.estimate_fields import sent
 from ...data.datalist import TRAINING
 from ...data.json_record import write_record
@@ -21,13 +21,13 @@ from ...training.losses import DiceRecord
 from ...training.objectives import Objective, SupervisedObjective
 from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
-from .judgement import balanced, judged_probabilities
 from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES
 from .settings import AutoClassificationSettings
-from .sure_samples import estimate_noise_level, estimate_support, sure_confusion
-from .suspects import detection_record, suspicions
-from .undoing import Undoing, undo
 from .undone_labels import UndoneLabels, adopt_undone, latest_undone, write_undone
+
+if TYPE_CHECKING:
+    from ...channel.confusion import Floats, Labels
+    from .undoing import Undoing
 
 
 class AutoClassificationSite(FedAvgSite):
@@ -75,6 +75,10 @@ class AutoClassificationSite(FedAvgSite):
             write_undone(site.run_folder, UndoneLabels(round_number=site.round_number, noise_level=0.0, undoes=False))
             site.info(f"From round {site.round_number} on the labels are used as they are given.")
             return Answer({UNDOES: False})
+        # Only a site that judges its labels pays for scipy's statistics; likewise below.
+        from .sure_samples import estimate_noise_level, estimate_support  # noqa: PLC0415
+        from .suspects import detection_record  # noqa: PLC0415
+
         data = site.load(TRAINING)
         probabilities, labels = self._judged(network, data)
         share, seed = self.settings.surest, derive_seed(site.seed, site.name, site.round_number, NOISE_LEVEL)
@@ -84,14 +88,19 @@ class AutoClassificationSite(FedAvgSite):
         append_record(site.run_folder / SELECTION_FILE, noted)
         return Answer(sent(NOISE_LEVEL, [estimate], calibrated=True) | sent(SUPPORT, [support], calibrated=False))
 
-    def _judged(self, network: nn.Module, data: SiteData) -> tuple[Floats, Labels]:
+    def _judged(self, network: nn.Module, data: SiteData) -> "tuple[Floats, Labels]":
         """What the received model says of the samples, and their given labels."""
+        from .judgement import balanced, judged_probabilities  # noqa: PLC0415
+
         said = judged_probabilities(network, data, Inference.of(self.settings), self.settings.training)
         labels = data.labels.numpy().astype(np.int64)
         return balanced(said.numpy(), labels), labels
 
     def _undo(self, network: nn.Module, site: SiteView) -> UndoneLabels:
         """Decide what is undone in this round, and keep it."""
+        from .sure_samples import sure_confusion  # noqa: PLC0415
+        from .undoing import undo  # noqa: PLC0415
+
         data, settings = site.load(TRAINING), self.settings
         probabilities, labels = self._judged(network, data)
         confusion = sure_confusion(probabilities, labels, settings.surest)
@@ -112,9 +121,11 @@ class AutoClassificationSite(FedAvgSite):
         return record
 
     def _note(
-        self, data: SiteData, undoing: Undoing, probabilities: Floats, noise_level: float, site: SiteView
+        self, data: SiteData, undoing: "Undoing", probabilities: "Floats", noise_level: float, site: SiteView
     ) -> None:
         """Keep for the site's data manager, and for evaluation, which labels are changed."""
+        from .suspects import detection_record, suspicions  # noqa: PLC0415
+
         noted = detection_record(data, site.round_number, noise_level=noise_level, undoing=undoing)
         append_record(site.run_folder / SELECTION_FILE, noted)
         found = suspicions(

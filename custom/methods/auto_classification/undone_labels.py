@@ -6,12 +6,15 @@ Label files are never changed.
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.site_data import SiteData
-from .undoing import Undoing
+
+if TYPE_CHECKING:
+    from .undoing import Undoing
 
 UNDONE_FOLDER = "undone_labels"
 
@@ -49,7 +52,7 @@ class UndoneLabels(JsonRecord):
 
     @classmethod
     def of(
-        cls, undoing: Undoing, data: SiteData, data_folder: Path, *, round_number: int, noise_level: float
+        cls, undoing: "Undoing", data: SiteData, data_folder: Path, *, round_number: int, noise_level: float
     ) -> "UndoneLabels":
         """Take over what becomes of a site's labels."""
         changed = tuple(
