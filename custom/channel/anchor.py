@@ -39,6 +39,11 @@ class Anchor:
     sentence: str
     is_sure: bool = True
 
+    @property
+    def is_inferred(self) -> bool:
+        """Whether zero follows from the sites' offsets alone, and nobody said or reviewed where it lies."""
+        return self.kind in ("balanced", "median")
+
 
 def choose_anchor(
     estimates: Mapping[str, Estimate],

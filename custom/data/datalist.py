@@ -17,7 +17,8 @@ TRAINING, VALIDATION, TESTING = "training", "validation", "testing"
 REFERENCE = "reference"
 SECTIONS = (TRAINING, VALIDATION, TESTING, REFERENCE)
 
-_KEYS = ("image", "label", "clean_label", "group", "source")
+_TEXTS = ("group", "source", "annotator")
+_KEYS = ("image", "label", "clean_label", *_TEXTS)
 _SHOWN_CHARACTERS = 200
 
 
@@ -31,6 +32,7 @@ class Case:
         clean_label: the annotation without noise, likewise, where it is known; for evaluation only.
         group: volume or patient that the case belongs to.
         source: where the case comes from.
+        annotator: who annotated it.
     """
 
     image: Path
@@ -38,6 +40,7 @@ class Case:
     clean_label: Path | int | None = None
     group: str | None = None
     source: str | None = None
+    annotator: str | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -134,7 +137,7 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
     image = _path_or_class("image", item["image"], file, paths, place)
     if not isinstance(image, Path):
         raise _wrong_value("image", image, file, place)
-    for key in ("group", "source"):
+    for key in _TEXTS:
         if not isinstance(item.get(key), str | int | None):
             raise _wrong_value(key, item[key], file, place)
     clean = item.get("clean_label")
@@ -144,6 +147,7 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
         clean_label=None if clean is None else _path_or_class("clean_label", clean, file, paths, place),
         group=_text(item.get("group")),
         source=_text(item.get("source")),
+        annotator=_text(item.get("annotator")),
     )
 
 
@@ -188,7 +192,7 @@ def _wrong_value(key: str, value: Any, file: Path, place: str) -> DataError:
 
 
 def _expected(file: Path, key: str) -> str:
-    if key in ("group", "source"):
+    if key in _TEXTS:
         return "a text or a number"
     return f"a path relative to {file.parent}{'' if key == 'image' else ' or, for classification, a class index'}"
 
@@ -200,7 +204,7 @@ def _as_item(case: Case, folder: Path) -> dict[str, str | int]:
         for key, value in files.items()
         if value is not None
     }
-    return item | {key: text for key, text in (("group", case.group), ("source", case.source)) if text is not None}
+    return item | {key: text for key in _TEXTS if (text := getattr(case, key)) is not None}
 
 
 def _text(value: Any) -> str | None:

@@ -139,8 +139,10 @@ def _offset(
         return offset, Criterion(reference.value, floor, deviation_of(reference))
     if anchor is None:
         return offset, Criterion(0.0, floor, doubted="no site has an estimate that could be zero")
-    criterion = Criterion.of_anchor(anchor, floor)
-    return offset, _gated(criterion, gate)
+    if anchor.is_inferred:
+        # Zero may be wrong by so much; undoing less than that would follow its error.
+        floor = max(floor, settings.edge_error * answer.pixel_size)
+    return offset, _gated(Criterion.of_anchor(anchor, floor), gate)
 
 
 def _gated(criterion: Criterion, gate: ImageGate) -> Criterion:

@@ -30,8 +30,9 @@ class AutoSettings(WarmupSettings):
             or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
         level: of the test of all sites and parameters together.
         group_level: share of federations that annotate alike and may pass for two groups.
-        edge_error: right annotations may lie so far from the edges of the images, in pixels.
-        offset_floor: smaller offsets are not undone, in pixels of the network's images.
+        edge_error: right annotations may lie so far from the edges of the images, in pixels; so far zero may be wrong
+            where no case is reviewed, and smaller offsets are not undone there.
+        offset_floor: smaller offsets are not undone anywhere, in pixels of the network's images.
         missing_floor: smaller shares of missing objects are not.
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """

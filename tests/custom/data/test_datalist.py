@@ -33,9 +33,10 @@ def refusal(folder, item):
 
 
 def test_cases_come_with_paths_in_the_folder_and_all_that_is_known(folder):
-    item = {"image": "i/a.png", "label": "b.png", "clean_label": "c.png", "group": 7, "source": "x", "fold": 3}
+    item = {"image": "i/a.png", "label": "b.png", "clean_label": "c.png", "group": 7, "source": "x", "annotator": "y"}
+    item["fold"] = 3
     datalist = read_datalist(written(folder, {"training": [item], "testing": [], "numTraining": 1}))
-    case = Case(folder / "i/a.png", folder / "b.png", folder / "c.png", group="7", source="x")
+    case = Case(folder / "i/a.png", folder / "b.png", folder / "c.png", group="7", source="x", annotator="y")
     assert datalist == Datalist({"training": [case], "testing": []}, {"training": [], "testing": []})
     assert case.files == (folder / "i/a.png", folder / "b.png", folder / "c.png")
     assert datalist.section("validation") == []
@@ -122,7 +123,7 @@ def test_values_that_are_no_path_are_refused_with_key_and_value(folder, key, val
         ({"image": "a.png", "label": None}, "has 'label' = None; expected a path"),
         ({"image": "a.png", "label": "b.png", "group": ["p"]}, r"has 'group' = \['p'\]; expected a text or a number"),
         ({"image": "a.png", "label": "b.png", "source": {}}, r"has 'source' = {}; expected a text or a number"),
-        ("a.png", "is 'a.png'; expected the keys image, label, clean_label, group, source"),
+        ("a.png", "is 'a.png'; expected the keys image, label, clean_label, group, source, annotator"),
         (None, "is None; expected the keys"),
         ([], r"is \[\]; expected the keys"),
         (5, "is 5; expected the keys"),

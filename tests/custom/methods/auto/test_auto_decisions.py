@@ -112,11 +112,25 @@ def test_what_the_settings_leave_out_is_measured_and_not_undone():
     assert found.findings["site-0"]["offset 1"].established
 
 
-def test_the_floor_is_half_a_pixel_in_millimetres():
-    near = {"offset": 1.2, "pixel_size": 4.0}
-    found = decide(sites(0.0, 0.1, -0.1, 0.05, near["offset"], pixel_size=near["pixel_size"]), SETTINGS, seed=100)
+@pytest.mark.parametrize(
+    ("others", "own", "floor"),
+    [
+        pytest.param({}, {"offset": 6.0}, 8, id="zero of all sites: as wrong as it may be, 2 pixels"),
+        pytest.param({}, {"offset": 0.0, "reviewed": 1.2}, 2, id="reviewed at the site: half a pixel"),
+        pytest.param({"reference": 0.0}, {"offset": 1.2}, 2, id="reviewed elsewhere"),
+    ],
+)
+def test_the_floor_is_in_pixels_of_four_millimetres(others, own, floor):
+    answers = sites(0.0, 0.1, -0.1, 0.05, pixel_size=4.0, **others) | {"far": answer(**own, pixel_size=4.0)}
+    found = decide(answers, SETTINGS, seed=100)
     assert not any(found.undo.values())
-    assert "floor 2" in found.findings["site-4"]["offset 1"].reason
+    assert f"floor {floor}" in found.findings["far"]["offset 1"].reason
+
+
+def test_a_site_that_is_the_protocol_has_no_error_of_zero():
+    settings = SETTINGS.model_copy(update={"anchor": "site:site-0"})
+    found = decide(sites(0.0, 0.1, 1.2), settings, seed=100)
+    assert [site for site, undo in found.undo.items() if undo] == ["site-2"]
 
 
 def test_several_sites_zero_is_the_middle_one():

@@ -1,0 +1,1 @@
+"""The audit for people: pages, review on this machine, and what becomes of decisions."""

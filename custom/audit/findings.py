@@ -1,0 +1,202 @@
+"""Findings of an audit: what looks wrong in which case; one file for all commands, which stays at the site."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...transforms.errors import DataError
+from ..channel.estimate_record import EstimateRecord
+from ..data.json_record import JsonRecord, read_record, write_record
+
+AUDIT_FOLDER = "audit"
+FINDINGS_FILE = "findings.json"
+CASES_FOLDER = "cases"
+VERSION = 1
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Unit = Literal["px", "mm"]
+
+
+class Place(JsonRecord):
+    """Where a finding is in the network's image of a case.
+
+    Args:
+        sample: index of the sample: the slice of a volume that is read slice by slice, else 0.
+        start: first pixel along each spatial axis of the sample.
+        stop: the pixel after the last one, likewise.
+    """
+
+    sample: int
+    start: tuple[int, ...]
+    stop: tuple[int, ...]
+
+
+class Finding(JsonRecord):
+    """One thing that looks wrong: a contour, a lesion, a label, or a whole annotation.
+
+    Args:
+        id: names the finding in decisions; the same in a repeated audit of the same annotation and object.
+        kind: name of the kind of problem.
+        classes: names of the classes concerned; of a label the given one, then the one that it looks like.
+        score: from 0 to 1, the larger the more likely an error; comparable within a kind alone.
+        probability: that a reviewer would change the annotation, as far as known errors at this site tell; None where
+            nothing tells.
+        disagreement: from 0 to 1, how far annotation and prediction differ there.
+        uncertainty: from 0 to 1, how unsure the model is there.
+        amount: signed, what the kind measures: of a contour by how far it lies too far outside; None where there is
+            no such number.
+        amount_unit: ``mm`` or ``px`` of a length; None of everything else.
+        size: of the object concerned: area or volume; None where it is none.
+        size_unit: ``px``, ``mm²`` or ``ml``.
+        place: where it is; None of a whole annotation.
+        has_suggestion: whether the case's arrays have an annotation that is suggested in its place.
+        sentence: what is wrong, for a reader who sees the image.
+    """
+
+    id: str
+    kind: str
+    classes: tuple[str, ...]
+    score: Share
+    probability: Share | None = None
+    disagreement: Share = 0.0
+    uncertainty: Share = 0.0
+    amount: float | None = None
+    amount_unit: Unit | None = None
+    size: float | None = None
+    size_unit: Literal["px", "mm²", "ml"] | None = None
+    place: Place | None = None
+    has_suggestion: bool = False
+    sentence: str
+
+
+class AuditedCase(JsonRecord):
+    """A case with its findings, the worst first.
+
+    Args:
+        image: the image, relative to the site's data.
+        label: the given annotation, likewise; of a classification the name of the given class.
+        unit: the patient or volume.
+        annotator: who annotated it, where the datalist says so.
+        disagreement: from 0 to 1, of the whole case.
+        uncertainty: from 0 to 1, likewise.
+        arrays: the file with its arrays, relative to the folder of the audit; empty where there is none.
+        findings: what looks wrong in it.
+    """
+
+    image: str
+    label: str
+    unit: str
+    annotator: str | None = None
+    disagreement: Share = 0.0
+    uncertainty: Share = 0.0
+    arrays: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """The largest probability, or score, of its findings; 0 without any."""
+        return max((one.score if one.probability is None else one.probability for one in self.findings), default=0.0)
+
+
+class KindResult(JsonRecord):
+    """What an audit found of one kind of problem, and how well it finds such problems on these data.
+
+    Args:
+        kind: its name.
+        title: in words.
+        auroc: how well known errors of the kind, put into copies of this site's annotations, were told from none;
+            None where that could not be tried.
+        patients: of how many patients that is.
+        num_cases: cases with such a finding.
+        num_findings: findings.
+    """
+
+    kind: str
+    title: str
+    auroc: float | None
+    patients: int
+    num_cases: int
+    num_findings: int
+
+
+class Conclusion(EstimateRecord):
+    """What the federation concludes of one parameter of this site's channel, in words that a clinician understands.
+
+    Args:
+        parameter: kind and class, such as ``offset 1``.
+        class_name: name of the class; empty for all.
+        unit: of the figures; None of a share.
+        deviation: from zero; None where it is not known.
+        verdict: ``established`` and large enough to act on, ``small`` where it is too small for that, ``none`` where
+            nothing is established, or ``cannot tell``.
+        sentence: for the first screen of the page.
+        reason: evidence, threshold and decision.
+    """
+
+    parameter: str
+    class_name: str = ""
+    unit: Unit | None = None
+    deviation: float | None
+    verdict: Literal["established", "small", "none", "cannot tell"]
+    sentence: str
+    reason: str
+
+
+class SiteAudit(JsonRecord):
+    """The content of ``findings.json``: an audit of one site.
+
+    Args:
+        version: of this form.
+        site: the site's name.
+        data: the folder with the site's data.
+        method: the method that audited.
+        made: when, by the site's clock.
+        model_sha256: hash of the model that judged last.
+        judged_by: in words, what model judged which cases.
+        task: ``segmentation`` or ``classification``.
+        classes: names of the classes; for segmentation of the foreground classes.
+        unit: of lengths; None of a classification.
+        num_cases: audited.
+        num_patients: of them.
+        left_out: images that could not be audited, and why.
+        zero: where the zero of offsets comes from, by name of the class; empty before the federation has concluded.
+        conclusions: of this site's channel; empty likewise.
+        kinds: what was looked for.
+        cases: all audited cases, the worst first.
+    """
+
+    version: Literal[1] = 1
+    site: str
+    data: str
+    method: str
+    made: str
+    model_sha256: str
+    judged_by: str
+    task: Literal["segmentation", "classification"]
+    classes: tuple[str, ...]
+    unit: Unit | None
+    num_cases: int
+    num_patients: int
+    left_out: tuple[tuple[str, str], ...] = ()
+    zero: dict[str, str] = Field(default_factory=dict)
+    conclusions: tuple[Conclusion, ...] = ()
+    kinds: tuple[KindResult, ...] = ()
+    cases: tuple[AuditedCase, ...] = ()
+
+
+def read_audit(folder: Path) -> SiteAudit:
+    """Read the findings in the folder of an audit.
+
+    Raises:
+        DataError: if there are none, or they cannot be read.
+    """
+    audit = read_record(folder / FINDINGS_FILE, SiteAudit)
+    if audit is None:
+        raise DataError(f"{folder}: found no {FINDINGS_FILE}; expected the folder of a site's audit.")
+    return audit
+
+
+def write_audit(folder: Path, audit: SiteAudit) -> None:
+    """Write the findings in one step."""
+    write_record(folder / FINDINGS_FILE, audit)

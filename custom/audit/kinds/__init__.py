@@ -1,0 +1,1 @@
+"""Kinds of problems that an audit looks for, a module each."""
