@@ -1,6 +1,6 @@
 """A site's samples beside what the received model says of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,10 @@ from .cases import JudgedCase
 _MARGIN = 12
 # What is less probable is background beyond doubt.
 _PERHAPS_FOREGROUND = 0.05
+
+
+# Yields the samples of cases in their order, judged by a model that is fit for each.
+Judge = Callable[[Sequence[LoadedCase]], Iterator[JudgedCase]]
 
 
 def judged_samples(network: nn.Module, cases: Sequence[LoadedCase], inference: Inference) -> Iterator[JudgedCase]:
@@ -52,3 +56,8 @@ def cut_to_objects(case: JudgedCase) -> JudgedCase | None:
         probabilities=case.probabilities[inside].copy(),
         image=None if case.image is None else case.image[inside].copy(),
     )
+
+
+def judged_by(network: nn.Module, inference: Inference) -> Judge:
+    """Return what judges all cases by one model; see :func:`judged_samples`."""
+    return lambda cases: judged_samples(network, cases, inference)

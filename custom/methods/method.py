@@ -52,6 +52,11 @@ class ServerMethod:
         del this_round
         return "federated averaging"
 
+    def begins_anew(self, this_round: Round) -> bool:
+        """Whether a round's sites train from the start weights again; what comes before it has the last model."""
+        del this_round
+        return False
+
     def before_round(self, this_round: Round) -> None:
         """Do what comes before a round's training, e.g. an estimate at the sites."""
 
@@ -76,8 +81,10 @@ class ServerMethod:
     def after_training(self, this_round: Round) -> None:
         """Take note of what sites reported with the models that make up this round's."""
 
-    def after_rounds(self, this_round: Round) -> None:
-        """Do what comes after the last round, with the final model."""
+    def after_rounds(self, this_round: Round) -> bool:
+        """Do what comes after the last round, with the final model; return whether :meth:`describe` says more now."""
+        del this_round
+        return False
 
     def record(self, this_round: Round) -> dict[str, Any]:
         """Return what the method adds to the record of the round that was trained: plain values under new names."""

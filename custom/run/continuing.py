@@ -1,14 +1,33 @@
-"""Going on after another run's state: whether it fits the job is told with the file that it is in."""
+"""What a run begins with, or goes on with: whether a state fits the job is told with the file that it is in."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from ..aggregation.streaming_average import refusal_reason
+from ..networks.start_weights import read_start_weights
 from ..settings import RunSettings
+from .link import Beginning
 from .state import ResumeError, RunState
+
+
+def start_params(beginning: Beginning, say: Callable[[str], None]) -> dict[str, torch.Tensor]:
+    """Return what the run begins with, the same however often: drawn weights, or those of a start model.
+
+    Args:
+        beginning: of the run.
+        say: writes a sentence to the log.
+
+    Raises:
+        DataError: if the start model cannot be used.
+    """
+    params = dict(beginning.params)
+    if beginning.start_model is None:
+        return params
+    say(f"Beginning with the weights of {beginning.start_model.name}.")
+    return read_start_weights(beginning.start_model, params)
 
 
 def earlier_state(

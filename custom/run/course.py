@@ -18,12 +18,11 @@ from ..evaluation.scoring import Scoring
 from ..methods.method import ServerMethod
 from ..methods.views import Round
 from ..networks.layout import NetworkLayout
-from ..networks.start_weights import read_start_weights
 from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
-from .continuing import earlier_state, told_with_its_file
+from .continuing import earlier_state, start_params, told_with_its_file
 from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Request
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
@@ -101,6 +100,9 @@ class Course:
             self._method.before_round(self._round)
             if self._link.is_stopped():
                 return
+            if self._method.begins_anew(self._round):
+                self.state.params = start_params(self._beginning, self._link.info)
+                self._round = self._round_of(round_number)
             succeeded = self._train()
             if self._link.is_stopped():
                 return
@@ -114,16 +116,15 @@ class Course:
             )
         if not any(record.sites for record in self.state.history):
             raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
-        self._method.after_rounds(self._round_of(self.settings.rounds))
+        self._round = self._round_of(self.settings.rounds)
+        if self._method.after_rounds(self._round):
+            self._write_result()
         self._link.info(f"{self.settings.method}: finished {self.settings.rounds} rounds.")
 
     def _prepare(self, beginning: Beginning) -> None:
         self._beginning = beginning
-        settings, params = self.settings.model_dump(mode="json"), dict(beginning.params)
-        if beginning.start_model is not None and beginning.state is None:
-            params = read_start_weights(beginning.start_model, params)
-            self._link.info(f"Beginning with the weights of {self.settings.start_model}.")
-        self.state = RunState(self.settings.method, settings, 0, params)
+        params = start_params(beginning, self._link.info) if beginning.state is None else dict(beginning.params)
+        self.state = RunState(self.settings.method, self.settings.model_dump(mode="json"), 0, params)
         self._layout = NetworkLayout.of(beginning.network, params, self.settings.blocks)
         self._server_test = ServerTest(beginning.network, self.settings, beginning.run_folder, beginning.config_folder)
         if self._method.is_scored_at_server:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from ...channel.bootstrap import median_interval
 from ...channel.cases import JudgedCase
@@ -12,32 +11,31 @@ from ...channel.edges import estimate_edges
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import sent
 from ...channel.image_features import image_statistics
-from ...channel.judging import cut_to_objects, judged_samples
+from ...channel.judging import Judge, cut_to_objects
 from ...channel.offset import mask_offset
 from ...channel.self_calibration import calibrate_completeness, calibrate_offset
 from ...channel.site_estimates import estimate_detections, estimate_offset
 from ...data.site_data import LoadedCase, SiteData
-from ...evaluation.inference import Inference
 from ...settings import RunSettings
 from ..views import Answer
 from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, REVIEWED
 
 
 def channel_report(
-    network: nn.Module, data: SiteData, reviewed: SiteData | None, settings: RunSettings, *, seed: int
+    judge: Judge, data: SiteData, reviewed: SiteData | None, settings: RunSettings, *, seed: int
 ) -> Answer:
     """Return a site's estimates of its channel (:mod:`fedannot.custom.channel`), class by class; they leave the site.
 
     Args:
-        network: the received model.
+        judge: says what a model makes of cases.
         data: the training cases with their given annotations.
         reviewed: cases whose annotations somebody has reviewed, None where there are none.
         settings: the job's.
         seed: decides intervals and known errors.
     """
-    inference, labels = Inference.of(settings), range(1, settings.network.num_classes + 1)
-    cases = _judged(network, data.cases, inference)
-    known = [] if reviewed is None else _judged(network, reviewed.cases, inference)
+    labels = range(1, settings.network.num_classes + 1)
+    cases = _judged(judge, data.cases)
+    known = [] if reviewed is None else _judged(judge, reviewed.cases)
     report: dict[str, Any] = {
         "num_samples": data.num_samples,
         "num_patients": len(set(data.units)),
@@ -71,8 +69,8 @@ def pixel_size(data: SiteData) -> float:
     return float(np.mean(sizes)) if sizes else 1.0
 
 
-def _judged(network: nn.Module, cases: Sequence[LoadedCase], inference: Inference) -> list[JudgedCase]:
-    cut = (cut_to_objects(case) for case in judged_samples(network, cases, inference))
+def _judged(judge: Judge, cases: Sequence[LoadedCase]) -> list[JudgedCase]:
+    cut = (cut_to_objects(case) for case in judge(cases))
     return [case for case in cut if case is not None]
 
 

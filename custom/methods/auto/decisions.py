@@ -9,7 +9,7 @@ from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer
-from .settings import AutoSettings
+from .settings import JudgingSettings
 
 OFFSET, MISSING = "offset", "missing"
 OTHER_IMAGES = (
@@ -60,12 +60,12 @@ def parameter(kind: str, label: int) -> str:
     return f"{kind} {label}"
 
 
-def decide(answers: Mapping[str, ChannelAnswer], settings: AutoSettings, *, seed: int) -> Decisions:
+def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, seed: int) -> Decisions:
     """Decide what each site undoes.
 
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
     of missing objects from the most complete site. Sites whose images are of another kind are judged by their own
-    reviewed cases alone, and move no zero.
+    reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is annotated.
 
     Args:
         answers: by site.
@@ -74,6 +74,8 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: AutoSettings, *, seed
     """
     gates = gate_by_images({site: answer.images for site, answer in answers.items()})
     usual = {site: answer for site, answer in answers.items() if not gates[site].distinct}
+    unfit = _unfit(predicted_share(answers), settings)
+    doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
     criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
     anchors = []
@@ -82,10 +84,10 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: AutoSettings, *, seed
         anchors.append(anchor)
         complete = _most_complete(usual, label)
         for site, answer in answers.items():
-            gate, name = gates[site], parameter(OFFSET, label)
-            judged[site][name], criteria[site][name] = _offset(answer, label, anchor, settings, gate=gate)
+            doubt, name = doubts[site], parameter(OFFSET, label)
+            judged[site][name], criteria[site][name] = _offset(answer, label, anchor, settings, doubt)
             name = parameter(MISSING, label)
-            judged[site][name], criteria[site][name] = _missing(answer, label, complete, settings, gate=gate)
+            judged[site][name], criteria[site][name] = _missing(answer, label, complete, settings, doubt)
     findings = established(judged, criteria, level=settings.level)
     undo = {site: _undo(found, settings) for site, found in findings.items()}
     return Decisions(tuple(anchors), judged, findings, undo)
@@ -111,7 +113,7 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
     return Estimate(sum(one.patients for one in known), value, value - half, value + half)
 
 
-def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: AutoSettings, seed: int) -> Anchor | None:
+def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: JudgingSettings, seed: int) -> Anchor | None:
     if not answers:
         return None
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
@@ -128,7 +130,7 @@ def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: AutoSett
 
 
 def _offset(
-    answer: ChannelAnswer, label: int, anchor: Anchor | None, settings: AutoSettings, *, gate: ImageGate
+    answer: ChannelAnswer, label: int, anchor: Anchor | None, settings: JudgingSettings, doubt: str | None
 ) -> tuple[Estimate, Criterion]:
     """What is tested of a site's offset, and against which zero."""
     offset, reference, reviewed = (one[label - 1] for one in (answer.offset, answer.reference, answer.reviewed))
@@ -142,12 +144,22 @@ def _offset(
     if anchor.is_inferred:
         # Zero may be wrong by so much; undoing less than that would follow its error.
         floor = max(floor, settings.edge_error * answer.pixel_size)
-    return offset, _gated(Criterion.of_anchor(anchor, floor), gate)
+    return offset, _doubted(Criterion.of_anchor(anchor, floor), doubt)
 
 
-def _gated(criterion: Criterion, gate: ImageGate) -> Criterion:
+def _doubted(criterion: Criterion, doubt: str | None) -> Criterion:
+    return criterion if doubt is None else replace(criterion, doubted=doubt)
+
+
+def _other_images(gate: ImageGate) -> str | None:
     """Where images are of another kind, the model cannot judge."""
-    return replace(criterion, doubted=f"{gate.sentence.rstrip('.')}; {OTHER_IMAGES}") if gate.distinct else criterion
+    return f"{gate.sentence.rstrip('.')}; {OTHER_IMAGES}" if gate.distinct else None
+
+
+def _unfit(share: float, settings: JudgingSettings) -> str | None:
+    if share >= settings.min_predicted_share:
+        return None
+    return f"the model finds what is annotated in {share:.0%} of the annotated patients only; more rounds may help"
 
 
 def _most_complete(answers: Mapping[str, ChannelAnswer], label: int) -> Estimate | None:
@@ -156,7 +168,7 @@ def _most_complete(answers: Mapping[str, ChannelAnswer], label: int) -> Estimate
 
 
 def _missing(
-    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: AutoSettings, *, gate: ImageGate
+    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: JudgingSettings, doubt: str | None
 ) -> tuple[Estimate, Criterion]:
     """The share of objects that a site leaves out: what it annotates less than the most complete site does."""
     own = answer.completeness[label - 1]
@@ -165,13 +177,13 @@ def _missing(
     value, low, high = (1 - share / complete.value for share in (own.value, own.high, own.low))
     criterion = Criterion(0.0, settings.missing_floor, deviation_of(complete) * own.value / complete.value**2)
     missing = replace(own, value=value, low=low, high=high)
-    return missing, _gated(criterion, gate)
+    return missing, _doubted(criterion, doubt)
 
 
-def _undo(findings: Mapping[str, Finding], settings: AutoSettings) -> SiteUndo:
+def _undo(findings: Mapping[str, Finding], settings: JudgingSettings) -> SiteUndo:
     found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}}
     for name, finding in findings.items():
         kind, _, label = name.partition(" ")
-        if settings.treatment == "undo" and finding.established and kind in settings.undo:
+        if finding.established and kind in settings.undone_kinds:
             found[kind][int(label)] = finding.deviation
     return SiteUndo(found[OFFSET], found[MISSING])

@@ -1,31 +1,23 @@
-"""Settings of the method that measures how sites annotate, and undoes it."""
+"""Settings of methods that measure how sites annotate, and of the one that undoes it."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from ...settings import Positive
-from ..fedavg.settings import WarmupSettings
+from ..fedavg.settings import FedAvgSettings, WarmupSettings
 
 _ANCHORS = ("auto", "reference", "balanced", "median", "edges")
 
 Level = Annotated[float, Field(gt=0, lt=1)]
 
 
-class AutoSettings(WarmupSettings):
-    """Settings of `auto`: federated averaging for the warm-up, an estimate, and federated averaging on what is undone.
+class JudgingSettings(FedAvgSettings):
+    """Settings of methods that judge how sites annotate.
 
     Args:
-        treatment: what is done where something is established: ``undo``, a published method in its place (``feda3i``,
-            ``fedia``) to compare with, or ``none``.
         undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, which are ignored in
             training, for those who ask for it: on generated volumes it gained in some runs and lost in others.
-        weighting: ``quantity`` is federated averaging's; ``completeness`` lets sites that leave objects out count less,
-            within bounds.
-        estimates: how often annotations are judged, the first time after the warm-up, then in equal steps: two are once
-            more half-way through the remaining rounds.
-        judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
-            share in the last round.
         anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
             or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
         level: of the test of all sites and parameters together.
@@ -37,13 +29,7 @@ class AutoSettings(WarmupSettings):
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """
 
-    method: str = "auto"
-    warmup_rounds: Positive = 5
-    treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
     undo: tuple[Literal["offset", "missing"], ...] = ("offset",)
-    weighting: Literal["quantity", "completeness"] = "quantity"
-    estimates: Positive = 2
-    judge: Literal["global", "without_own"] = "global"
     anchor: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05
@@ -53,9 +39,9 @@ class AutoSettings(WarmupSettings):
     min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property
-    def reports_dice_loss(self) -> bool:
-        """Also where FedIA is the treatment: its weights follow from it."""
-        return self.treatment == "fedia" or super().reports_dice_loss
+    def undone_kinds(self) -> tuple[str, ...]:
+        """What a site is told to undo where it is established."""
+        return self.undo
 
     @field_validator("anchor")
     @classmethod
@@ -63,3 +49,35 @@ class AutoSettings(WarmupSettings):
         if anchor not in _ANCHORS and not (anchor.startswith("site:") and anchor != "site:"):
             raise ValueError(f"allowed: {', '.join(_ANCHORS)}, site:<name>; found {anchor!r}")
         return anchor
+
+
+class AutoSettings(JudgingSettings, WarmupSettings):
+    """Settings of `auto`: federated averaging for the warm-up, an estimate, and federated averaging on what is undone.
+
+    Args:
+        treatment: what is done where something is established: ``undo``, a published method in its place (``feda3i``,
+            ``fedia``) to compare with, or ``none``.
+        weighting: ``quantity`` is federated averaging's; ``completeness`` lets sites that leave objects out count less,
+            within bounds.
+        estimates: how often annotations are judged, the first time after the warm-up, then in equal steps: two are once
+            more half-way through the remaining rounds.
+        judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
+            share in the last round.
+    """
+
+    method: str = "auto"
+    warmup_rounds: Positive = 5
+    treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
+    weighting: Literal["quantity", "completeness"] = "quantity"
+    estimates: Positive = 2
+    judge: Literal["global", "without_own"] = "global"
+
+    @property
+    def undone_kinds(self) -> tuple[str, ...]:
+        """Nothing where a published method is the treatment."""
+        return self.undo if self.treatment == "undo" else ()
+
+    @property
+    def reports_dice_loss(self) -> bool:
+        """Also where FedIA is the treatment: its weights follow from it."""
+        return self.treatment == "fedia" or super().reports_dice_loss

@@ -81,11 +81,12 @@ class AutoSite(FedAvgSite):
         if task == UNDO_CHANNEL:
             self._undo(network, site)
             return Answer({"has_undone": True})
+        from ...channel.judging import judged_by  # noqa: PLC0415
         from .channel_report import channel_report  # noqa: PLC0415
 
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
-        judge = self.judging_model(network, site)
-        return channel_report(judge, site.load(TRAINING), self._reviewed(site), self.settings, seed=seed)
+        judge = judged_by(self.judging_model(network, site), Inference.of(self.settings))
+        return channel_report(judge, site.load(TRAINING), reviewed_cases(site), self.settings, seed=seed)
 
     def judging_model(self, network: nn.Module, site: SiteView) -> nn.Module:
         """Return what judges annotations: the received model, less the site's own share where the settings ask.
@@ -102,16 +103,6 @@ class AutoSite(FedAvgSite):
         judging = copy.deepcopy(network)
         judging.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
         return judging
-
-    def _reviewed(self, site: SiteView) -> SiteData | None:
-        """The reviewed cases, None where there are none that can be used: the rest of the estimate goes on."""
-        if not count_cases(site.locate().folder, REFERENCE):
-            return None
-        try:
-            return site.load(REFERENCE)
-        except DataError as error:
-            site.warning(f"The reviewed cases do not count: {error}")
-            return None
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         offsets, missing = (_by_label(site.message["undo"][name]) for name in ("offsets", "missing"))
@@ -140,6 +131,17 @@ class AutoSite(FedAvgSite):
         last = site.continued_round
         earlier = [] if last is None else [(folder / UNDONE_FOLDER, last) for folder in site.earlier_folders]
         return own + earlier
+
+
+def reviewed_cases(site: SiteView) -> SiteData | None:
+    """Return a site's reviewed cases, None where there are none that can be used: the rest of an estimate goes on."""
+    if not count_cases(site.locate().folder, REFERENCE):
+        return None
+    try:
+        return site.load(REFERENCE)
+    except DataError as error:
+        site.warning(f"The reviewed cases do not count: {error}")
+        return None
 
 
 def _by_label(told: dict[str, Any]) -> dict[int, float]:

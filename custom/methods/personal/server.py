@@ -20,11 +20,12 @@ class PersonalServer(FedAvgServer):
         """Whether the shared part is a model by itself."""
         return self.settings.has_global_model
 
-    def after_rounds(self, this_round: Round) -> None:
+    def after_rounds(self, this_round: Round) -> bool:
         """Let every site keep its model; one that does not answer has the personal layers of its last round."""
         answers = this_round.ask(KEEP_MODEL)
         if this_round.is_stopped():
-            return
+            return False
         stored = {site for site, answer in answers.items() if answer["has_model"]}
         if absent := sorted(set(this_round.num_samples) - stored):
             this_round.warning(f"{absent} did not store the final model.")
+        return False

@@ -66,6 +66,8 @@ class Recorded(ServerMethod):
     """Federated averaging that notes what it is asked."""
 
     is_scored = True
+    says_more = False
+    anew: frozenset[int] = frozenset()
     round_scalars = ("calls",)
 
     def __init__(self, settings: FedAvgSettings) -> None:
@@ -101,8 +103,12 @@ class Recorded(ServerMethod):
     def after_training(self, this_round: Round) -> None:
         self.calls.append(f"trained {this_round.number} by {sorted(this_round.reports)}")
 
-    def after_rounds(self, this_round: Round) -> None:
+    def after_rounds(self, this_round: Round) -> bool:
         self.calls.append(f"after {this_round.number}")
+        return self.says_more
+
+    def begins_anew(self, this_round: Round) -> bool:
+        return this_round.number in self.anew
 
     def record(self, this_round: Round) -> dict[str, Any]:
         return {"calls": len(self.calls)}
@@ -784,6 +790,28 @@ def test_a_run_of_other_settings_is_not_continued(tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match="now seed=3 instead of 0"):
         again.begin(state=tmp_path / "first" / "run" / STATE_FILE)
     assert again.link.requests == []
+
+
+def test_a_method_may_begin_anew_with_the_start_weights(tmp_path: Path) -> None:
+    torch.save(Bright().state_dict() | {"stem.weight": torch.full((1, 1), 7.0)}, tmp_path / "start.pt")
+    run = Run(tmp_path / "job", link_of(StepSite("a")), rounds=4, start_model="start.pt")
+    run.method.anew = frozenset({3})
+    run.begin(start_model=tmp_path / "start.pt")
+    assert [float(request.params["stem.weight"]) for request in run.link.requests if request.task == "train"] == [
+        7.0,
+        8.0,
+        7.0,
+        8.0,
+    ]
+    assert run.stem == 9.0
+
+
+@pytest.mark.parametrize("says_more", [False, True])
+def test_what_a_method_finds_after_the_last_round_is_in_the_summary(tmp_path: Path, says_more: bool) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")), rounds=2)
+    run.method.says_more = says_more
+    run.begin()
+    assert len(run.link.models) == 2 + says_more
 
 
 def test_the_start_model_counts_no_more_in_a_run_that_goes_on(tmp_path: Path) -> None:

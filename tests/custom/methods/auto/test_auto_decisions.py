@@ -160,6 +160,14 @@ def test_a_model_is_fit_to_judge_what_it_finds():
     assert predicted_share({}) == 0.0
 
 
+def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():
+    few = {site: replace(one, annotated_patients=(60,)) for site, one in sites(*TWO_GROUPS).items()}
+    few["known"] = replace(answer(5.0, reviewed=5.1), annotated_patients=(60,))
+    found = decide(few, SETTINGS, seed=100)
+    assert [site for site, undo in found.undo.items() if undo] == ["known"]
+    assert "20% of the annotated patients" in found.findings["site-0"]["offset 1"].reason
+
+
 def test_no_answers_decide_nothing():
     found = decide({}, SETTINGS, seed=100)
     assert (found.anchors, found.undo) == ((None,), {})
