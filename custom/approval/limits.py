@@ -26,6 +26,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "max_extra_warmup_rounds": 100,
     "head_epochs": 100,
     "estimates": 100,
+    "folds": 5,
     "validate_every": 2000,
     "keep_rounds": 2000,
     "threads": 64,

@@ -15,6 +15,9 @@ AnchorKind = Literal["reference", "balanced", "median", "edges", "site"]
 # Two groups on both sides of the images' edges may be so likely under one level: the edges are evidence of their own.
 LEVEL_WITH_EDGES = 0.3
 
+# A median of fewer sites is no evidence.
+_FEWEST_SITES = 3
+
 _NUM_DRAWS = 999
 # A normal distribution has 90 % within so many standard deviations.
 _DEVIATIONS = 1.6449
@@ -180,10 +183,11 @@ def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> Anchor:
     drawn = values + deviations * np.random.default_rng(seed).standard_normal((_NUM_DRAWS, len(values)))
     middle = float(np.median(values))
     agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + _DEVIATIONS * deviations))
-    # Most sites may err in one direction, each by another strength; then the median is as wrong as they are.
-    is_sure = 2 * agreeing > len(values)
+    # Most sites may err in one direction, each by another strength; then the median is as wrong as they are. One or two
+    # sites always lie at their own median, or as far from it as each other.
+    is_sure = len(values) >= _FEWEST_SITES and 2 * agreeing > len(values)
     sentence = (
-        f"Zero is the median of {len(values)} sites, with which {agreeing} agree"
+        f"Zero is the median of {len(values)} site{'' if len(values) == 1 else 's'}, with which {agreeing} agree"
         + (": they count as right; " if is_sure else ": too few to count as right; ")
         + "whether all err alike cannot be told without reviewed cases."
     )

@@ -1,6 +1,7 @@
 """The methods: a folder for each, with its settings, what it sends, its halves at server and site, its formulas."""
 
 from . import (
+    audit,
     auto,
     auto_classification,
     decoupled,
@@ -28,4 +29,5 @@ METHODS: tuple[Method, ...] = (
     single_site.METHOD,
     fedgsca.METHOD,
     auto_classification.METHOD,
+    audit.METHOD,
 )

@@ -11,7 +11,8 @@ OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset"
 COMPLETENESS = "completeness"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
-LEAVES = (
+# What a site reports of its channel, here and in the audit.
+CHANNEL_FIELDS = (
     OutboundField(
         "num_samples", (ESTIMATE_CHANNEL,), "count", "the size of the site's data: pictures, volumes or slices"
     ),
@@ -66,6 +67,10 @@ LEAVES = (
         calibrated=True,
         limits=(0.0, 1.0),
     ),
+)
+
+LEAVES = (
+    *CHANNEL_FIELDS,
     OutboundField(
         "has_undone",
         (TRAIN, UNDO_CHANNEL),

@@ -3,19 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....transforms.natural_order import natural_order
 from ...aggregation.weighting import LayerWeights
-from ...channel.estimate_record import plain_estimate
-from ...run.plain_values import finite
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ..fedavg.server import FedAvgServer
 from ..method import ServerMethod
 from ..views import Round, WeightsRule
 from .answers import ChannelAnswer
-from .decisions import MISSING, Decisions, SiteUndo, decide, predicted_share
+from .channel_record import channel_record, named
+from .decisions import MISSING, SiteUndo, decide, predicted_share
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
-from .records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
+from .records import ChannelFindings, ChannelRecord, SiteChannelRecord
 from .settings import AutoSettings
 from .treatments import treatment_of
 from .weights import completeness_weights
@@ -95,7 +93,7 @@ class AutoServer(FedAvgServer):
     def message(self, this_round: Round) -> dict[str, Any]:
         """Return what the one site is to undo that is being told, or how large the last round was; nothing else."""
         if self._telling is not None:
-            return {"undo": {"offsets": _named(self._telling.offsets), "missing": _named(self._telling.missing)}}
+            return {"undo": {"offsets": named(self._telling.offsets), "missing": named(self._telling.missing)}}
         if self.settings.judge == "without_own" and this_round.history:
             # A site finds its own share in the model by it.
             return {"samples_of_round": sum(one.num_samples for one in this_round.history[-1].sites.values())}
@@ -139,7 +137,7 @@ class AutoServer(FedAvgServer):
             self.channels[-1] = self._with_rounds(self.channels[-1])
         self._undone = {}
         self._due = {site: undo for site, undo in decisions.undo.items() if undo or site in before}
-        self.channels.append(_record(decisions, this_round.number))
+        self.channels.append(channel_record(decisions, this_round.number))
         this_round.info(self.channels[-1].decision)
 
     def _is_too_early(self, this_round: Round, answers: Mapping[str, ChannelAnswer]) -> bool:
@@ -215,33 +213,6 @@ class AutoServer(FedAvgServer):
         return last.model_copy(update={"sites": sites})
 
 
-def _record(decisions: Decisions, number: int) -> ChannelRecord:
-    sites = {
-        site: SiteChannelRecord(
-            parameters={name: _parameter_record(decisions, site, name) for name in decisions.findings[site]},
-            offsets=_named(undo.offsets),
-            missing=_named(undo.missing),
-            undone_before_round=None,
-        )
-        for site, undo in decisions.undo.items()
-    }
-    zero = {
-        str(label): "No site has an estimate." if anchor is None else anchor.sentence
-        for label, anchor in enumerate(decisions.anchors, start=1)
-    }
-    return ChannelRecord(before_round=number, zero=zero, decision=_decision(decisions), sites=sites)
-
-
-def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRecord:
-    estimate, finding = decisions.judged[site][name], decisions.findings[site][name]
-    return ParameterRecord(
-        **plain_estimate(estimate),
-        **finite({"deviation": finding.deviation, "p_value": finding.p_value}),
-        established=finding.established,
-        reason=finding.reason,
-    )
-
-
 def _missing_shares(record: ChannelRecord, num_classes: int) -> dict[str, float]:
     """The share of objects that each site leaves out, the mean over classes; sites without any are left out."""
     shares = {
@@ -256,22 +227,8 @@ def _missing_shares(record: ChannelRecord, num_classes: int) -> dict[str, float]
     return {site: share for site, share in shares.items() if share > 0}
 
 
-def _decision(decisions: Decisions) -> str:
-    undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
-    if undone:
-        return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
-    if decisions.anything_established:
-        # Contours that are treated otherwise, or missing objects.
-        return "What is established is measured and not undone, as the settings ask."
-    return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
-
-
 def _undo_of(record: SiteChannelRecord) -> SiteUndo:
     return SiteUndo(
         {int(label): value for label, value in record.offsets.items()},
         {int(label): value for label, value in record.missing.items()},
     )
-
-
-def _named(values: Mapping[int, float]) -> dict[str, float]:
-    return {str(label): value for label, value in values.items()}

@@ -27,17 +27,21 @@ class FedAvgSite(SiteMethod):
 
     def train_on(self, batches: Batches, network: nn.Module, site: SiteView) -> Trained:
         """Train a network in place on batches, with the settings' optimizer and the round's learning rate."""
-        training, dice = self.settings.training, self.dice_record(network)
+        dice = self.dice_record(network)
         outcome = train(
             network,
             batches,
             self.objective(network, site, dice),
-            training,
-            learning_rate=training.learning_rate_at(site.round_number, self.settings.rounds),
+            self.settings.training,
+            learning_rate=self.learning_rate(site),
             seed=site.training_seed,
             should_stop=site.is_stopped,
         )
         return Trained(outcome.with_dice(dice))
+
+    def learning_rate(self, site: SiteView) -> float:
+        """Return the round's learning rate."""
+        return self.settings.training.learning_rate_at(site.round_number, self.settings.rounds)
 
     def batches(self, data: SiteData, network: nn.Module) -> Batches:
         """Return what is trained on, where the network is."""

@@ -31,7 +31,8 @@ def table(fields: tuple[OutboundField, ...]) -> list[str]:
                 group = f"group {field.optional!r}" if field.optional else "always"
                 limits = "" if field.limits is None else f"{field.limits[0]:g} to {field.limits[1]:g}"
                 length = "" if field.length is None else f"{field.length} entries"
-                lines.append(f"    {field.name:23}{field.kind:9}{over:28}{group:27}{limits}{length}".rstrip())
+                bounds = ", ".join(filter(None, (limits, length)))
+                lines.append(f"    {field.name:23}{field.kind:9}{over:28}{group:27}{bounds}".rstrip())
                 lines.append(f"        {field.reason}")
     return lines
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedannot.custom.methods import METHODS
+from fedannot.custom.methods.audit.outbound import AUDIT_CASES, CONCLUDE, KEEP_JUDGE
 from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
@@ -69,7 +70,10 @@ COMPLETE = {
     KEEP_MODEL: {"has_model": True},
     **{
         task: made(task)
-        for task in (ESTIMATE_CHANNEL, UNDO_CHANNEL, ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS)
+        for task in (
+            *(ESTIMATE_CHANNEL, UNDO_CHANNEL, ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS),
+            *(KEEP_JUDGE, AUDIT_CASES, CONCLUDE),
+        )
     },
 }
 

@@ -1,0 +1,104 @@
+"""What a site is told of its own annotations, in words that a clinician understands."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...audit.findings import Conclusion, SiteAudit, Unit
+from ..auto.decisions import MISSING, OFFSET
+from ..auto.records import ParameterRecord
+
+_PERCENT = 100
+# Above this share "one in n" says too little.
+_HALF = 0.5
+
+
+def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) -> SiteAudit:
+    """Return an audit with what the federation concludes of the site.
+
+    Args:
+        audit: of the site.
+        told: by the server: ``zero`` by class, ``parameters`` by kind and class.
+        level: of the server's test.
+
+    Raises:
+        ValueError: if the server told something else.
+    """
+    names = {str(number): name for number, name in enumerate(audit.classes, start=1)}
+    conclusions = []
+    for name, plain in sorted(told["parameters"].items()):
+        kind, _, label = name.partition(" ")
+        if kind not in (OFFSET, MISSING) or label not in names:
+            raise ValueError(f"Expected conclusions of offsets and missing objects by class, but was told of {name!r}.")
+        record = ParameterRecord.model_validate(plain)
+        conclusions.append(_conclusion(name, kind, names[label], record, audit.unit, level))
+    zero = {names[label]: str(sentence) for label, sentence in told["zero"].items() if label in names}
+    order = ("established", "cannot tell", "small", "none")
+    conclusions.sort(key=lambda one: order.index(one.verdict))
+    return audit.model_copy(update={"conclusions": tuple(conclusions), "zero": zero})
+
+
+def _conclusion(
+    name: str, kind: str, class_name: str, record: ParameterRecord, unit: Unit | None, level: float
+) -> Conclusion:
+    verdict = _verdict(record, level)
+    known = record.deviation is not None and record.estimate is not None and verdict != "cannot tell"
+    if not known:
+        sentence = f"{class_name}: cannot tell whether {_question(kind)}."
+    elif kind == OFFSET:
+        sentence = _offset_sentence(class_name, record, unit, verdict)
+    else:
+        sentence = _missing_sentence(class_name, record, verdict)
+    return Conclusion(
+        parameter=name,
+        class_name=class_name,
+        unit=unit if kind == OFFSET else None,
+        verdict=verdict if known else "cannot tell",
+        sentence=sentence,
+        **record.model_dump(exclude={"established", "p_value"}),
+    )
+
+
+def _verdict(record: ParameterRecord, level: float) -> Any:
+    if record.established:
+        return "established"
+    if record.p_value is None:
+        return "cannot tell"
+    return "small" if record.p_value <= level else "none"
+
+
+def _question(kind: str) -> str:
+    return "contours are too large or too small" if kind == OFFSET else "objects are missing"
+
+
+def _interval(record: ParameterRecord) -> tuple[float, float, float]:
+    """The deviation from zero and the ends of its interval."""
+    deviation, estimate = record.deviation or 0.0, record.estimate or 0.0
+    low, high = (estimate if end is None else end for end in (record.low, record.high))
+    return deviation, low - estimate + deviation, high - estimate + deviation
+
+
+def _offset_sentence(class_name: str, record: ParameterRecord, unit: Unit | None, verdict: str) -> str:
+    deviation, low, high = _interval(record)
+    size = "large" if deviation > 0 else "small"
+    if verdict == "established":
+        ends = sorted((abs(low), abs(high)))
+        return (
+            f"{class_name}: contours are {abs(deviation):.1f} {unit} too {size} ({ends[0]:.1f} to {ends[1]:.1f}), sure."
+        )
+    shown = f"{deviation:+.1f} {unit} ({low:+.1f} to {high:+.1f})"
+    if verdict == "small":
+        return f"{class_name}: contours are about right; {shown} is too little to act on."
+    if low > 0 or high < 0:
+        return f"{class_name}: contours may be too {size}, {shown}; not sure."
+    return f"{class_name}: contours are about right, {shown}."
+
+
+def _missing_sentence(class_name: str, record: ParameterRecord, verdict: str) -> str:
+    share, low, high = (min(max(value, 0.0), 1.0) for value in _interval(record))
+    ends = f"{_PERCENT * low:.0f} to {_PERCENT * high:.0f} %"
+    if verdict == "established":
+        amount = f"1 in {round(1 / share)}" if share <= _HALF else f"{_PERCENT * share:.0f} %"
+        return f"{class_name}: about {amount} is missing ({ends}), sure."
+    if low > 0 and verdict == "none":
+        return f"{class_name}: some may be missing, {_PERCENT * share:.0f} % ({ends}); not sure."
+    return f"{class_name}: about as complete as at the most complete site."

@@ -1,0 +1,32 @@
+"""Settings of the audit."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from ..auto.settings import JudgingSettings
+
+
+class AuditSettings(JudgingSettings):
+    """Settings of an audit: federated averaging, once for every part of the patients, then the estimates.
+
+    Args:
+        folds: parts of each site's patients, each judged by a model that has not learnt it; 1 judges all by an early
+            model that has, which is quicker and misses more.
+    """
+
+    method: str = "audit"
+    folds: Annotated[int, Field(ge=1, le=5)] = 2
+
+    @property
+    def rounds_of_fold(self) -> int:
+        """Rounds of each model."""
+        return self.rounds // self.folds
+
+    @model_validator(mode="after")
+    def _folds_have_equal_rounds(self) -> "AuditSettings":
+        if self.rounds % self.folds:
+            raise ValueError(
+                f"rounds is {self.rounds}, which {self.folds} folds cannot share; expected a multiple of folds"
+            )
+        return self

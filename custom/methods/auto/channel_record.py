@@ -1,0 +1,57 @@
+"""One estimate of all sites as the record of a run has it."""
+
+from collections.abc import Mapping
+
+from ....transforms.natural_order import natural_order
+from ...channel.estimate_record import plain_estimate
+from ...run.plain_values import finite
+from .decisions import Decisions
+from .records import ChannelRecord, ParameterRecord, SiteChannelRecord
+
+
+def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
+    """Return what was concluded of all sites.
+
+    Args:
+        decisions: the server's.
+        number: the round before whose training they were made.
+    """
+    sites = {
+        site: SiteChannelRecord(
+            parameters={name: _parameter_record(decisions, site, name) for name in decisions.findings[site]},
+            offsets=named(undo.offsets),
+            missing=named(undo.missing),
+            undone_before_round=None,
+        )
+        for site, undo in decisions.undo.items()
+    }
+    zero = {
+        str(label): "No site has an estimate." if anchor is None else anchor.sentence
+        for label, anchor in enumerate(decisions.anchors, start=1)
+    }
+    return ChannelRecord(before_round=number, zero=zero, decision=_decision(decisions), sites=sites)
+
+
+def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRecord:
+    estimate, finding = decisions.judged[site][name], decisions.findings[site][name]
+    return ParameterRecord(
+        **plain_estimate(estimate),
+        **finite({"deviation": finding.deviation, "p_value": finding.p_value}),
+        established=finding.established,
+        reason=finding.reason,
+    )
+
+
+def named(values: Mapping[int, float]) -> dict[str, float]:
+    """Return values by the names of their classes, as JSON holds them."""
+    return {str(label): value for label, value in values.items()}
+
+
+def _decision(decisions: Decisions) -> str:
+    undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
+    if undone:
+        return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
+    if decisions.anything_established:
+        # Contours that are treated otherwise, or missing objects.
+        return "What is established is measured and not undone, as the settings ask."
+    return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
