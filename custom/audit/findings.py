@@ -16,6 +16,7 @@ VERSION = 1
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Unit = Literal["px", "mm"]
+SizeUnit = Literal["px", "mm²", "ml"]
 
 
 class Place(JsonRecord):
@@ -64,7 +65,7 @@ class Finding(JsonRecord):
     amount: float | None = None
     amount_unit: Unit | None = None
     size: float | None = None
-    size_unit: Literal["px", "mm²", "ml"] | None = None
+    size_unit: SizeUnit | None = None
     place: Place | None = None
     has_suggestion: bool = False
     sentence: str

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from ...transforms.surfaces import grown_box
@@ -42,13 +44,9 @@ def cut_to_objects(case: JudgedCase) -> JudgedCase | None:
 
     It takes a fraction of the memory of a volume with small objects. None where there is neither.
     """
-    objects = (case.annotation != 0) | (case.probabilities[0] < 1 - _PERHAPS_FOREGROUND)
-    if not objects.any():
+    box = object_box(case.annotation, case.probabilities)
+    if box is None:
         return None
-    inner = tuple(
-        slice(int(places.min()), int(places.max()) + 1) for places in (np.unique(axis) for axis in np.nonzero(objects))
-    )
-    box = grown_box(inner, [_MARGIN] * objects.ndim, objects.shape)
     inside = (slice(None), *box)
     return replace(
         case,
@@ -61,3 +59,19 @@ def cut_to_objects(case: JudgedCase) -> JudgedCase | None:
 def judged_by(network: nn.Module, inference: Inference) -> Judge:
     """Return what judges all cases by one model; see :func:`judged_samples`."""
     return lambda cases: judged_samples(network, cases, inference)
+
+
+def object_box(annotation: NDArray[Any], probabilities: NDArray[np.floating]) -> tuple[slice, ...] | None:
+    """Return the box in which anything is annotated or probable, with some pixels around it; None where nothing is.
+
+    Args:
+        annotation: given classes ``(H, W[, D])``.
+        probabilities: of every class, ``(C + 1, H, W[, D])``, the background first.
+    """
+    objects = (annotation != 0) | (probabilities[0] < 1 - _PERHAPS_FOREGROUND)
+    if not objects.any():
+        return None
+    inner = tuple(
+        slice(int(places.min()), int(places.max()) + 1) for places in (np.unique(axis) for axis in np.nonzero(objects))
+    )
+    return grown_box(inner, [_MARGIN] * objects.ndim, objects.shape)

@@ -61,6 +61,12 @@ class LoadedCase:
         """Return the image's file relative to the folder of the site's data, for records; the name without files."""
         return self.name if self.files is None else os.path.relpath(self.files.image, data_folder)
 
+    def label_name(self, data_folder: Path) -> str:
+        """Return the annotation's file likewise; empty without one."""
+        if self.files is None or not isinstance(self.files.label, Path):
+            return ""
+        return os.path.relpath(self.files.label, data_folder)
+
 
 @dataclass(frozen=True)
 class SiteData:

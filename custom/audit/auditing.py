@@ -1,0 +1,48 @@
+"""The audit of one site: every case measured by every kind of problem, scored beside known errors, written down."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import nn
+
+from ..data.site_data import LoadedCase, SiteData
+from ..evaluation.inference import Inference
+from .findings import CASES_FOLDER, AuditedCase, KindResult
+from .measuring import measured_site
+from .reporting import audited_cases, kind_results
+
+JudgeOf = Callable[[LoadedCase], nn.Module]
+
+
+def audit_site(
+    data: SiteData,
+    judge_of: JudgeOf,
+    inference: Inference,
+    data_folder: Path,
+    out: Path,
+    *,
+    seed: int,
+) -> tuple[tuple[AuditedCase, ...], tuple[KindResult, ...]]:
+    """Audit a site's annotations, and write the arrays of cases with findings to ``cases`` in the output folder.
+
+    Cases are measured one at a time, so that memory is bounded by the largest one and by compressed predictions.
+    Nothing leaves the site.
+
+    Args:
+        data: the site's cases with their given annotations.
+        judge_of: the network that judges a case, one that has not learnt its annotation; of few networks each is asked
+            for its own cases together. Networks are run in evaluation mode.
+        inference: how networks are run.
+        data_folder: the folder of the site's data, for the names of files.
+        out: the folder of the audit; it is made, and its arrays of an earlier audit go.
+        seed: decides the known errors and the patients that get them.
+
+    Returns:
+        All cases, the worst first, and what was looked for.
+    """
+    measured = measured_site(data, judge_of, inference, seed=seed)
+    folder = out / CASES_FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in folder.glob("*.npz"):
+        file.unlink()
+    return audited_cases(measured, data, data_folder, out), kind_results(measured)

@@ -1,0 +1,87 @@
+"""How well scores of a kind tell known errors from annotations as given, and what probability they stand for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+Floats = NDArray[np.float64]
+
+# Share of the cases that are assumed to have an error of a kind, before anything is known of a site.
+PRIOR = 0.05
+# Below it scores tell nothing, and give no probability.
+LEAST_AUROC = 0.7
+_LEAST_PATIENTS = 5
+_SMALLEST_SCORE = 1e-3
+# How firmly the slope stays near one: as firmly as so many cases would hold it.
+_FIRMNESS = 2.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What scores of a kind are worth at a site.
+
+    Attributes:
+        auroc: probability that a case with a known error scores higher than one as given; None where none was tried.
+        patients: number of patients whose copies had one.
+        slope: of the logit of the probability against that of the score, above 0.
+        intercept: likewise.
+    """
+
+    auroc: float | None
+    patients: int
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def probability(self, score: float) -> float | None:
+        """Return the probability that a reviewer would change the annotation, rising with the score.
+
+        None where nothing tells: no known error could be tried in five patients, or scores did not see them.
+        """
+        if self.auroc is None or self.auroc < LEAST_AUROC or self.patients < _LEAST_PATIENTS:
+            return None
+        return float(_sigmoid(self.slope * _logit(np.array(score)) + self.intercept))
+
+
+def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int) -> Calibration:
+    """Fit the probability of an error to a score: logistic in the score's logit, rising, errors with a prior share.
+
+    Annotations as given count as right; the few that are not make the probability a little too low.
+
+    Args:
+        known: scores of the cases with known errors, ``(n,)``.
+        before: of the same cases as they were given, ``(n,)``.
+        given: of all cases as they were given, ``(m,)``.
+        patients: number of patients of the cases with known errors.
+    """
+    if not len(known):
+        return Calibration(None, 0)
+    auroc = area_under_curve(known, before)
+    scores = _logit(np.concatenate([known, given]))
+    wrong = np.concatenate([np.ones(len(known)), np.zeros(len(given))])
+    weights = np.where(wrong == 1, PRIOR / len(known), (1 - PRIOR) / len(given)) * len(wrong)
+
+    def loss(parameters: Floats) -> float:
+        logits = np.exp(parameters[0]) * scores + parameters[1]
+        misfit = np.logaddexp(0.0, np.where(wrong == 1, -logits, logits))
+        return float((weights * misfit).sum() + _FIRMNESS * parameters[0] ** 2)
+
+    found = optimize.minimize(loss, np.array([0.0, -1.0]), method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
+    return Calibration(auroc, patients, float(np.exp(found.x[0])), float(found.x[1]))
+
+
+def area_under_curve(wrong: Floats, right: Floats) -> float:
+    """Return the probability that a wrong case scores higher than a right one, ties by half; 0.5 without any."""
+    if not len(wrong) or not len(right):
+        return 0.5
+    return float(stats.mannwhitneyu(wrong, right).statistic) / (len(wrong) * len(right))
+
+
+def _logit(scores: Floats) -> Floats:
+    clipped = np.clip(scores, _SMALLEST_SCORE, 1 - _SMALLEST_SCORE)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+
+def _sigmoid(values: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-values)))

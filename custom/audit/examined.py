@@ -1,0 +1,155 @@
+"""A case as an audit sees it: its annotation beside what a model says of it that has not learnt it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...transforms.ignored_label import IGNORED_LABEL
+from ...transforms.surfaces import grown_box
+from ..channel.cases import JudgedCase
+from ..channel.judging import object_box
+from ..channel.objects import MatchedObjects, match_objects
+from .findings import Place, SizeUnit
+
+Classes = NDArray[np.uint8]
+Floats = NDArray[np.floating]
+Box = tuple[slice, ...]
+
+
+class Part:
+    """The part of a sample in which anything is annotated or probable, with objects that are looked for once.
+
+    Attributes:
+        sample: which of the case's samples it is of.
+        start: where it begins in the sample, along each spatial axis.
+        judged: annotation and probabilities there.
+    """
+
+    def __init__(self, sample: int, start: tuple[int, ...], judged: JudgedCase) -> None:
+        self.sample, self.start, self.judged = sample, start, judged
+        self._matched: dict[int, MatchedObjects] = {}
+
+    def objects(self, label: int) -> MatchedObjects:
+        """Return the objects of a class, those annotated matched to those predicted."""
+        if label not in self._matched:
+            self._matched[label] = match_objects(self.judged.annotated_as(label), self.judged.predicted_as(label))
+        return self._matched[label]
+
+    @cached_property
+    def of_any_class(self) -> MatchedObjects:
+        """The objects without regard to their classes."""
+        return match_objects(self.annotated, self.judged.predicted != 0)
+
+    @cached_property
+    def annotated(self) -> NDArray[np.bool_]:
+        """Where anything is annotated; ignored pixels are not."""
+        return np.asarray((self.judged.annotation != 0) & (self.judged.annotation != IGNORED_LABEL))
+
+    @cached_property
+    def entropy(self) -> NDArray[np.float64]:
+        """The entropy of the probabilities over the largest possible one, from 0 to 1."""
+        p = np.maximum(np.asarray(self.judged.probabilities, dtype=np.float64), 1e-12)
+        return np.asarray(-(p * np.log(p)).sum(axis=0) / np.log(len(p)))
+
+    def place(self, box: Box) -> Place:
+        """Return where a box of the part lies in the sample."""
+        starts = tuple(side.start + at for side, at in zip(box, self.start, strict=True))
+        stops = tuple(side.stop + at for side, at in zip(box, self.start, strict=True))
+        return Place(sample=self.sample, start=starts, stop=stops)
+
+
+@dataclass(frozen=True)
+class ExaminedCase:
+    """An annotated image or volume with out-of-fold probabilities; it stays at the site.
+
+    Attributes:
+        index: its place among the site's cases.
+        unit: the patient or volume.
+        annotation: given classes ``(S, H, W[, D])``, S samples as in :class:`LoadedCase`.
+        probabilities: of every class, ``(S, C + 1, H, W[, D])``, the background first.
+        image: ``(S, channels, H, W[, D])``.
+        spacing: size of a pixel along each axis of a sample in millimetres; None measures in pixels.
+        slice_spacing: distance of neighbouring samples in millimetres, None where it is not known.
+    """
+
+    index: int
+    unit: str
+    annotation: Classes
+    probabilities: Floats
+    image: Floats
+    spacing: tuple[float, ...] | None = None
+    slice_spacing: float | None = None
+
+    @property
+    def num_classes(self) -> int:
+        """Number of foreground classes."""
+        return int(self.probabilities.shape[1]) - 1
+
+    def with_annotation(self, annotation: NDArray[Any]) -> "ExaminedCase":
+        """Return the case with another annotation."""
+        return replace(self, annotation=annotation.astype(np.uint8, copy=False))
+
+    @cached_property
+    def predicted(self) -> Classes:
+        """The most probable class of every pixel, background where the annotation is ignored, ``(S, H, W[, D])``."""
+        most_probable = self.probabilities.argmax(axis=1).astype(np.uint8)
+        return np.where(self.annotation == IGNORED_LABEL, np.uint8(0), most_probable)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Of each sample the part with objects; samples without any are left out."""
+        return tuple(self._parts())
+
+    def _parts(self) -> Iterator[Part]:
+        for sample, (annotation, probabilities) in enumerate(zip(self.annotation, self.probabilities, strict=True)):
+            box = object_box(annotation, probabilities)
+            if box is not None:
+                judged = JudgedCase(self.unit, annotation[box], probabilities[(slice(None), *box)], self.spacing)
+                yield Part(sample, tuple(side.start for side in box), judged)
+
+    @cached_property
+    def whole(self) -> JudgedCase:
+        """All samples as one image or volume: slices are stacked along a last axis."""
+        if len(self.annotation) == 1:
+            return JudgedCase(self.unit, self.annotation[0], self.probabilities[0], self.spacing)
+        spacing = None
+        if self.spacing is not None and self.slice_spacing is not None:
+            spacing = (*self.spacing, self.slice_spacing)
+        return JudgedCase(self.unit, as_volume(self.annotation), np.moveaxis(self.probabilities, 0, -1), spacing)
+
+
+def as_volume(samples: NDArray[Any]) -> NDArray[Any]:
+    """Return the samples ``(S, H, W[, D])`` of a case as one array: slices are stacked along a last axis."""
+    return samples[0] if len(samples) == 1 else np.moveaxis(samples, 0, -1)
+
+
+def as_samples(volume: NDArray[Any], num_samples: int) -> NDArray[Any]:
+    """Return what :func:`as_volume` made one array of as samples ``(S, H, W[, D])``."""
+    return volume[None] if num_samples == 1 else np.ascontiguousarray(np.moveaxis(volume, -1, 0))
+
+
+def bounding_box(inside: NDArray[np.bool_], margin: int = 0) -> Box:
+    """Return the box around what is true, with a margin as far as the image goes.
+
+    Raises:
+        ValueError: when nothing is.
+    """
+    if not inside.any():
+        raise ValueError(f"Expected an object in a mask of shape {inside.shape}, but got none.")
+    sides = []
+    for axis in range(inside.ndim):
+        found = np.flatnonzero(inside.any(axis=tuple(other for other in range(inside.ndim) if other != axis)))
+        sides.append(slice(int(found[0]), int(found[-1]) + 1))
+    return grown_box(tuple(sides), [margin] * inside.ndim, inside.shape)
+
+
+def size_in_units(pixels: float, spacing: Sequence[float] | None) -> tuple[float, SizeUnit]:
+    """Return the size of an object of so many pixels, and its unit: square millimetres, millilitres, or pixels."""
+    if spacing is None:
+        return float(pixels), "px"
+    size = float(pixels * np.prod(spacing))
+    return (size, "mm²") if len(spacing) == 2 else (size / 1000, "ml")

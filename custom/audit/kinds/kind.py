@@ -1,0 +1,112 @@
+"""What a kind of problem is: one file each that measures, scores and words it, and the error that it is tested with."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..examined import ExaminedCase
+from ..findings import Place, Unit
+from ..known_errors import KnownError
+
+Usual = TypeVar("Usual")
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """What a kind measures of one object or of a whole case, before it is known what is usual at the site.
+
+    Attributes:
+        case: the case's place among the site's cases.
+        features: the kind's own numbers, few: those of all cases are kept.
+        place: where it is; None of a whole annotation.
+        anchor: numbers that name the object again in a repeated audit, such as the corners of its annotation.
+        labels: classes concerned.
+        pixels: size of the object; None where it is none.
+        disagreement: from 0 to 1, how far annotation and prediction differ there.
+        uncertainty: from 0 to 1, how unsure the model is there.
+    """
+
+    case: int
+    features: Any
+    place: Place | None = None
+    anchor: tuple[int, ...] = ()
+    labels: tuple[int, ...] = ()
+    pixels: float | None = None
+    disagreement: float = 0.0
+    uncertainty: float = 0.0
+
+
+class Kind(ABC, Generic[Usual]):
+    """One kind of problem. Every method is pure; what it needs to know of the site is :meth:`usual`.
+
+    Attributes:
+        name: names the kind in findings.
+        title: in words, for readers.
+        task: of which annotations it is a problem.
+        needs_model: whether it needs predictions; the others look at annotations and images alone.
+        threshold: a case is a finding from this score on.
+        error: the known error that it is tested with at a site; None where there is none.
+        explains: kinds whose findings in a case are but effects of one of this kind.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    task: ClassVar[Literal["segmentation", "classification"]] = "segmentation"
+    needs_model: ClassVar[bool] = True
+    threshold: ClassVar[float] = 0.5
+    error: ClassVar[KnownError[Any] | None] = None
+    explains: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Measure a case: every object or the whole, suspect or not."""
+
+    @abstractmethod
+    def usual(self, given: Sequence[Suspicion]) -> Usual:
+        """Return what is usual at the site, from the measurements of all its cases as they are annotated."""
+
+    @abstractmethod
+    def score(self, suspicion: Suspicion, usual: Usual) -> float:
+        """Return from 0 to 1 how suspect it is."""
+
+    @abstractmethod
+    def sentence(self, suspicion: Suspicion, usual: Usual, names: Sequence[str], unit: Unit) -> str:
+        """Say what is wrong to a reader who sees the image.
+
+        Args:
+            suspicion: what was measured.
+            usual: at the site.
+            names: of the foreground classes.
+            unit: of lengths.
+        """
+
+    def of_case(self, scores: Sequence[float]) -> float:
+        """Return the score of a case with objects of these scores."""
+        return max(scores, default=0.0)
+
+    def amount(self, suspicion: Suspicion, usual: Usual) -> float | None:  # noqa: ARG002
+        """Return the signed length that is wrong; None where the kind measures none."""
+        return None
+
+    def suggestion(
+        self,
+        suspicion: Suspicion,  # noqa: ARG002
+        usual: Usual,  # noqa: ARG002
+        annotation: NDArray[np.uint8],  # noqa: ARG002
+        predicted: NDArray[np.uint8],  # noqa: ARG002
+        spacing: tuple[float, ...] | None,  # noqa: ARG002
+    ) -> NDArray[np.uint8] | None:
+        """Return the annotation that is suggested: of the shape of the place, or of all samples; None without any.
+
+        Args:
+            suspicion: what was measured.
+            usual: at the site.
+            annotation: given, ``(S, H, W[, D])``.
+            predicted: the most probable classes, likewise.
+            spacing: size of a pixel along each axis in millimetres; None in pixels.
+        """
+        return None

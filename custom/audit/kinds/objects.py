@@ -1,0 +1,95 @@
+"""Objects of cases for kinds of problems: places, disagreement, uncertainty, and suggestions in their place."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....transforms.connected_lesions import label_lesions
+from ..examined import Box, Part, bounding_box
+from ..findings import Place
+from .kind import Suspicion
+
+Classes = NDArray[np.uint8]
+Booleans = NDArray[np.bool_]
+
+# A predicted object lies a little elsewhere each time that a model is trained.
+_GRID = 8
+
+
+def box_of(place: Place) -> Box:
+    """Return a place as slices of all samples: the sample, then the spatial axes."""
+    sides = zip(place.start, place.stop, strict=True)
+    return (slice(place.sample, place.sample + 1), *(slice(start, stop) for start, stop in sides))
+
+
+def annotated_anchor(place: Place) -> tuple[int, ...]:
+    """Return numbers that name an annotated object as long as its annotation stays."""
+    return (place.sample, *place.start, *place.stop)
+
+
+def predicted_anchor(place: Place) -> tuple[int, ...]:
+    """Return numbers that name a predicted object, the same where it lies a few pixels elsewhere."""
+    middles = ((start + stop) // 2 for start, stop in zip(place.start, place.stop, strict=True))
+    return (place.sample, *(middle // _GRID for middle in middles))
+
+
+def suspicion_of(
+    case: int,
+    part: Part,
+    inside: Booleans,
+    features: tuple[float, ...],
+    labels: tuple[int, ...],
+    *,
+    annotated: bool,
+    with_predicted: Booleans | None = None,
+) -> Suspicion:
+    """Return what was measured of an object, with its place, size, disagreement and uncertainty.
+
+    Args:
+        case: the case's place among the site's cases.
+        part: the part of the sample.
+        inside: the object's pixels in it.
+        features: what the kind measured.
+        labels: classes concerned.
+        annotated: whether the object is annotated, else it is predicted.
+        with_predicted: the predicted object that it matches; the place contains both.
+    """
+    both = inside if with_predicted is None else inside | with_predicted
+    box = bounding_box(both, margin=1)
+    own = part.place(bounding_box(inside))
+    other = np.zeros_like(inside[box]) if with_predicted is None else with_predicted[box]
+    total = np.count_nonzero(inside[box]) + np.count_nonzero(other)
+    return Suspicion(
+        case,
+        features,
+        part.place(box),
+        annotated_anchor(own) if annotated else predicted_anchor(own),
+        labels,
+        float(np.count_nonzero(inside)),
+        disagreement=1 - 2 * np.count_nonzero(inside[box] & other) / total,
+        uncertainty=float(min(part.entropy[box][both[box]].mean(), 1.0)),
+    )
+
+
+def object_at(classes: Classes, suspicion: Suspicion, label: int) -> Booleans:
+    """Return the pixels, in the place, of the largest object of a class.
+
+    Args:
+        classes: of all samples ``(S, H, W[, D])``.
+        suspicion: of an object with a place.
+        label: the class.
+    """
+    assert suspicion.place is not None
+    inside = classes[box_of(suspicion.place)][0] == label
+    labelled, count = label_lesions(inside)
+    if count == 0:
+        return np.zeros_like(inside)
+    sizes = np.bincount(labelled.ravel())
+    sizes[0] = 0
+    return np.asarray(labelled == sizes.argmax())
+
+
+def without_object(annotation: Classes, suspicion: Suspicion) -> Classes:
+    """Return the annotation in the place with the largest object of the class left out."""
+    assert suspicion.place is not None
+    given = annotation[box_of(suspicion.place)][0]
+    return np.where(object_at(annotation, suspicion, suspicion.labels[0]), np.uint8(0), given)

@@ -1,0 +1,70 @@
+"""Specks: objects of a few pixels beside objects that are usually much larger, such as a slip of the brush leaves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from ....transforms.connected_lesions import label_lesions
+from ..examined import ExaminedCase
+from ..findings import Unit
+from .kind import Kind, Suspicion
+from .objects import without_object
+
+# A speck is smaller than this share of the usual object, and not larger than so many pixels.
+_SHARE, _MOST_PIXELS = 0.02, 8
+
+
+class Specks(Kind[dict[int, float]]):
+    """Tiny objects; what is usual is the median size of a class's objects in pixels."""
+
+    name = "specks"
+    title = "Specks"
+    needs_model = False
+
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Measure the size of every annotated object."""
+        found = []
+        for part in case.parts:
+            for label in range(1, case.num_classes + 1):
+                labelled, _ = label_lesions(part.judged.annotated_as(label))
+                for number, box in enumerate(ndimage.find_objects(labelled), start=1):
+                    place = part.place(box)
+                    pixels = float(np.count_nonzero(labelled[box] == number))
+                    found.append(
+                        Suspicion(
+                            case.index, None, place, (place.sample, *place.start, *place.stop), (label,), pixels=pixels
+                        )
+                    )
+        return found
+
+    def usual(self, given: Sequence[Suspicion]) -> dict[int, float]:
+        """Return the median size of the objects of each class."""
+        sizes: dict[int, list[float]] = {}
+        for one in given:
+            sizes.setdefault(one.labels[0], []).append(one.pixels or 0.0)
+        return {label: float(np.median(of_label)) for label, of_label in sizes.items()}
+
+    def score(self, suspicion: Suspicion, usual: dict[int, float]) -> float:
+        """Return 1 less half of its size over the largest one of a speck, not below 0."""
+        largest = min(_MOST_PIXELS, _SHARE * usual.get(suspicion.labels[0], 0.0))
+        return max(0.0, 1 - 0.5 * (suspicion.pixels or 0.0) / largest) if largest > 0 else 0.0
+
+    def sentence(self, suspicion: Suspicion, usual: dict[int, float], names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+        """Say how small it is."""
+        pixels = round(suspicion.pixels or 0)
+        return (
+            f"A speck of {pixels} pixel{'s' if pixels != 1 else ''} is annotated as {names[suspicion.labels[0] - 1]}."
+        )
+
+    def suggestion(
+        self,
+        suspicion: Suspicion,
+        usual: dict[int, float],  # noqa: ARG002
+        annotation: NDArray[np.uint8],
+        predicted: NDArray[np.uint8],  # noqa: ARG002
+        spacing: tuple[float, ...] | None,  # noqa: ARG002
+    ) -> NDArray[np.uint8] | None:
+        """Leave it out."""
+        return without_object(annotation, suspicion)

@@ -1,0 +1,185 @@
+"""What every kind of problem measures of a site's cases, as they are given and with known errors in copies."""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from ..data.site_data import LoadedCase, SiteData
+from ..evaluation.inference import Inference, evaluating
+from ..seeding import derive_seed
+from .calibration import Calibration, calibrate
+from .examined import ExaminedCase, as_samples, as_volume
+from .kinds.kind import Kind, Suspicion
+from .kinds.registry import KINDS
+
+Floats = NDArray[np.float64]
+
+SHARE_OF_PATIENTS = 0.2
+LEAST_PATIENTS = 10
+
+
+@dataclass(frozen=True)
+class MeasuredKind:
+    """One kind of problem at a site.
+
+    Attributes:
+        kind: the kind.
+        usual: what is usual at the site.
+        given: what was measured, case by case.
+        calibration: what its scores are worth here.
+    """
+
+    kind: Kind[Any]
+    usual: Any
+    given: tuple[tuple[Suspicion, ...], ...]
+    calibration: Calibration
+
+    def score(self, suspicion: Suspicion) -> float:
+        """Return how suspect an object or case is, from 0 to 1."""
+        return self.kind.score(suspicion, self.usual)
+
+    def case_scores(self) -> Floats:
+        """Return how suspect every case is."""
+        return np.array([_of_case(self.kind, self.usual, found) for found in self.given], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class MeasuredSite:
+    """All that an audit keeps of a site's cases between measuring and reporting; it stays at the site.
+
+    Attributes:
+        kinds: in the order of the registry.
+        cases: case by case; see :class:`MeasuredCase`.
+    """
+
+    kinds: tuple[MeasuredKind, ...]
+    cases: tuple["MeasuredCase", ...]
+
+
+@dataclass(frozen=True)
+class MeasuredCase:
+    """What is kept of one case.
+
+    Attributes:
+        disagreement: from 0 to 1, one less the Dice of annotation and prediction, without regard to classes.
+        uncertainty: from 0 to 1, mean entropy where anything is annotated or predicted.
+        packed: the most probable classes, compressed.
+        shape: of them, ``(S, H, W[, D])``.
+    """
+
+    disagreement: float
+    uncertainty: float
+    packed: bytes
+    shape: tuple[int, ...]
+
+    @property
+    def predicted(self) -> NDArray[np.uint8]:
+        """The most probable classes ``(S, H, W[, D])``."""
+        return np.frombuffer(zlib.decompress(self.packed), dtype=np.uint8).reshape(self.shape)
+
+
+def measured_site(
+    data: SiteData, judge_of: Callable[[LoadedCase], nn.Module], inference: Inference, *, seed: int
+) -> MeasuredSite:
+    """Measure all cases of a site; see :func:`fedannot.custom.audit.auditing.audit_site`."""
+    kinds = [kind for kind in KINDS if kind.task == "segmentation"]
+    chosen = _some_patients([case.unit for case in data.cases], seed)
+    given: dict[str, list[tuple[Suspicion, ...]]] = {kind.name: [()] * len(data.cases) for kind in kinds}
+    known: dict[str, list[tuple[int, tuple[Suspicion, ...]]]] = {kind.name: [] for kind in kinds}
+    cases: list[MeasuredCase | None] = [None] * len(data.cases)
+    for case in examined_cases(data, judge_of, inference):
+        cases[case.index] = _measured_case(case)
+        for kind in kinds:
+            given[kind.name][case.index] = tuple(kind.suspicions(case))
+            if case.unit in chosen and (wrong := _with_known_error(kind, case, data, seed)) is not None:
+                known[kind.name].append((case.index, tuple(kind.suspicions(wrong))))
+    measured = [_measured_kind(kind, given[kind.name], known[kind.name], data) for kind in kinds]
+    return MeasuredSite(tuple(measured), tuple(case for case in cases if case is not None))
+
+
+def examined_cases(
+    data: SiteData, judge_of: Callable[[LoadedCase], nn.Module], inference: Inference
+) -> Iterator[ExaminedCase]:
+    """Yield the cases with what their networks say of them, those of one network together."""
+    judged_by: dict[int, tuple[nn.Module, list[int]]] = {}
+    for index, case in enumerate(data.cases):
+        network = judge_of(case)
+        judged_by.setdefault(id(network), (network, []))[1].append(index)
+    for network, indices in judged_by.values():
+        waiting = list(indices)
+        samples: list[NDArray[np.floating]] = []
+        for batch in inference.batches([data.cases[index] for index in indices]):
+            with evaluating(network):
+                samples += list(inference.logits(network, batch.images).float().softmax(dim=1).cpu().numpy())
+            while waiting and len(samples) >= len(data.cases[waiting[0]].image):
+                index = waiting.pop(0)
+                count = len(data.cases[index].image)
+                yield _examined(index, data.cases[index], np.stack(samples[:count]))
+                del samples[:count]
+
+
+def _examined(index: int, case: LoadedCase, probabilities: NDArray[np.floating]) -> ExaminedCase:
+    return ExaminedCase(
+        index,
+        case.unit,
+        case.label.numpy(),
+        probabilities,
+        case.image.numpy(),
+        case.spacing,
+        case.slice_spacing,
+    )
+
+
+def _some_patients(units: Sequence[str], seed: int) -> frozenset[str]:
+    """A fifth of the patients, at least ten."""
+    patients = sorted(set(units))
+    count = min(len(patients), max(LEAST_PATIENTS, round(SHARE_OF_PATIENTS * len(patients))))
+    drawn = np.random.default_rng(derive_seed(seed, "patients")).permutation(len(patients))[:count]
+    return frozenset(patients[index] for index in drawn)
+
+
+def _with_known_error(kind: Kind[Any], case: ExaminedCase, data: SiteData, seed: int) -> ExaminedCase | None:
+    if kind.error is None:
+        return None
+    generator = np.random.default_rng(derive_seed(seed, "known error", kind.name, case.index))
+    others = [index for index, other in enumerate(data.cases) if other.unit != case.unit]
+    other = as_volume(data.cases[int(generator.choice(others))].label.numpy()) if others else None
+    annotation = as_volume(case.annotation)
+    changed = kind.error(annotation, generator, num_classes=case.num_classes, other=other)
+    return None if changed is None else case.with_annotation(as_samples(changed, len(case.annotation)))
+
+
+def _measured_case(case: ExaminedCase) -> MeasuredCase:
+    annotated, predicted = (case.annotation != 0) & (case.annotation != 255), case.predicted != 0
+    total = int(annotated.sum()) + int(predicted.sum())
+    dice = 2 * int((annotated & predicted).sum()) / total if total else 1.0
+    entropies = [part.entropy[part.annotated | (part.judged.predicted != 0)] for part in case.parts]
+    together = np.concatenate([np.zeros(0), *entropies])
+    uncertainty = float(min(together.mean(), 1.0)) if len(together) else 0.0
+    return MeasuredCase(1 - dice, uncertainty, zlib.compress(case.predicted.tobytes(), 1), case.predicted.shape)
+
+
+def _measured_kind(
+    kind: Kind[Any],
+    given: Sequence[tuple[Suspicion, ...]],
+    known: Sequence[tuple[int, tuple[Suspicion, ...]]],
+    data: SiteData,
+) -> MeasuredKind:
+    usual = kind.usual([one for of_case in given for one in of_case])
+    scores = np.array([_of_case(kind, usual, found) for found in given], dtype=np.float64)
+    calibration = calibrate(
+        np.array([_of_case(kind, usual, found) for _, found in known], dtype=np.float64),
+        np.array([scores[index] for index, _ in known], dtype=np.float64),
+        scores,
+        patients=len({data.cases[index].unit for index, _ in known}),
+    )
+    return MeasuredKind(kind, usual, tuple(given), calibration)
+
+
+def _of_case(kind: Kind[Any], usual: Any, found: Sequence[Suspicion]) -> float:
+    return kind.of_case([kind.score(one, usual) for one in found])

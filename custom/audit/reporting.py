@@ -1,0 +1,139 @@
+"""Findings of a measured site: what is suspect enough for a reader, in words, with suggestions."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.site_data import LoadedCase, SiteData
+from .case_arrays import CaseArrays, write_case_arrays
+from .examined import size_in_units
+from .findings import CASES_FOLDER, AuditedCase, Finding, KindResult, Unit
+from .kinds.kind import Suspicion
+from .measuring import MeasuredKind, MeasuredSite
+
+Classes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A suspicion that is a finding."""
+
+    measured: MeasuredKind
+    suspicion: Suspicion
+    score: float
+
+    @property
+    def probability(self) -> float | None:
+        return self.measured.calibration.probability(self.score)
+
+
+def audited_cases(site: MeasuredSite, data: SiteData, data_folder: Path, out: Path) -> tuple[AuditedCase, ...]:
+    """Return all cases with their findings, the worst first, and write the arrays of those with findings.
+
+    Args:
+        site: what was measured.
+        data: the site's data.
+        data_folder: the folder of the site's data.
+        out: the folder of the audit, with a folder for arrays.
+    """
+    cases = [_audited(site, index, data, data_folder, out) for index in range(len(data.cases))]
+    return tuple(sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image)))
+
+
+def kind_results(site: MeasuredSite) -> tuple[KindResult, ...]:
+    """Return what was found of each kind, and how well it finds known errors."""
+    found = [_of_one_case(site, index) for index in range(len(site.cases))]
+    results = []
+    for measured in site.kinds:
+        counts = [sum(one.measured is measured for one in of_case) for of_case in found]
+        results.append(
+            KindResult(
+                kind=measured.kind.name,
+                title=measured.kind.title,
+                auroc=measured.calibration.auroc,
+                patients=measured.calibration.patients,
+                num_cases=sum(count > 0 for count in counts),
+                num_findings=sum(counts),
+            )
+        )
+    return tuple(results)
+
+
+def _of_one_case(site: MeasuredSite, index: int) -> list[_Found]:
+    """The findings of a case, without those that another finding explains; the worst first."""
+    found = []
+    for measured in site.kinds:
+        for suspicion in measured.given[index]:
+            score = measured.score(suspicion)
+            if score >= measured.kind.threshold:
+                found.append(_Found(measured, suspicion, score))
+    explained = {name for one in found for name in one.measured.kind.explains}
+    kept = [one for one in found if one.measured.kind.name not in explained]
+    return sorted(kept, key=lambda one: -(one.score if one.probability is None else one.probability))
+
+
+def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, out: Path) -> AuditedCase:
+    case, measured = data.cases[index], site.cases[index]
+    image = case.image_name(data_folder)
+    findings: list[Finding] = []
+    suggestions: dict[str, Classes] = {}
+    for one in _of_one_case(site, index):
+        name = _new_id(one, image, {finding.id for finding in findings})
+        suggestion = one.measured.kind.suggestion(
+            one.suspicion, one.measured.usual, case.label.numpy(), measured.predicted, case.spacing
+        )
+        if suggestion is not None:
+            suggestions[name] = suggestion
+        findings.append(_finding(one, name, case, data, has_suggestion=suggestion is not None))
+    arrays = ""
+    if findings:
+        arrays = f"{CASES_FOLDER}/{index:04}.npz"
+        write_case_arrays(out / arrays, CaseArrays(measured.predicted, suggestions))
+    files = case.files
+    return AuditedCase(
+        image=image,
+        label=case.label_name(data_folder),
+        unit=case.unit,
+        annotator=None if files is None else files.annotator,
+        disagreement=measured.disagreement,
+        uncertainty=measured.uncertainty,
+        arrays=arrays,
+        findings=tuple(findings),
+    )
+
+
+def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_suggestion: bool) -> Finding:
+    kind, suspicion, usual = one.measured.kind, one.suspicion, one.measured.usual
+    unit: Unit = "px" if case.spacing is None else "mm"
+    amount = kind.amount(suspicion, usual)
+    size = None if suspicion.pixels is None else size_in_units(suspicion.pixels, case.spacing)
+    return Finding(
+        id=name,
+        kind=kind.name,
+        classes=tuple(data.classes[label - 1] for label in suspicion.labels),
+        score=one.score,
+        probability=one.probability,
+        disagreement=suspicion.disagreement,
+        uncertainty=suspicion.uncertainty,
+        amount=amount,
+        amount_unit=None if amount is None else unit,
+        size=None if size is None else size[0],
+        size_unit=None if size is None else size[1],
+        place=suspicion.place,
+        has_suggestion=has_suggestion,
+        sentence=kind.sentence(suspicion, usual, data.classes, unit),
+    )
+
+
+def _new_id(one: _Found, image: str, taken: set[str]) -> str:
+    """Hash of kind, image and place; objects of one place are numbered."""
+    text = "/".join(map(str, (one.measured.kind.name, image, *one.suspicion.anchor)))
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    number = 2
+    while name in taken:
+        name = hashlib.sha256(f"{text}/{number}".encode()).hexdigest()[:16]
+        number += 1
+    return name
