@@ -23,16 +23,23 @@ def channel_entries(found: ChannelFindings | None, site: str) -> dict[str, str]:
     }
 
 
-def print_channels(found: ChannelFindings | None, console: Terminal) -> None:
-    """Print where zero lies, what was decided, and why sites cannot be judged."""
+def print_channels(found: ChannelFindings | None, rounds: int, console: Terminal) -> None:
+    """Print where zero lies, what was decided, and why sites cannot be judged.
+
+    Args:
+        found: by the run; None where it measured nothing.
+        rounds: that were finished.
+        console: where it is printed.
+    """
     if found is None or not found.channels:
         return
     last = found.channels[-1]
     console.print(LEGEND)
     for label, sentence in last.zero.items():
         console.print(f"{'' if len(last.zero) == 1 else f'Class {label}: '}{sentence}")
-    rounds = " and ".join(str(record.before_round) for record in found.channels)
-    console.print(f"Estimated before round {rounds}. {last.decision}")
+    before = [record.before_round for record in found.channels]
+    when = "after the last round" if before[0] > rounds else f"before round {' and '.join(map(str, before))}"
+    console.print(f"Estimated {when}. {last.decision}")
     for site in sorted(last.sites, key=natural_order):
         for text in _told(last, site):
             console.print(f"{site}: {text}")

@@ -59,7 +59,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
             "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it "
             "added what it lacked"
         )
-    print_channels(summary.added(ChannelFindings), console)
+    print_channels(summary.added(ChannelFindings), summary.rounds_finished, console)
     if summary.absent:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
     _print_privacy(summary.sites, console)

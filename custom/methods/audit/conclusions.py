@@ -42,12 +42,10 @@ def _conclusion(
 ) -> Conclusion:
     verdict = _verdict(record, level)
     known = record.deviation is not None and record.estimate is not None and verdict != "cannot tell"
-    if not known:
-        sentence = f"{class_name}: cannot tell whether {_question(kind)}."
-    elif kind == OFFSET:
-        sentence = _offset_sentence(class_name, record, unit, verdict)
+    if kind == OFFSET:
+        sentence = _offset_sentence(class_name, record, unit, verdict) if known else _unknown_offset(class_name)
     else:
-        sentence = _missing_sentence(class_name, record, verdict)
+        sentence = _missing_sentence(class_name, record, verdict) if known else _unknown_missing(class_name)
     return Conclusion(
         parameter=name,
         class_name=class_name,
@@ -66,8 +64,12 @@ def _verdict(record: ParameterRecord, level: float) -> Any:
     return "small" if record.p_value <= level else "none"
 
 
-def _question(kind: str) -> str:
-    return "contours are too large or too small" if kind == OFFSET else "objects are missing"
+def _unknown_offset(class_name: str) -> str:
+    return f"It cannot be told whether contours of {class_name} are too large or too small."
+
+
+def _unknown_missing(class_name: str) -> str:
+    return f"It cannot be told whether any {class_name} is missing."
 
 
 def _interval(record: ParameterRecord) -> tuple[float, float, float]:
@@ -79,18 +81,16 @@ def _interval(record: ParameterRecord) -> tuple[float, float, float]:
 
 def _offset_sentence(class_name: str, record: ParameterRecord, unit: Unit | None, verdict: str) -> str:
     deviation, low, high = _interval(record)
-    size = "large" if deviation > 0 else "small"
+    what, size = f"Contours of {class_name}", "large" if deviation > 0 else "small"
     if verdict == "established":
-        ends = sorted((abs(low), abs(high)))
-        return (
-            f"{class_name}: contours are {abs(deviation):.1f} {unit} too {size} ({ends[0]:.1f} to {ends[1]:.1f}), sure."
-        )
-    shown = f"{deviation:+.1f} {unit} ({low:+.1f} to {high:+.1f})"
+        least, most = sorted((abs(low), abs(high)))
+        return f"{what} are {abs(deviation):.1f} {unit} too {size} ({least:.1f} to {most:.1f} {unit}), sure."
+    shown = f"{deviation:+.1f} {unit} ({low:+.1f} to {high:+.1f} {unit})"
     if verdict == "small":
-        return f"{class_name}: contours are about right; {shown} is too little to act on."
+        return f"{what} are about right: {shown} is too little to act on."
     if low > 0 or high < 0:
-        return f"{class_name}: contours may be too {size}, {shown}; not sure."
-    return f"{class_name}: contours are about right, {shown}."
+        return f"{what} may be too {size}, {shown}; not sure."
+    return f"{what} are about right: {shown}."
 
 
 def _missing_sentence(class_name: str, record: ParameterRecord, verdict: str) -> str:
@@ -98,7 +98,7 @@ def _missing_sentence(class_name: str, record: ParameterRecord, verdict: str) ->
     ends = f"{_PERCENT * low:.0f} to {_PERCENT * high:.0f} %"
     if verdict == "established":
         amount = f"1 in {round(1 / share)}" if share <= _HALF else f"{_PERCENT * share:.0f} %"
-        return f"{class_name}: about {amount} is missing ({ends}), sure."
+        return f"About {amount} of {class_name} is missing ({ends}), sure."
     if low > 0 and verdict == "none":
-        return f"{class_name}: some may be missing, {_PERCENT * share:.0f} % ({ends}); not sure."
-    return f"{class_name}: about as complete as at the most complete site."
+        return f"Some of {class_name} may be missing, {_PERCENT * share:.0f} % ({ends}); not sure."
+    return f"{class_name.capitalize()} is about as complete as at the most complete site."

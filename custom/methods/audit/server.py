@@ -67,10 +67,10 @@ class AuditServer(FedAvgServer):
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
         decisions = decide(answers, self.settings, seed=seed)
         record = channel_record(decisions, this_round.number + 1)
-        self._channel = record.model_copy(update={"decision": _decision(decisions.undo)})
-        this_round.info(self._channel.decision)
+        channel = self._channel = record.model_copy(update={"decision": _decision(decisions.undo)})
+        this_round.info(channel.decision)
         reported = this_round.ask(AUDIT_CASES)
-        told = self._tell(this_round, [site for site in reported if site in decisions.undo])
+        told = self._tell(this_round, channel, [site for site in reported if site in channel.sites])
         if this_round.is_stopped():
             return False
         self._audit = AuditRecord(
@@ -80,10 +80,10 @@ class AuditServer(FedAvgServer):
         )
         return True
 
-    def _tell(self, this_round: Round, sites: Sequence[str]) -> list[str]:
+    def _tell(self, this_round: Round, channel: ChannelRecord, sites: Sequence[str]) -> list[str]:
         """Tell each site by itself; return those that have it."""
-        channel, told = self._channel, []
-        for site in sites if channel is not None else ():
+        told: list[str] = []
+        for site in sites:
             self._telling = _of_site(channel, channel.sites[site])
             try:
                 answers = this_round.ask(CONCLUDE, [site])

@@ -1,0 +1,79 @@
+"""An audit in one process: of a federation's folder, of one site's, or of the embedded phantom."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
+from ...custom.data.federation import FEDERATION_FILE, FederationDescription, write_federation
+from ...custom.run.summary_record import Summary
+from ...transforms.errors import DataError
+from ..runs.progress import Progress
+from ..runs.simulate import simulate
+
+Profile = Literal["quick", "thorough"]
+
+JOB = "audit"
+# In the output folder: a federation of the one site that is audited.
+ALONE_FOLDER = "federation"
+
+
+def run_audit(
+    out: Path,
+    *,
+    jobs: Path,
+    data: Path | None = None,
+    profile: Profile = "quick",
+    overrides: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Summary:
+    """Run the job of an audit in this process; what it finds at a site lies in the run's folder of the site.
+
+    Args:
+        out: the output folder.
+        jobs: the folder of jobs.
+        data: a federation's folder, or one site's; None for the embedded phantom.
+        profile: ``quick`` has one early model judge all cases, ``thorough`` models that have not learnt them.
+        overrides: settings that replace the job's.
+        resume: whether the run in the output folder goes on.
+        progress: where it is told what is done.
+
+    Raises:
+        DataError: if the data are neither a federation's nor a site's, or cannot be used.
+        JobError, RunError: as :func:`fedannot.apps.runs.simulate.simulate`.
+    """
+    return simulate(
+        jobs / JOB,
+        out,
+        data=None if data is None else _federation(data, out),
+        settings="quick" if profile == "quick" else None,
+        overrides=overrides,
+        resume=resume,
+        progress=progress,
+    )
+
+
+def _federation(data: Path, out: Path) -> Path:
+    """The folder of a federation; of one site a federation is made beside the output, without a copy of its data."""
+    if (data / FEDERATION_FILE).is_file():
+        return data
+    if not (data / DESCRIPTION_FILE).is_file():
+        raise DataError(
+            f"{data}: found neither {FEDERATION_FILE} nor {DESCRIPTION_FILE}; expected a federation's folder or a "
+            "site's."
+        )
+    folder, name = out.with_name(f"{out.name}-{ALONE_FOLDER}"), data.resolve().name
+    folder.mkdir(parents=True, exist_ok=True)
+    is_segmentation = isinstance(read_site_description(data), SegmentationDescription)
+    description = FederationDescription(
+        name=name,
+        task="segmentation" if is_segmentation else "classification",
+        sites=(name,),
+        made=f"One site alone: {data}",
+    )
+    link = folder / name
+    if not link.exists():
+        link.symlink_to(data.resolve(), target_is_directory=True)
+    write_federation(folder, description)
+    return folder
