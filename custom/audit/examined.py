@@ -29,8 +29,8 @@ class Part:
         judged: annotation and probabilities there.
     """
 
-    def __init__(self, sample: int, start: tuple[int, ...], judged: JudgedCase) -> None:
-        self.sample, self.start, self.judged = sample, start, judged
+    def __init__(self, sample: int, start: tuple[int, ...], judged: JudgedCase, size: tuple[int, ...]) -> None:
+        self.sample, self.start, self.judged, self._size = sample, start, judged, size
         self._matched: dict[int, MatchedObjects] = {}
 
     def objects(self, label: int) -> MatchedObjects:
@@ -54,6 +54,12 @@ class Part:
         """The entropy of the probabilities over the largest possible one, from 0 to 1."""
         p = np.maximum(np.asarray(self.judged.probabilities, dtype=np.float64), 1e-12)
         return np.asarray(-(p * np.log(p)).sum(axis=0) / np.log(len(p)))
+
+    def touches_border(self, box: Box) -> bool:
+        """Return whether a box of the part touches the border of the sample."""
+        place = self.place(box)
+        sides = zip(place.start, place.stop, self._size, strict=True)
+        return any(start == 0 or stop == size for start, stop, size in sides)
 
     def place(self, box: Box) -> Place:
         """Return where a box of the part lies in the sample."""
@@ -109,7 +115,7 @@ class ExaminedCase:
             box = object_box(annotation, probabilities)
             if box is not None:
                 judged = JudgedCase(self.unit, annotation[box], probabilities[(slice(None), *box)], self.spacing)
-                yield Part(sample, tuple(side.start for side in box), judged)
+                yield Part(sample, tuple(side.start for side in box), judged, annotation.shape)
 
     @cached_property
     def whole(self) -> JudgedCase:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...transforms.surfaces import Booleans, Floats, Surface, surface_of_mask
 from .cases import JudgedCase
-from .objects import match_objects
+from .objects import MatchedObjects, match_objects
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,27 @@ def mask_offset(mask: Booleans, reference: Booleans, spacing: Sequence[float] | 
 
 
 def contour_pairs(case: JudgedCase, label: int) -> Iterator[ContourPair]:
-    """Yield the contours of each matched object of a class, of the best match first."""
-    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
+    """Return the contours of each matched object of a class, of the best match first."""
+    return _pairs(case, label, match_objects(case.annotated_as(label), case.predicted_as(label)))
+
+
+def object_offsets(case: JudgedCase, label: int, matched: MatchedObjects) -> Iterator[tuple[int, int, CaseOffset]]:
+    """Yield the offset of each matched object of a class: the annotated one's number, the predicted one's, the offset.
+
+    Objects without a contour that counts are left out.
+
+    Args:
+        case: the case.
+        label: the class.
+        matched: its objects of that class.
+    """
+    for (given, found), pair in zip(matched.pairs, _pairs(case, label, matched), strict=True):
+        offset = _offset_of([pair])
+        if offset is not None:
+            yield given, found, offset
+
+
+def _pairs(case: JudgedCase, label: int, matched: MatchedObjects) -> Iterator[ContourPair]:
     for given, found in matched.pairs:
         annotated, predicted = matched.annotated == given, matched.predicted == found
         yield ContourPair.of(_contour(annotated, case.spacing), case.predicted_surface(label, found, predicted))

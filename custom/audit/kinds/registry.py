@@ -2,7 +2,21 @@
 
 from typing import Any
 
+from .boundary import Boundary
 from .kind import Kind
+from .misaligned import Misaligned
+from .missing import Missing
 from .specks import Specks
+from .spurious import Spurious
+from .swapped import Swapped
+from .wrong_pair import WrongPair
 
-KINDS: tuple[Kind[Any], ...] = (Specks(),)
+KINDS: tuple[Kind[Any], ...] = (
+    WrongPair(),
+    Misaligned(),
+    Boundary(),
+    Missing(),
+    Spurious(),
+    Swapped(),
+    Specks(),
+)

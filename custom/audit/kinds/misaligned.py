@@ -1,0 +1,61 @@
+"""Misaligned annotations: they would fit the image if they were shifted or mirrored."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..alignment import alignment
+from ..examined import ExaminedCase, as_samples, as_volume
+from ..findings import Unit
+from ..known_errors import ShiftedOrFlipped, moved
+from .kind import Kind, Suspicion
+
+Classes = NDArray[np.uint8]
+
+# A gain in Dice at which the score is one half.
+_HALF = 0.15
+
+
+class Misaligned(Kind[None]):
+    """Shifted or mirrored annotations: the gain in Dice of the best shift or flip, the only feature."""
+
+    name = "misaligned"
+    title = "Annotations shifted or mirrored"
+    error = ShiftedOrFlipped()
+    explains = ("boundary", "missing", "spurious", "swapped")
+
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Measure the whole case."""
+        found = alignment(case.whole)
+        if found is None:
+            return []
+        return [
+            Suspicion(case.index, found, disagreement=1 - min(found.dice, 1.0), uncertainty=2 * (1 - found.sureness))
+        ]
+
+    def usual(self, given: Sequence[Suspicion]) -> None:
+        """Return nothing: a gain is a gain."""
+
+    def score(self, suspicion: Suspicion, usual: None) -> float:  # noqa: ARG002
+        """Return gain / (gain + 0.15)."""
+        gain: float = suspicion.features.gain
+        return gain / (gain + _HALF)
+
+    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+        """Say how it would fit."""
+        movement = suspicion.features.movement
+        steps = max(abs(step) for step in movement.steps)
+        how = [*(["mirrored"] if movement.flipped else []), *([f"shifted by {steps} pixels"] if steps else [])]
+        return f"The annotation would fit the image better if it were {' and '.join(how) or 'moved'}."
+
+    def suggestion(
+        self,
+        suspicion: Suspicion,
+        usual: None,  # noqa: ARG002
+        annotation: Classes,
+        predicted: Classes,  # noqa: ARG002
+        spacing: tuple[float, ...] | None,  # noqa: ARG002
+    ) -> Classes | None:
+        """Return the whole annotation moved."""
+        return as_samples(moved(as_volume(annotation), suspicion.features.movement), len(annotation))

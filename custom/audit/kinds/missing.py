@@ -1,0 +1,163 @@
+"""Missing objects: predicted where nothing is annotated, and much like the site's annotated objects."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage, optimize
+
+from ..examined import ExaminedCase, bounding_box
+from ..findings import Unit
+from ..known_errors import LEAST_PIXELS, ObjectLeftOut
+from .kind import Kind, Suspicion
+from .objects import box_of, object_at, suspicion_of
+
+Classes = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+
+# Before a site's own objects are seen: the logit of the mean probability counts by one, a size tenfold the usual one by
+# two, the border of the image and another annotated object beside by a little.
+_BEFORE = np.array([-0.5, 1.0, 2.0, -0.5, 0.5])
+_FIRMNESS = 3.0
+_SMALLEST_PROBABILITY = 1e-3
+# Farther from the next annotated object distance means nothing, in pixels.
+_FAR = 20.0
+# Of what overlaps annotated pixels by more than half, the contour is another one: the object is not missing.
+_MOST_OVERLAP = 0.5
+
+
+@dataclass(frozen=True)
+class RealObjects:
+    """How predicted objects that are annotated, too, differ from the others at a site.
+
+    Attributes:
+        weights: of one and the features; see :class:`Missing`.
+        pixels: usual size of annotated objects, by class.
+    """
+
+    weights: Floats
+    pixels: dict[int, float]
+
+
+class Missing(Kind[RealObjects]):
+    """Predicted objects of at least five pixels of which nothing is annotated, u = P(real | what they look like).
+
+    Features of every predicted object: whether it is annotated, its mean probability, whether it touches the border of
+    the image, the distance to the nearest other annotated object in pixels, and its largest probability. P(real) is
+    logistic, fitted to the site's own predicted objects, those that are annotated against the others; some of the
+    others are real, so that it is rather too low. A case scores 1 − Π(1 − u).
+    """
+
+    name = "missing"
+    title = "Objects left out"
+    error = ObjectLeftOut()
+
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Measure every predicted object of at least five pixels."""
+        found = []
+        for part in case.parts:
+            known = {number for _, number in part.of_any_class.pairs}
+            for label in range(1, case.num_classes + 1):
+                matched = part.objects(label)
+                partners = {number: given for given, number in matched.pairs}
+                probability = np.asarray(part.judged.probabilities[label], dtype=np.float64)
+                for number, box in enumerate(ndimage.find_objects(matched.predicted), start=1):
+                    inside = matched.predicted == number
+                    pixels = np.count_nonzero(inside[box])
+                    if pixels < LEAST_PIXELS:
+                        continue
+                    is_annotated = number in partners or self._is_known(part.of_any_class.predicted, inside, known)
+                    overlap = np.count_nonzero(part.annotated[box] & inside[box]) / pixels
+                    if not is_annotated and overlap > _MOST_OVERLAP:
+                        continue
+                    other = part.annotated & (matched.annotated != partners.get(number, -1))
+                    features = (
+                        float(is_annotated),
+                        float(probability[box][inside[box]].mean()),
+                        float(part.touches_border(box)),
+                        _distance(inside, other),
+                        float(probability[box][inside[box]].max()),
+                    )
+                    found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=False))
+        return found
+
+    @staticmethod
+    def _is_known(objects: NDArray[np.int32], inside: NDArray[np.bool_], known: set[int]) -> bool:
+        """Whether the object is part of one that matches an annotated one without regard to class."""
+        return bool(set(np.unique(objects[inside]).tolist()) & known)
+
+    def usual(self, given: Sequence[Suspicion]) -> RealObjects:
+        """Fit P(real) to the site's predicted objects."""
+        sizes: dict[int, list[float]] = {}
+        for one in given:
+            if one.features[0]:
+                sizes.setdefault(one.labels[0], []).append(one.pixels or 1.0)
+        pixels = {label: float(np.median(of_label)) for label, of_label in sizes.items()}
+        table = np.array([_row(one, pixels) for one in given]).reshape(-1, len(_BEFORE))
+        real = np.array([bool(one.features[0]) for one in given])
+        return RealObjects(_fitted(table, real), pixels)
+
+    def score(self, suspicion: Suspicion, usual: RealObjects) -> float:
+        """Return u; 0 of objects that are annotated."""
+        if suspicion.features[0]:
+            return 0.0
+        return 1 / (1 + math.exp(-float(np.clip(_row(suspicion, usual.pixels) @ usual.weights, -30, 30))))
+
+    def of_case(self, scores: Sequence[float]) -> float:
+        """Return the probability that any object is missing, 1 − Π(1 − u)."""
+        return 1 - math.prod(1 - score for score in scores)
+
+    def sentence(self, suspicion: Suspicion, usual: RealObjects, names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+        """Say what seems to be there."""
+        return (
+            f"{names[suspicion.labels[0] - 1]} may have been left out here: the model sees it with a probability of "
+            f"{100 * suspicion.features[1]:.0f} %, and nothing is annotated."
+        )
+
+    def suggestion(
+        self,
+        suspicion: Suspicion,
+        usual: RealObjects,  # noqa: ARG002
+        annotation: Classes,
+        predicted: Classes,
+        spacing: tuple[float, ...] | None,  # noqa: ARG002
+    ) -> Classes | None:
+        """Return the annotation with the predicted object."""
+        assert suspicion.place is not None
+        given = annotation[box_of(suspicion.place)][0]
+        found = object_at(predicted, suspicion, suspicion.labels[0])
+        return np.where((given == 0) & found, np.uint8(suspicion.labels[0]), given)
+
+
+def _row(suspicion: Suspicion, pixels: dict[int, float]) -> Floats:
+    """One and the features as P(real) takes them."""
+    _, mean, at_border, distance, _ = suspicion.features
+    p = min(max(mean, _SMALLEST_PROBABILITY), 1 - _SMALLEST_PROBABILITY)
+    size = (suspicion.pixels or 1.0) / pixels.get(suspicion.labels[0], suspicion.pixels or 1.0)
+    near = distance / _FAR
+    return np.array([1.0, math.log(p / (1 - p)), min(math.log10(size), 0.0), at_border, near])
+
+
+def _fitted(table: Floats, real: NDArray[np.bool_]) -> Floats:
+    """Weights of a logistic regression that stay near those of before where little is seen."""
+    if not len(table):
+        return _BEFORE
+
+    def loss(weights: Floats) -> float:
+        logits = table @ weights
+        misfit = np.logaddexp(0.0, np.where(real, -logits, logits))
+        return float(misfit.sum() + _FIRMNESS * ((weights - _BEFORE) ** 2).sum())
+
+    found: Floats = optimize.minimize(loss, _BEFORE, method="L-BFGS-B").x
+    return found
+
+
+def _distance(inside: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    """Distance in pixels from an object to the nearest other annotated pixel, at most so far that it means nothing."""
+    box = bounding_box(inside, margin=int(_FAR))
+    if not other[box].any():
+        return _FAR
+    away = ndimage.distance_transform_edt(~other[box])
+    return float(min(np.asarray(away)[inside[box]].min(), _FAR))

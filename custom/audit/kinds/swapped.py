@@ -1,0 +1,74 @@
+"""Swapped classes: objects that look like another class than the one that they are annotated as."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..examined import ExaminedCase
+from ..findings import Unit
+from ..known_errors import LEAST_PIXELS, ClassTakenForAnother
+from .kind import Kind, Suspicion
+from .objects import box_of, object_at, suspicion_of
+
+_SMALLEST_PROBABILITY = 1e-4
+_LARGEST_LOGIT = 30.0
+
+
+class Swapped(Kind[None]):
+    """Objects of the wrong class: mean log p of the most probable other class less mean log p of the given one.
+
+    Objects count that match a predicted one of whatever class. The only feature is that difference.
+    """
+
+    name = "swapped"
+    title = "Objects of another class"
+    error = ClassTakenForAnother()
+    explains = ("missing", "spurious", "boundary")
+
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Measure every annotated object that the model sees at all."""
+        if case.num_classes < 2:
+            return []
+        found = []
+        for part in case.parts:
+            log_p = np.log(np.maximum(np.asarray(part.judged.probabilities, np.float64), _SMALLEST_PROBABILITY))
+            seen = part.judged.predicted != 0
+            for label in range(1, case.num_classes + 1):
+                matched = part.objects(label)
+                for number in range(1, matched.num_annotated + 1):
+                    inside = matched.annotated == number
+                    if np.count_nonzero(inside) < LEAST_PIXELS or not seen[inside].any():
+                        continue
+                    means = log_p[1:, inside].mean(axis=1)
+                    others = np.where(np.arange(1, case.num_classes + 1) == label, -np.inf, means)
+                    other = int(others.argmax()) + 1
+                    difference = float(others.max() - means[label - 1])
+                    found.append(suspicion_of(case.index, part, inside, (difference,), (label, other), annotated=True))
+        return found
+
+    def usual(self, given: Sequence[Suspicion]) -> None:
+        """Return nothing: the model's probabilities are enough."""
+
+    def score(self, suspicion: Suspicion, usual: None) -> float:  # noqa: ARG002
+        """Return the probability of the other class beside the given one."""
+        return 1 / (1 + math.exp(-float(np.clip(suspicion.features[0], -_LARGEST_LOGIT, _LARGEST_LOGIT))))
+
+    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+        """Say which class it looks like."""
+        given, other = (names[label - 1] for label in suspicion.labels)
+        return f"What is annotated as {given} looks like {other}."
+
+    def suggestion(
+        self,
+        suspicion: Suspicion,
+        usual: None,  # noqa: ARG002
+        annotation: NDArray[np.uint8],
+        predicted: NDArray[np.uint8],  # noqa: ARG002
+        spacing: tuple[float, ...] | None,  # noqa: ARG002
+    ) -> NDArray[np.uint8] | None:
+        """Return the annotation with the object as the other class."""
+        assert suspicion.place is not None
+        given, (label, other) = annotation[box_of(suspicion.place)][0], suspicion.labels
+        return np.where(object_at(annotation, suspicion, label), np.uint8(other), given)

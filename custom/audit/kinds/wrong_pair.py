@@ -1,0 +1,112 @@
+"""Wrong pairs: the annotation is that of another image."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..alignment import Alignment, alignment, thumbnail
+from ..examined import ExaminedCase
+from ..findings import Unit
+from ..known_errors import AnotherCasesAnnotation
+from .kind import Kind, Suspicion
+
+Classes = NDArray[np.uint8]
+Thumbnail = NDArray[np.float32]
+
+_SIDE = {2: 32, 3: 16}
+# How much better another case's prediction has to fit so that the score is one half, and a change by which it doubles.
+_MARGIN, _WIDTH = 0.1, 0.05
+# An annotation that agrees less even where it fits best is none of this image.
+_LEAST_DICE = 0.2
+
+
+@dataclass(frozen=True)
+class PairFeatures:
+    """What is kept of a case: small pictures of annotation and predicted foreground, and how they lie."""
+
+    annotated: Thumbnail
+    predicted: Thumbnail
+    aligned: Alignment | None
+
+
+class WrongPair(Kind[dict[int, Thumbnail]]):
+    """Annotations of other images: another case of the site fits better, or nothing fits although the model is sure.
+
+    Annotation and prediction are compared as small pictures, so that all pairs of a site's cases can be. What is usual
+    are the predictions of the site's cases.
+    """
+
+    name = "wrong_pair"
+    title = "Annotations of another image"
+    error = AnotherCasesAnnotation()
+    explains = ("boundary", "missing", "spurious", "swapped", "misaligned")
+
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Measure the whole case."""
+        whole = case.whole
+        annotated = (whole.annotation != 0) & (whole.annotation != 255)
+        side = _SIDE[annotated.ndim]
+        found = alignment(whole)
+        features = PairFeatures(
+            thumbnail(annotated.astype(np.float32), side),
+            thumbnail(1 - np.asarray(whole.probabilities[0]), side),
+            found,
+        )
+        disagreement = 1.0 if found is None else 1 - min(found.dice, 1.0)
+        return [
+            Suspicion(
+                case.index,
+                features,
+                disagreement=disagreement,
+                uncertainty=0.0 if found is None else 2 * (1 - found.sureness),
+            )
+        ]
+
+    def usual(self, given: Sequence[Suspicion]) -> dict[int, Thumbnail]:
+        """Return the predictions of all cases."""
+        return {one.case: one.features.predicted for one in given}
+
+    def score(self, suspicion: Suspicion, usual: dict[int, Thumbnail]) -> float:
+        """Return how much better another case's prediction fits, or that nothing does."""
+        annotated = suspicion.features.annotated
+        if not annotated.any():
+            return 0.0
+        own = _dice(annotated, usual[suspicion.case])
+        others = [_dice(annotated, predicted) for case, predicted in usual.items() if case != suspicion.case]
+        margin = max(others, default=0.0) - own
+        return max(float(1 / (1 + np.exp(-(margin - _MARGIN) / _WIDTH))), _fits_nowhere(suspicion.features.aligned))
+
+    def sentence(
+        self,
+        suspicion: Suspicion,  # noqa: ARG002
+        usual: dict[int, Thumbnail],  # noqa: ARG002
+        names: Sequence[str],  # noqa: ARG002
+        unit: Unit,  # noqa: ARG002
+    ) -> str:
+        """Say that it does not belong there."""
+        return "The annotation does not fit this image and may be that of another one."
+
+    def suggestion(
+        self,
+        suspicion: Suspicion,  # noqa: ARG002
+        usual: dict[int, Thumbnail],  # noqa: ARG002
+        annotation: Classes,  # noqa: ARG002
+        predicted: Classes,
+        spacing: tuple[float, ...] | None,  # noqa: ARG002
+    ) -> Classes | None:
+        """Return the prediction."""
+        return predicted.copy()
+
+
+def _fits_nowhere(aligned: Alignment | None) -> float:
+    if aligned is None:
+        return 0.0
+    best = aligned.dice + aligned.gain
+    return max(0.0, 1 - best / _LEAST_DICE / 2) * (2 * aligned.sureness - 1)
+
+
+def _dice(one: Thumbnail, other: Thumbnail) -> float:
+    total = float(one.sum() + other.sum())
+    return 2 * float(np.minimum(one, other).sum()) / total if total > 0 else 0.0
