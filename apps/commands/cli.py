@@ -7,6 +7,7 @@ import typer
 
 from ..plain_lines import say
 from ..runs.interruption import KEPT, given_command, ignore_signals
+from .audit import audit_app
 from .bench import bench_app
 from .bundle import bundle_app
 from .corrections import corrections_app
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
 app.add_typer(data_app, name="data")
+app.add_typer(audit_app, name="audit")
 app.add_typer(corrections_app, name="corrections")
 app.add_typer(deploy_app, name="deploy")
 app.add_typer(bundle_app, name="bundle")

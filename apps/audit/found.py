@@ -1,0 +1,68 @@
+"""Audits of sites, found in the folders of a run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...custom.audit.findings import AUDIT_FOLDER, FINDINGS_FILE, SiteAudit, read_audit
+from ...transforms.errors import DataError
+from ...transforms.natural_order import natural_order
+
+
+@dataclass(frozen=True)
+class FoundAudit:
+    """The audit of one site and the folder that it lies in."""
+
+    folder: Path
+    audit: SiteAudit
+
+    @property
+    def site(self) -> str:
+        """The site's name."""
+        return self.audit.site
+
+
+def find_audits(folder: Path, site: str | None = None) -> list[FoundAudit]:
+    """Find the audits in a folder: the folder of one, a run's output, or a site's workspace.
+
+    Args:
+        folder: where to look, at any depth.
+        site: only this site's.
+
+    Raises:
+        DataError: if there is none, a file cannot be read, or there are several of one site.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder; expected that of an audit, of a run, or a workspace.")
+    found = [FoundAudit(where, read_audit(where)) for where in _folders(folder)]
+    chosen = sorted((one for one in found if site in (None, one.site)), key=lambda one: natural_order(one.site))
+    if not chosen:
+        sites = ", ".join(one.site for one in found)
+        what = f"found no audit of site {site!r}, but of: {sites}" if found else f"found no {FINDINGS_FILE} in it"
+        raise DataError(f"{folder}: {what}; expected the folder of an audit, or of a run with one.")
+    for one in chosen:
+        folders = [str(other.folder) for other in chosen if other.site == one.site]
+        if len(folders) > 1:
+            raise DataError(
+                f"{folder}: found {len(folders)} audits of {one.site}; name the folder of one: {', '.join(folders)}."
+            )
+    return chosen
+
+
+def find_audit(folder: Path, site: str | None = None) -> FoundAudit:
+    """Find the only audit in a folder likewise.
+
+    Raises:
+        DataError: as :func:`find_audits`, or if there are audits of several sites.
+    """
+    found = find_audits(folder, site)
+    if len(found) > 1:
+        sites = ", ".join(one.site for one in found)
+        raise DataError(f"{folder}: found audits of {sites}; say which with --site.")
+    return found[0]
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Folders with findings; those in which others keep a file of that name are no audits."""
+    if (folder / FINDINGS_FILE).is_file():
+        return [folder]
+    return sorted(file.parent for file in folder.rglob(FINDINGS_FILE) if file.parent.name == AUDIT_FOLDER)

@@ -1,0 +1,314 @@
+"""The review of an audit in a browser on this machine: one small server that ends with the command.
+
+It listens on the loopback address alone. Whoever has no token gets nothing, nor does a page of another origin. No part
+of a request is ever used as a path: cases are asked for by their number.
+"""
+
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import Field, ValidationError
+
+from ...custom.audit.decisions import Choice, Decision
+from ...custom.data.json_record import JsonRecord
+from ...transforms.errors import DataError
+from ...transforms.printable import printable
+from ...transforms.strict_files import parse_json
+from ..checking.report import SiteReport
+from .case_files import CaseReader
+from .case_pictures import case_content, case_crop
+from .site_page import cases_with_findings, decision_values, served_page
+from .stored_decisions import new_decision, store_decision
+
+HOST = "127.0.0.1"
+TOKEN_HEADER = "X-Review-Token"
+MAX_REQUEST_BYTES = 2**14
+
+_TOKEN_BYTES = 32
+# How long a connection may say nothing, and how often the server looks whether it is idle, in seconds.
+_CONNECTION_TIMEOUT = 20
+_POLL = 0.5
+_MAX_CONNECTIONS = 32
+_KEPT_CONTENTS = 8
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class PostedDecision(JsonRecord):
+    """What a page says that its reader has decided.
+
+    Args:
+        case: number of the case on the page.
+        finding: its id, one of the case's.
+        choice: what was decided.
+        reason: a comment.
+        shown: hash of the annotation that the page has shown.
+    """
+
+    case: int = Field(ge=0)
+    finding: str = Field(max_length=400)
+    choice: Choice
+    reason: str = Field(max_length=2000)
+    shown: str = Field(max_length=64)
+
+
+class ReviewServer(ThreadingHTTPServer):
+    """Serves the review of one audit to whoever has the token.
+
+    Args:
+        reader: of the audit.
+        files: what the check of the site's files found; None where they were not checked.
+        reviewer: who reviews.
+        port: to listen on; 0 for any that is free.
+
+    Attributes:
+        token: what a request must know; new with every server.
+
+    Raises:
+        OSError: if the port is taken.
+    """
+
+    daemon_threads = True
+    timeout = _POLL
+
+    def __init__(self, reader: CaseReader, files: SiteReport | None, reviewer: str, *, port: int = 0) -> None:
+        self.reader, self.files, self.reviewer = reader, files, reviewer
+        self.cases = cases_with_findings(reader)
+        self.token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._last_request = time.monotonic()
+        self._contents: OrderedDict[tuple[int, str], dict[str, Any]] = OrderedDict()
+        self._crops: dict[int, str] = {}
+        self._reading = threading.Lock()
+        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        super().__init__((HOST, port), _Handler)
+
+    @property
+    def address(self) -> str:
+        """The address for the browser, with the token."""
+        return f"http://{HOST}:{self.server_port}/?token={self.token}"
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """What a request may call this server."""
+        return frozenset({f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"})
+
+    def serve(self, idle_seconds: float) -> None:
+        """Answer requests until nobody with the token has asked anything for so long."""
+        while time.monotonic() - self._last_request < idle_seconds:
+            self.handle_request()
+
+    def is_known(self, token: str) -> bool:
+        """Return whether it is this server's token; takes as long for every wrong one."""
+        known = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self.token.encode())
+        if known:
+            self._last_request = time.monotonic()
+        return known
+
+    def page(self) -> str:
+        """Return the page with the decisions as they are now."""
+        return served_page(self.reader, self.files, self.reviewer)
+
+    def content(self, number: int) -> dict[str, Any]:
+        """Return what the page draws of a case."""
+        case = self.cases[number]
+        # One at a time: a volume takes much memory, and several are no faster.
+        with self._reading:
+            try:
+                key = (number, self.reader.shown(case))
+            except DataError:
+                return case_content(self.reader, case, "png")
+            if key not in self._contents:
+                self._contents[key] = case_content(self.reader, case, "png")
+                while len(self._contents) > _KEPT_CONTENTS:
+                    self._contents.popitem(last=False)
+            return self._contents[key]
+
+    def crop(self, number: int) -> str:
+        """Return the small picture of a case."""
+        if number not in self._crops:
+            with self._reading:
+                self._crops[number] = case_crop(self.reader, self.cases[number])
+        return self._crops[number]
+
+    def decide(self, posted: PostedDecision) -> Decision:
+        """Store a decision, and return it when it is on the disk.
+
+        Raises:
+            DataError: if there is no such finding, nothing is suggested that could be accepted, or the annotation is
+                no longer the one that was shown.
+        """
+        if posted.case >= len(self.cases):
+            raise DataError(f"There is no case number {posted.case}; load the page again.")
+        case = self.cases[posted.case]
+        if posted.finding not in {finding.id for finding in case.findings}:
+            raise DataError(f"{case.image} has no finding {posted.finding!r}; load the page again.")
+        if not hmac.compare_digest(posted.shown.encode(), self.reader.shown(case).encode()):
+            raise DataError(f"{case.label} is no longer the annotation that was shown; load the page again.")
+        decision = new_decision(
+            posted.finding, posted.choice, reviewer=self.reviewer, reason=posted.reason, shown=posted.shown
+        )
+        store_decision(self.reader.folder, self.reader.audit, decision)
+        return decision
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a request in a thread, so many at a time; further ones are turned away."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a request."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of connections that end early, as a browser's do when a page is left."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request; every other than the few that the page makes is refused."""
+
+    server: ReviewServer
+    timeout = _CONNECTION_TIMEOUT
+
+    def do_GET(self) -> None:
+        """The page, a case, or the small picture of one."""
+        if not self._is_addressed():
+            return
+        address = urlsplit(self.path)
+        if address.path == "/":
+            if self._has_token(_token_of(address.query)):
+                self._answer(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page())
+            return
+        kind, _, number = address.path.removeprefix("/").partition("/")
+        if kind not in ("case", "crop"):
+            self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
+            return
+        if not self._has_token(self.headers.get(TOKEN_HEADER, "")):
+            return
+        # Digits alone, and few: the number is an index.
+        if not (number.isascii() and number.isdigit() and len(number) < 9 and int(number) < len(self.server.cases)):
+            self._refuse(HTTPStatus.NOT_FOUND, "There is no such case.")
+            return
+        if kind == "case":
+            self._answer_json(HTTPStatus.OK, self.server.content(int(number)))
+        else:
+            self._answer_json(HTTPStatus.OK, {"crop": self.server.crop(int(number))})
+
+    def do_POST(self) -> None:
+        """A decision."""
+        if not self._is_addressed() or not self._is_own_origin():
+            return
+        if self.path != "/decisions":
+            self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
+            return
+        if not self._has_token(self.headers.get(TOKEN_HEADER, "")):
+            return
+        body = self._body()
+        if body is None:
+            return
+        try:
+            posted = PostedDecision.model_validate(parse_json(body, "the request"))
+            decision = self.server.decide(posted)
+        except ValidationError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "This is no decision; load the page again.")
+        except DataError as error:
+            self._refuse(HTTPStatus.CONFLICT, str(error))
+        except OSError as error:
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"the decision cannot be written ({error.strerror}).")
+        else:
+            self._answer_json(HTTPStatus.OK, {"decision": decision_values(decision)})
+
+    def _is_addressed(self) -> bool:
+        """Whether the request is for this server by its own name: a name that was made to lead here is another."""
+        if self.headers.get_all("Host", []) in [[host] for host in self.server.hosts]:
+            return True
+        self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This server is not called so.")
+        return False
+
+    def _is_own_origin(self) -> bool:
+        """Whether a page of this server asks."""
+        if self.headers.get("Origin") == f"http://{self.headers.get('Host')}":
+            return True
+        self._refuse(HTTPStatus.FORBIDDEN, "Only this server's own page may do this.")
+        return False
+
+    def _has_token(self, token: str) -> bool:
+        if self.server.is_known(token):
+            return True
+        self._refuse(HTTPStatus.FORBIDDEN, "Open the address that the command has printed.")
+        return False
+
+    def _body(self) -> str | None:
+        """The request's body, None if it was refused."""
+        if self.headers.get_content_type() != "application/json" or "Transfer-Encoding" in self.headers:
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Expected JSON of a known length.")
+            return None
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and len(length) < 9):
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "Expected JSON of a known length.")
+            return None
+        if int(length) > MAX_REQUEST_BYTES:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"Expected at most {MAX_REQUEST_BYTES} bytes.")
+            return None
+        try:
+            return self.rfile.read(int(length)).decode("utf-8")
+        except UnicodeDecodeError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "Expected UTF-8.")
+            return None
+
+    def _refuse(self, status: HTTPStatus, problem: str) -> None:
+        self._answer_json(status, {"problem": printable(problem)})
+
+    def _answer_json(self, status: HTTPStatus, content: Any) -> None:
+        self._answer(status, "application/json", json.dumps(content, allow_nan=False))
+
+    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+        body = text.encode("utf-8", "backslashreplace")
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def end_headers(self) -> None:
+        """End the head of every answer with what keeps other pages out."""
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+    def version_string(self) -> str:
+        """Say nothing of versions."""
+        return "fedannot"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Log nothing: addresses have the token in them."""
+
+
+def _token_of(query: str) -> str:
+    """The token in the address; empty unless there is exactly one."""
+    try:
+        tokens = parse_qs(query, max_num_fields=4).get("token", [])
+    except ValueError:
+        return ""
+    return tokens[0] if len(tokens) == 1 else ""
+

@@ -1,0 +1,208 @@
+"""The page of a site's audit: one file without any request to elsewhere, or the same page served for a review."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ...custom.audit.decisions import Decision, Decisions, read_decisions
+from ...custom.audit.findings import AuditedCase, Finding
+from ...custom.data.whole_files import replaced
+from ...transforms.errors import DataError
+from ...transforms.printable import printable
+from ..checking.checking import check_site
+from ..checking.report import SiteReport
+from .case_files import CaseReader, can_be_accepted
+from .case_pictures import case_content, case_crop
+from .found import FoundAudit
+from .wording import (
+    detection_in_words,
+    detection_sentence,
+    finding_facts,
+    headline,
+    next_steps,
+    size_in_words,
+    told_conclusions,
+)
+
+PAGE_FILE = "page.html"
+
+# What would end a script, or a line of it, wherever a text comes from.
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) -> Path:
+    """Write the page of a site's audit as one file, which shows patients' images and stays at the site.
+
+    Args:
+        found: the audit.
+        file: the page.
+        check_files: whether the site's files are checked, too; reads all of them once more.
+
+    Raises:
+        DataError: if the site's description or datalist, or the decisions, cannot be read.
+    """
+    reader = CaseReader(found)
+    template = _environment().get_template("site_page.html")
+    values = _page_values(reader, checked_files(reader) if check_files else None, reviewer=None)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replaced(file) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
+        template.stream(**values, contents=_contents(reader)).dump(stream)
+    return file
+
+
+def served_page(reader: CaseReader, files: SiteReport | None, reviewer: str) -> str:
+    """Return the page for a review on this machine, with the decisions as they are now; it asks its server for cases.
+
+    Args:
+        reader: of the audit.
+        files: what the check of the site's files found; None where they were not checked.
+        reviewer: who reviews.
+
+    Raises:
+        DataError: if the decisions cannot be read.
+    """
+    values = _page_values(reader, files, reviewer=reviewer)
+    return _environment().get_template("site_page.html").render(**values, contents=())
+
+
+def checked_files(reader: CaseReader) -> SiteReport:
+    """Check the site's files, which needs no model; reads all of them."""
+    return check_site(reader.data, reader.audit.site)
+
+
+def cases_with_findings(reader: CaseReader) -> list[AuditedCase]:
+    """Return the cases that the page shows one by one, in its order: the worst first."""
+    return [case for case in reader.audit.cases if case.findings]
+
+
+def embedded_json(value: Any) -> Markup:
+    """Return JSON that can stand in a script element: nothing in it ends the element or a line.
+
+    >>> print(embedded_json({"name": "</script><script>alert(1)</script>"}))
+    {"name":"\\u003c/script\\u003e\\u003cscript\\u003ealert(1)\\u003c/script\\u003e"}
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    # Halves of characters, which stand for bytes of a name that are no text, cannot be written as UTF-8.
+    return Markup(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+def _page_values(reader: CaseReader, files: SiteReport | None, *, reviewer: str | None) -> dict[str, Any]:
+    audit = reader.audit
+    decisions = read_decisions(reader.folder, audit.site)
+    style, script = (_source(name) for name in ("site_page.css", "site_page.js"))
+    return {
+        "audit": audit,
+        "headline": headline(audit),
+        "conclusions": told_conclusions(audit),
+        "steps": next_steps(audit, files),
+        "detection": detection_sentence(audit),
+        "kinds": [(kind, detection_in_words(kind)) for kind in audit.kinds],
+        "files": files,
+        "style": Markup(style),
+        "script": Markup(script),
+        "policy": _content_policy(style, script, is_served=reviewer is not None),
+        "state": embedded_json(_state(reader, decisions, reviewer)),
+        "embedded_json": embedded_json,
+        "printable": printable,
+    }
+
+
+def _state(reader: CaseReader, decisions: Decisions, reviewer: str | None) -> dict[str, Any]:
+    """What the page's program works on."""
+    audit = reader.audit
+    titles = {kind.kind: kind.title for kind in audit.kinds}
+    return {
+        "site": audit.site,
+        "audit": f"{audit.made} {audit.model_sha256}",
+        "reviewer": None if reviewer is None else printable(reviewer),
+        "kinds": titles,
+        "cases": [
+            _case_summary(case, reader, titles, with_crop=reviewer is None) for case in cases_with_findings(reader)
+        ],
+        "others": [[case.disagreement, case.uncertainty] for case in audit.cases if not case.findings],
+        "decisions": {name: decision_values(decision) for name, decision in decisions.counting.items()},
+    }
+
+
+def decision_values(decision: Decision) -> dict[str, str]:
+    """Return what the page knows of a decision."""
+    return {key: printable(value) if key != "finding" else value for key, value in decision.model_dump().items()}
+
+
+def _case_summary(case: AuditedCase, reader: CaseReader, titles: dict[str, str], *, with_crop: bool) -> dict[str, Any]:
+    is_class = reader.audit.task == "classification"
+    return {
+        "image": printable(case.image),
+        "label": printable(case.label),
+        # Without groups an image stands for a patient.
+        "unit": None if case.unit.endswith(case.image) else printable(case.unit),
+        "annotator": None if case.annotator is None else printable(case.annotator),
+        "disagreement": case.disagreement,
+        "uncertainty": case.uncertainty,
+        "score": case.score,
+        "crop": case_crop(reader, case) if with_crop else None,
+        "findings": [_finding_summary(finding, titles, is_class=is_class) for finding in case.findings],
+    }
+
+
+def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "kind": finding.kind,
+        "title": printable(titles.get(finding.kind, finding.kind)),
+        "classes": [printable(name) for name in finding.classes],
+        "sentence": printable(finding.sentence),
+        "probability": finding.probability,
+        "size": finding.size,
+        "sizeUnit": finding.size_unit,
+        "sizeText": "" if finding.size is None else size_in_words(finding.size, finding.size_unit),
+        "facts": [[name, printable(value)] for name, value in finding_facts(finding)],
+        "canAccept": can_be_accepted(finding, is_class=is_class),
+        "newClass": printable(finding.classes[1]) if is_class and len(finding.classes) > 1 else None,
+    }
+
+
+def _contents(reader: CaseReader) -> Iterator[Markup]:
+    """The content of one case after the other: all at once may be more than memory holds."""
+    for case in cases_with_findings(reader):
+        yield embedded_json(case_content(reader, case, "webp"))
+
+
+def _content_policy(style: str, script: str, *, is_served: bool) -> str:
+    """What the page may load: itself, pictures that it holds, and what its own server gives."""
+    asked = "connect-src 'self'; " if is_served else ""
+    return (
+        f"default-src 'none'; script-src '{_source_hash(script)}'; style-src '{_source_hash(style)}'; img-src data:; "
+        f"{asked}base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source_hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return f"sha256-{digest}"
+
+
+def _source(name: str) -> str:
+    """A style or a program of the page, as it stands in it."""
+    text, _, _ = _loader().get_source(_environment(), name)
+    if "</" in text:
+        raise DataError(f"{name}: found '</', which may end the element that the page puts it in.")
+    return text
+
+
+def _loader() -> PackageLoader:
+    return PackageLoader(__package__ or "", "templates")
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=_loader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )

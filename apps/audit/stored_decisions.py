@@ -1,0 +1,81 @@
+"""Decisions of reviewers, stored at once; several reviewers may decide at the same time."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ...custom.audit.decisions import Choice, Decision, Decisions, read_decisions, write_decisions
+from ...custom.audit.findings import AuditedCase, Finding, SiteAudit
+from ...custom.data.json_record import read_record
+from ...transforms.errors import DataError
+from .case_files import can_be_accepted
+
+_LOCK_FILE = ".decisions.lock"
+
+
+def store_decision(folder: Path, audit: SiteAudit, decision: Decision) -> Decisions:
+    """Add a decision to those in the folder of an audit, durably and in one step; return all of them.
+
+    Raises:
+        DataError: if the file cannot be read, or it is that of another site.
+        OSError: if it cannot be written.
+    """
+    with _alone(folder):
+        decisions = read_decisions(folder, audit.site).with_decision(decision)
+        check_decisions(decisions, audit, str(folder))
+        write_decisions(folder, decisions)
+    return decisions
+
+
+def new_decision(finding: str, choice: Choice, *, reviewer: str, reason: str, shown: str) -> Decision:
+    """Make a decision of this moment."""
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    return Decision(finding=finding, choice=choice, reviewer=reviewer, time=time, reason=reason, shown=shown)
+
+
+def read_given_decisions(file: Path) -> Decisions:
+    """Read decisions that a page without a server has exported.
+
+    Raises:
+        DataError: if there is no such file, or it cannot be read.
+    """
+    decisions = read_record(file, Decisions)
+    if decisions is None:
+        raise DataError(f"{file}: found no such file; expected decisions that the page of an audit has exported.")
+    return decisions
+
+
+def check_decisions(decisions: Decisions, audit: SiteAudit, source: str) -> None:
+    """Check that decisions are of this audit.
+
+    Raises:
+        DataError: if they are of another site, of findings that the audit does not have, or accept what is not
+            suggested.
+    """
+    if decisions.site != audit.site:
+        raise DataError(f"{source}: found decisions of site {decisions.site!r}; expected those of {audit.site!r}.")
+    known = findings_by_id(audit)
+    if unknown := sorted(set(decisions.counting) - set(known)):
+        raise DataError(
+            f"{source}: found decisions of {len(unknown)} findings that this audit does not have, such as "
+            f"{unknown[0]!r}; expected those of the audit of {audit.made}."
+        )
+    is_class = audit.task == "classification"
+    for name, decision in decisions.counting.items():
+        if decision.choice == "accept" and not can_be_accepted(known[name][1], is_class=is_class):
+            raise DataError(f"{source}: the finding {name!r} is accepted, but nothing is suggested for it.")
+
+
+def findings_by_id(audit: SiteAudit) -> dict[str, tuple[AuditedCase, Finding]]:
+    """Return every finding with its case, by its id."""
+    return {finding.id: (case, finding) for case in audit.cases for finding in case.findings}
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process, and one thread of it, change the decisions at a time."""
+    with (folder / _LOCK_FILE).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

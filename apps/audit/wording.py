@@ -1,0 +1,179 @@
+"""The words of the site page: how sure something is, how well errors are found, what to do now."""
+
+from dataclasses import dataclass
+
+from ...custom.audit.findings import Conclusion, Finding, KindResult, SiteAudit
+from ..checking.finding import Severity, plural
+from ..checking.report import SiteReport
+
+# A case that more likely than not needs a change.
+_LIKELY = 0.5
+_FEW_PATIENTS = 10
+_VERDICTS = {
+    "established": "Sure",
+    "cannot tell": "Cannot tell",
+    "small": "Too small to act on",
+    "none": "About right",
+}
+_VERDICT_ORDER = tuple(_VERDICTS)
+# From which AUROC on which words hold.
+_DETECTION = (
+    (0.95, "very well"),
+    (0.9, "well"),
+    (0.75, "fairly well"),
+    (0.6, "poorly"),
+    (0.0, "hardly better than chance"),
+)
+
+
+@dataclass(frozen=True)
+class ToldConclusion:
+    """A conclusion as the page tells it.
+
+    Attributes:
+        verdict: short, for its style: ``established``, ``small``, ``none`` or ``cannot-tell``.
+        words: how sure it is.
+        sentence: what is concluded.
+        figures: estimate, interval and patients; empty where there is no estimate.
+        reason: evidence, threshold and decision.
+    """
+
+    verdict: str
+    words: str
+    sentence: str
+    figures: str
+    reason: str
+
+
+def told_conclusions(audit: SiteAudit) -> list[ToldConclusion]:
+    """Return the conclusions, those first of which something follows."""
+    ordered = sorted(audit.conclusions, key=lambda one: _VERDICT_ORDER.index(one.verdict))
+    return [
+        ToldConclusion(
+            one.verdict.replace(" ", "-"), _VERDICTS[one.verdict], one.sentence, _figures(one, audit), one.reason
+        )
+        for one in ordered
+    ]
+
+
+def headline(audit: SiteAudit) -> str:
+    """Return in a sentence what the audit says of the site as a whole."""
+    verdicts = [one.verdict for one in audit.conclusions]
+    num_cases = sum(bool(case.findings) for case in audit.cases)
+    suspected = f"{plural(num_cases, 'case')} of {audit.num_cases} {'has' if num_cases == 1 else 'have'} findings"
+    if not verdicts:
+        return f"{suspected}. The federation has not concluded anything of this site."
+    if "established" in verdicts:
+        count = verdicts.count("established")
+        what = "One thing is" if count == 1 else f"{_number(count)} things are"
+        return f"{what} wrong with how this site annotates."
+    if "cannot tell" in verdicts:
+        return "This audit cannot tell all of how this site annotates."
+    return "This site annotates like the others, as far as this audit can tell."
+
+
+def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
+    """Return what to do now, the first thing first."""
+    steps = []
+    errors = 0 if files is None else files.count(Severity.ERROR)
+    if errors:
+        steps.append(f"Mend what cannot be read: {plural(errors, 'error')} under Files, each with its remedy.")
+    with_findings = [case for case in audit.cases if case.findings]
+    likely = sum(case.score >= _LIKELY for case in with_findings)
+    if likely:
+        whose = "it probably needs" if likely == 1 else "they probably need"
+        first = "first case" if likely == 1 else f"first {likely} cases"
+        steps.append(f"Review the {first} below: {whose} a change. The worst come first.")
+    elif with_findings:
+        first = max(1, round(0.1 * audit.num_cases))
+        steps.append(f"Review the first {plural(min(first, len(with_findings)), 'case')} below. The worst come first.")
+    verdicts = {one.verdict for one in audit.conclusions}
+    if "cannot tell" in verdicts:
+        steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")
+    if "established" in verdicts:
+        steps.append("Agree with your annotators on where the contour lies and what counts, by means of these cases.")
+    if not steps:
+        steps.append("Nothing.")
+    return steps
+
+
+def detection_in_words(kind: KindResult) -> str:
+    """Return how well an audit finds problems of a kind at this site."""
+    if kind.auroc is None:
+        return "Not known: known errors of this kind could not be tried here."
+    words = next(words for least, words in _DETECTION if kind.auroc >= least)
+    tried = f"tried with known errors in {plural(kind.patients, 'patient')}"
+    few = ", which are few" if kind.patients < _FEW_PATIENTS else ""
+    return f"{words[0].upper()}{words[1:]} (AUROC {kind.auroc:.2f}, {tried}{few})."
+
+
+def detection_sentence(audit: SiteAudit) -> str:
+    """Return in a sentence how well this audit finds errors on these data."""
+    known = [kind for kind in audit.kinds if kind.auroc is not None]
+    if not known:
+        return "How well this audit finds errors here is not known: known errors could not be tried."
+    groups: dict[str, list[str]] = {}
+    for kind in sorted(known, key=lambda one: -(one.auroc or 0)):
+        words = next(words for least, words in _DETECTION if (kind.auroc or 0) >= least)
+        groups.setdefault(words, []).append(f"{kind.title[0].lower()}{kind.title[1:]}")
+    parts = [f"{_listed(titles)} {words}" for words, titles in groups.items()]
+    unknown = [f"{kind.title[0].lower()}{kind.title[1:]}" for kind in audit.kinds if kind.auroc is None]
+    rest = f" How well it finds {_listed(unknown)} is not known." if unknown else ""
+    return f"On these data it finds {'; '.join(parts)}.{rest}"
+
+
+def finding_facts(finding: Finding) -> list[tuple[str, str]]:
+    """Return the figures of a finding, each with its name."""
+    facts = []
+    if finding.probability is not None:
+        facts.append(("Needs a change", f"{100 * finding.probability:.0f} %"))
+    else:
+        facts.append(("Suspicion", f"{finding.score:.2f}"))
+    if finding.amount is not None:
+        unit = f" {finding.amount_unit}" if finding.amount_unit else ""
+        facts.append(("Amount", f"{_signed(finding.amount)}{unit}"))
+    if finding.size is not None:
+        facts.append(("Size", size_in_words(finding.size, finding.size_unit)))
+    if finding.classes:
+        facts.append(("Class", " → ".join(finding.classes)))
+    return facts
+
+
+def size_in_words(size: float, unit: str | None) -> str:
+    """Return a size with its unit, in three digits at most."""
+    number = f"{size:.0f}" if size >= 100 else f"{size:.3g}"
+    return f"{number} {unit}" if unit else number
+
+
+def _figures(one: Conclusion, audit: SiteAudit) -> str:
+    if one.estimate is None:
+        return ""
+    patients = f", {plural(one.patients, 'patient')}"
+    interval = f" (90 % interval {_value(one.low, one)} to {_value(one.high, one)})" if _has_interval(one) else ""
+    # Of what is absolute, such as a share, there is no zero to be found.
+    zero = audit.zero.get(one.class_name, "") if one.parameter.startswith("offset") else ""
+    return f"{_value(one.estimate, one)}{interval}{patients}{f'. {zero}' if zero else ''}"
+
+
+def _has_interval(one: Conclusion) -> bool:
+    return one.low is not None and one.high is not None
+
+
+def _value(value: float | None, one: Conclusion) -> str:
+    if value is None:
+        return "unknown"
+    return f"{100 * value:.0f} %" if one.unit is None else f"{_signed(value)} {one.unit}"
+
+
+def _signed(value: float) -> str:
+    """A signed number with a true minus, which is not taken for a hyphen."""
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def _number(count: int) -> str:
+    names = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
+    return names[count] if count < len(names) else str(count)
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

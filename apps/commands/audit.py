@@ -1,0 +1,95 @@
+"""`fedannot audit`: what an audit found at a site; look, review, take suggestions over, hand them to other tools."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..plain_lines import say, say_error
+from .errors import reported_errors
+
+if TYPE_CHECKING:
+    from ..audit.found import FoundAudit
+
+audit_app = typer.Typer(
+    help="What looks wrong in a site's annotations, how sure that is, and what becomes of it; given files are never "
+    "changed.",
+    no_args_is_help=True,
+)
+
+FolderArgument = Annotated[
+    Path, typer.Argument(help="A run's output folder, a site's workspace, or the folder of the audit.")
+]
+SiteOption = Annotated[str | None, typer.Option(help="Only this site.")]
+FilesOption = Annotated[
+    bool, typer.Option("--files/--no-files", help="Check the site's files, too, which reads all of them.")
+]
+
+
+@audit_app.command("page", epilog="Example: fedannot audit page runs/audit --site site-1")
+def page(
+    folder: FolderArgument,
+    site: SiteOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the pages, a file for each site; default: beside the findings.")
+    ] = None,
+    files: FilesOption = True,
+) -> None:
+    """Write what the audit found as a page: one file that asks for nothing elsewhere. Shows patients' images."""
+    with reported_errors():
+        from ..audit.found import find_audits
+        from ..audit.site_page import PAGE_FILE, write_site_page
+
+        for found in find_audits(folder, site):
+            target = found.folder / PAGE_FILE if out is None else out / f"{found.site}.html"
+            say(f"{found.site}: {write_site_page(found, target, check_files=files)}")
+
+
+@audit_app.command("review", epilog='Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Ada"')
+def review(
+    folder: FolderArgument,
+    site: SiteOption = None,
+    reviewer: Annotated[
+        str | None, typer.Option(help="Who reviews, stored with every decision; default: the name of the login.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")] = 0,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+    idle_minutes: Annotated[
+        float, typer.Option(min=0.02, help="End when the page has asked nothing for so long.")
+    ] = 120,
+    files: FilesOption = True,
+) -> None:
+    """Review the cases in a browser on this machine; every decision is stored at once. Ctrl-C ends it.
+
+    The page is served to this machine alone, at an address that nobody can guess.
+    """
+    with reported_errors(lambda: "All decisions are stored."):
+        from ..audit.case_files import CaseReader
+        from ..audit.review import ReviewServer
+        from ..audit.site_page import checked_files
+
+        found = _only(folder, site)
+        reader = CaseReader(found)
+        report = checked_files(reader) if files else None
+        with ReviewServer(reader, report, reviewer or _login(), port=port) as server:
+            say(f"Review of {found.site}: {server.address}")
+            say("Ctrl-C ends it.")
+            if open_:
+                typer.launch(server.address)
+            server.serve(60 * idle_minutes)
+        say(f"Ended after {idle_minutes:g} minutes without a request. All decisions are stored.")
+
+
+def _login() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _only(folder: Path, site: str | None) -> "FoundAudit":
+    from ..audit.found import find_audit
+
+    return find_audit(folder, site)
