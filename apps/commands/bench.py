@@ -47,6 +47,10 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
         out: Annotated[Path, typer.Option(help="Output folder.")] = default_out,
     ) -> None:
         with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
+            from ..runs.progress import Progress
+
+            # The rows' imports take seconds.
+            Progress().tell("Reading the rows.")
             _make_table(
                 known_rows(), rows, list_only=list_, seeds=range(first_seed, first_seed + seeds), jobs=jobs, out=out
             )

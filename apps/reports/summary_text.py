@@ -77,16 +77,16 @@ def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -
     if estimate is not None and not estimate.reason:
         return
     if estimate is None:
-        why, hint = "The warm-up was not over.", " Try more rounds (--set rounds=...)."
+        why, hint = "The warm-up was not over.", "Try more rounds (--set rounds=...)."
     else:
-        why, hint = f"No groups of sites: {estimate.reason}", ""
+        why, hint = f"No groups of sites: {estimate.reason}", "Try jobs/auto, which judges each site by itself."
         # Else too few sites have an estimate, or all have the same.
         if estimate.p_value is not None:
             hint = (
-                " Try a longer warm-up (--set warmup_rounds=...), or weights by the evidence for groups "
-                "(--set group_decision=shrink)."
+                "Try a longer warm-up (--set warmup_rounds=...), weights by the evidence for groups "
+                "(--set group_decision=shrink), or jobs/auto, which judges each site by itself."
             )
-    console.print(f"All rounds were federated averaging. {why}{hint}", style="yellow")
+    console.print(f"All rounds were federated averaging. {why} {hint}", style="yellow")
 
 
 def _print_effective_sites(summary: Summary, console: Terminal) -> None:

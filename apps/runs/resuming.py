@@ -7,7 +7,7 @@ from typing import Any
 
 from ...custom.data.whole_files import replaced
 from ...custom.methods.lookup import method_of
-from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunState, kept_state_file
+from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ..reports.output import MODEL_FILE, read_summary
@@ -98,10 +98,16 @@ def check_continues(settings: RunSettings, out: Path, earlier: EarlierRun | None
         ResumeError: if another job or other settings began the run.
     """
     values = settings.model_dump(mode="json")
+    begun = Job(out / JOB_FOLDER).settings() if (out / JOB_FOLDER).is_dir() else None
+    # A method may branch from federated averaging, but in a folder of its own: here it would take the run's place.
+    if begun is not None and begun.method != settings.method:
+        raise ResumeError(
+            f"The run in {out} is of {begun.method!r}, but the job is {settings.method!r}. Expected the job that began "
+            "it; give another job an output folder of its own."
+        )
     if earlier is not None:
         earlier.state.check_continues(settings.method, values, _rounds_of_averaging(settings))
-    elif (out / JOB_FOLDER).is_dir():
-        begun = Job(out / JOB_FOLDER).settings()
+    elif begun is not None:
         RunState(begun.method, begun.model_dump(mode="json"), 0, {}).check_continues(settings.method, values)
 
 

@@ -216,7 +216,7 @@ def test_reason_why_there_are_no_groups_is_said():
     )
     said = text.replace("\n", " ")
     assert f"All rounds were federated averaging. No groups of sites: {reason} Try a longer warm-up" in said
-    assert "group_decision=shrink" in said
+    assert "(--set group_decision=shrink), or jobs/auto" in said
     assert text.index("All rounds were") < text.index("q_in"), "on the first screen"
     assert row_of(text, "site-1") == ["site-1", "12", "0.123", "0.750", "0.250"]
     assert "draws" not in text
@@ -224,8 +224,9 @@ def test_reason_why_there_are_no_groups_is_said():
 
 def test_no_warm_up_is_tried_where_too_few_sites_have_an_estimate():
     text = printed(print_summary, summary_of(estimate={"sites": {}, "reason": "3 sites.", "p_value": None}))
-    assert "All rounds were federated averaging. No groups of sites: 3 sites." in text
-    assert "Try" not in text
+    said = text.replace("\n", " ")
+    assert "All rounds were federated averaging. No groups of sites: 3 sites. Try jobs/auto" in said
+    assert "warmup_rounds" not in text
 
 
 def test_a_run_that_ended_in_its_warm_up_says_so():

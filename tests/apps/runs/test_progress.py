@@ -61,3 +61,17 @@ def test_simulate_says_at_once_what_it_does():
     result = CliRunner().invoke(app, ["simulate", "nowhere"])
     assert result.exit_code == 1
     assert result.stderr.startswith("Reading nowhere.\n")
+
+
+def test_compare_says_at_once_what_it_does():
+    """Before anything that takes time is loaded: here the jobs are not even there."""
+    result = CliRunner().invoke(app, ["compare", "nowhere", "nowhere else"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Reading the jobs and the data.\n")
+
+
+def test_bench_says_at_once_what_it_does():
+    """Before anything that takes time is loaded: here the row is not even there."""
+    result = CliRunner().invoke(app, ["bench", "feda3i", "--rows", "nowhere"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Reading the rows.\n")
