@@ -93,7 +93,7 @@ def test_a_model_begins_anew_for_every_part_after_the_last_was_kept(folds, anew)
 
 def test_each_site_is_told_its_own_after_the_last_round():
     sites = Sites()
-    server, _, said = run(sites)
+    server, _, _ = run(sites)
     assert server.describe(sites.round) == {"channels": [], "audit": None}
     assert server.after_rounds(sites.round)
     assert sites.asked[1:3] == [ESTIMATE_CHANNEL, AUDIT_CASES]

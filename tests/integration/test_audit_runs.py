@@ -1,0 +1,132 @@
+"""Whole audits: in both ways of running, resumed, of one site alone, and with odd sites."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import JOBS, SMALL
+from plain_records import collect_output, read_summary, simulate
+from test_simulator import run_simulator
+
+from fedannot.apps.audit.running import run_audit
+from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.run.state import STATE_FILE
+
+# A model that has hardly learnt anything finds nothing; here it is about what goes where.
+QUICK = {"rounds": 4, "folds": 2, "min_predicted_share": 0.0}
+SITES = 3
+
+
+def federation(folder: Path) -> Path:
+    drawing = LesionImages("M(25,-25,2,0.5)", exact=True, stratified=0.5)
+    write_phantom_federation(folder, drawing, num_sites=SITES, seed=103, images_per_site=6, test_images=2)
+    return folder
+
+
+def findings(out: Path) -> dict[str, dict[str, Any]]:
+    """What lies at each site, without the time and the place."""
+    found = {}
+    for file in sorted(out.glob("**/audit/findings.json")):
+        audit = json.loads(file.read_text(encoding="utf-8"))
+        assert all((file.parent / case["arrays"]).is_file() for case in audit["cases"] if case["arrays"])
+        found[audit["site"]] = {key: value for key, value in audit.items() if key not in ("made", "data")}
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An audit with two parts of the patients; job and data lie beside the output."""
+    folder = tmp_path_factory.mktemp("audit")
+    federation(folder / "data")
+    job = Job.open(JOBS / "audit").copy_with(SMALL | QUICK | {"keep_rounds": [3]}, folder / "job")
+    simulate(job.folder, folder / "whole", data=folder / "data")
+    return folder
+
+
+def test_every_site_has_findings_and_what_is_concluded_of_it(whole: Path) -> None:
+    summary, found = read_summary(whole / "whole"), findings(whole / "whole")
+    assert sorted(found) == summary["audit"]["told"] == ["site-1", "site-2", "site-3"]
+    for site, audit in found.items():
+        assert audit["num_cases"] == len(audit["cases"]) == 6
+        assert {one["parameter"] for one in audit["conclusions"]} == {"offset 1", "missing 1"}
+        told = summary["channels"][0]["sites"][site]["parameters"]["offset 1"]
+        (own,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
+        assert own["deviation"] == told["deviation"]
+        assert audit["judged_by"].startswith("2 models of all sites")
+
+
+def test_nothing_of_a_case_is_in_what_the_server_has(whole: Path) -> None:
+    server = whole / "whole" / "run" / "server"
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in server.rglob("*") if file.is_file()]
+    names = {
+        case["image"].rpartition("/")[2] for audit in findings(whole / "whole").values() for case in audit["cases"]
+    }
+    assert len(names) == 6
+    assert not [name for text in texts for name in names if name in text]
+
+
+def test_a_run_resumed_in_the_second_part_finds_the_same(whole: Path, tmp_path: Path) -> None:
+    again = shutil.copytree(whole / "whole", tmp_path / "again")
+    state = again / "run" / "server" / "simulate_job" / STATE_FILE
+    shutil.copyfile(state.with_name("fedannot_state_round_3.pt"), state)
+    resumed = simulate(whole / "job", again, data=whole / "data", resume=True)
+    assert resumed["channels"] == read_summary(whole / "whole")["channels"]
+    assert findings(again / "run") == findings(whole / "whole")
+
+
+@pytest.mark.processes
+def test_simulator_and_in_process_find_the_same(whole: Path, tmp_path: Path) -> None:
+    job = Job.open(whole / "job").copy_with({}, tmp_path / "job").folder
+    app = ["server", *(f"site-{index + 1}" for index in range(SITES))]
+    (job / "meta.json").write_text(json.dumps({"name": "small", "min_clients": 1, "deploy_map": {"app": app}}))
+    workspace = run_simulator(job, tmp_path / "workspace", data=whole / "data", threads=SITES)
+    simulated = collect_output(workspace, tmp_path / "simulated")
+    assert simulated["audit"] == read_summary(whole / "whole")["audit"]
+    assert findings(workspace) == findings(whole / "whole")
+
+
+def test_one_site_alone_is_audited_and_its_zero_cannot_be_told(whole: Path, tmp_path: Path) -> None:
+    settings = {key: value for key, value in SMALL.items() if not key.startswith("embedded")}
+    run_audit(
+        tmp_path / "out", jobs=JOBS, data=whole / "data" / "site-2", overrides=settings | {"rounds": 2, "folds": 1}
+    )
+    (audit,) = findings(tmp_path / "out").values()
+    assert audit["site"] == "site-2"
+    assert {one["verdict"] for one in audit["conclusions"]} <= {"cannot tell", "none"}
+    (offset,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
+    assert offset["verdict"] == "cannot tell"
+    assert audit["judged_by"].startswith("an early model")
+
+
+def test_odd_sites_do_not_stop_an_audit(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """A site with one image, a site with an unreadable mask, and one without any annotated lesion."""
+    data = federation(tmp_path / "data")
+    datalists = [data / f"site-{index + 1}" / "datalist.json" for index in range(SITES)]
+    first = json.loads(datalists[0].read_text(encoding="utf-8"))
+    first["training"] = first["training"][:1]
+    datalists[0].write_text(json.dumps(first))
+    second = json.loads(datalists[1].read_text(encoding="utf-8"))
+    (data / "site-2" / second["training"][0]["label"]).write_bytes(b"no image")
+    third = json.loads(datalists[2].read_text(encoding="utf-8"))
+    for case in third["training"]:
+        file = data / "site-3" / case["label"]
+        shutil.copyfile(data / "site-3" / case["label"], file.with_suffix(".was"))
+        _blank(file)
+    simulate(small_job("audit", **QUICK), tmp_path / "out", data=data)
+    found = findings(tmp_path / "out")
+    assert {site: audit["num_cases"] for site, audit in found.items()} == {"site-1": 1, "site-2": 5, "site-3": 6}
+    assert len(found["site-2"]["left_out"]) == 1
+
+
+def _blank(file: Path) -> None:
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(file) as image:
+        size = image.size
+    Image.fromarray(np.zeros(size[::-1], dtype=np.uint8)).save(file)
