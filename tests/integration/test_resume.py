@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from dying_runs import POINTS, killed
 from plain_records import simulate
 
 from fedannot.apps.runs.job import Job, JobError
@@ -116,53 +117,6 @@ def test_a_used_output_folder_is_not_overwritten(small_job: Callable[..., Path],
 def test_nothing_to_resume(small_job: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"a run to continue"):
         simulate(small_job("fedavg"), tmp_path / "out", resume=True)
-
-
-# Where a run is killed: what a process does that ends itself there without warning.
-POINTS = {
-    "before the data": "simulate.write_embedded_federation = die",
-    "before the job is copied": "simulate.copy_job = die",
-    "before the first round": "simulate.run_in_process = die",
-    "in the first round": "run_state.RunState.save = die",
-    "after the first round": "run_state.RunState.save = save_and_die_after(1)",
-    "after the last round, before its model is written": "run_state.RunState.save = save_and_die_after(2)",
-    "before collecting": "simulate.collect_output = die",
-    "while collecting": "output.write_text = die",
-    "after collecting": "simulate.collect_output = collect_and_die",
-}
-DYING = """
-import os, signal, sys
-from pathlib import Path
-from fedannot.apps.reports import output
-from fedannot.apps.runs import simulate
-from fedannot.custom.run import state as run_state
-
-def die(*arguments, **options):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def save_and_die_after(last):
-    save = run_state.RunState.save
-    def saved(state, path):
-        save(state, path)
-        if state.round_number == last:
-            die()
-    return saved
-
-collect = simulate.collect_output
-def collect_and_die(*arguments):
-    collect(*arguments)
-    die()
-
-exec(sys.argv[1])
-simulate.simulate(Path(sys.argv[2]), Path(sys.argv[3]), resume=sys.argv[4] == "resume")
-"""
-
-
-def killed(point: str, job: Path, out: Path, *, resume: bool = False) -> None:
-    """Let a run be killed at a point."""
-    command = [sys.executable, "-c", DYING, POINTS[point], str(job), str(out), "resume" if resume else "begin"]
-    ended = subprocess.run(command, capture_output=True, timeout=KILL_TIMEOUT_SECONDS, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
 
 @pytest.fixture(scope="module")
