@@ -20,6 +20,9 @@ from fedannot.custom.run.state import ResumeError
 
 KILL_TIMEOUT_SECONDS = 120
 
+# A run that is killed at one of its points, and resumed.
+SHORT = {"rounds": 2, "warmup_rounds": 1, "embedded__sites": 2}
+
 
 def test_killed_and_resumed_equals_undisturbed(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job = small_job("fedaaai", rounds=6, warmup_rounds=2)
@@ -125,7 +128,7 @@ def undisturbed(
 ) -> tuple[dict[str, Any], Path]:
     """The summary and the output of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    job = small_job_in(folder, "fedaaai", rounds=2, warmup_rounds=1)
+    job = small_job_in(folder, "fedaaai", **SHORT)
     return simulate(job, folder / "out"), folder / "out"
 
 
@@ -151,7 +154,7 @@ def without_times(summary: dict[str, Any], measured: set[str]) -> dict[str, Any]
 def test_a_run_killed_anywhere_is_finished_by_resuming(
     point: str, small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed(point, job, out)
     summary = simulate(job, out, resume=True)
     assert_same_result(summary, out, undisturbed)
@@ -160,7 +163,7 @@ def test_a_run_killed_anywhere_is_finished_by_resuming(
 def test_a_run_killed_again_and_again_is_finished_by_resuming(
     small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed("after the first round", job, out)
     for point in (
         "before the job is copied",
@@ -178,7 +181,7 @@ def test_workspaces_that_a_failed_resumption_moved_are_taken_back(
     small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
     """So had a run to end that was killed after its last round, before its result could be collected without one."""
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed("before collecting", job, out)
     (out / "run").rename(out / "resumed")
     (out / "run" / "server").mkdir(parents=True)
@@ -199,7 +202,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(
 
 
 def test_other_settings_are_refused_before_the_first_round_too(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed("before the first round", job, out)
     before = contents(out)
     with pytest.raises(ResumeError, match=r"seed=7 instead of"):
