@@ -7,6 +7,8 @@ PIP := $(BIN)/pip install --disable-pip-version-check -q $(PIP_ARGS) -c constrai
 SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -name '*.py')
 DEMO := runs/demo
 SITES := 8
+# One more than there are cores: tests of processes wait for them about a quarter of their time.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .PHONY: demo test test-poc test-processes lint bench bench-speed install install-dev clean
 
@@ -36,7 +38,7 @@ demo: install
 	$(BIN)/fedannot show $(DEMO)/workspace --data $(DEMO)/data --against $(DEMO)/fedavg --out $(DEMO)/feda3i
 
 test: install-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Real processes of servers and sites, in a swarm and over TLS, some of which are killed or attacked: most of an hour.
 test-processes: install-dev

@@ -9,6 +9,30 @@ import pytest
 
 REAL_DATA_VARIABLE = "FEDANNOT_REAL_DATA"
 
+# Modules that begin, in this order: their tests take longest. What a worker begins last, others may have to wait for.
+FIRST = (
+    "test_personal_runs",
+    "test_interrupted_commands",
+    "test_new_method",
+    "test_fedia_runs",
+    "test_fedgsca_runs",
+    "test_simulator",
+    "test_bundles",
+    "test_compare",
+    "test_hostile_jobs",
+    "test_private_runs",
+    "test_faults",
+    "test_resume",
+    "test_site_start",
+    "test_run_process",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that take long begin before all others, each module's together."""
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:

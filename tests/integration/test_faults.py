@@ -156,12 +156,14 @@ def test_tasks_in_processes_of_their_own_give_the_same_bits(small_job: Callable[
 
 
 @pytest.mark.parametrize(
-    ("task", "task_process"), [("estimate_completeness", False), ("estimate_completeness", True), (None, False)]
+    ("task", "task_process", "num_sites"),
+    [("estimate_completeness", False, 2), ("estimate_completeness", True, 1), (None, False, 2)],
 )
 def test_a_task_that_the_jobs_method_does_not_have_is_refused_and_the_job_goes_on(
-    task: str | None, task_process: bool, small_job: Callable[..., Path], tmp_path: Path
+    task: str | None, task_process: bool, num_sites: int, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
-    job = small_job("fedavg", rounds=1, embedded__sites=2, task_process=task_process)
+    """With one site where each needs a process that imports all anew."""
+    job = small_job("fedavg", rounds=1, embedded__sites=num_sites, task_process=task_process)
     config = job / "app" / "config" / "config_fed_server.conf"
     text = config.read_text(encoding="utf-8")
     path, arguments = "fedannot.custom.flare.controller.FederatedController", "args { settings = ${?settings} }"
@@ -171,10 +173,11 @@ def test_a_task_that_the_jobs_method_does_not_have_is_refused_and_the_job_goes_o
         text.replace(f"{path}\n    {arguments}", f"faulty_controllers.AskingTooMuchController\n    {asked}")
     )
     summary = simulate(job, tmp_path / "out")
+    sites = {f"site-{number + 1}" for number in range(num_sites)}
     assert {refusal["site"]: refusal["reason"] for refusal in summary["refusals"]} == dict.fromkeys(
-        ("site-1", "site-2"), TASK_NOT_KNOWN
+        sites, TASK_NOT_KNOWN
     )
-    assert (summary["rounds_finished"], set(summary["sites"])) == (1, {"site-1", "site-2"})
+    assert (summary["rounds_finished"], set(summary["sites"])) == (1, sites)
     log = (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
     assert f"Task {str(task)!r} is not known to the method 'fedavg'" in log
 

@@ -14,9 +14,17 @@ from pathlib import Path
 import pytest
 import torch
 from plain_records import simulate
+from typer.testing import CliRunner
+
+from fedannot.apps.commands.cli import app
+from fedannot.apps.commands.simulation import SIMULATION
+from fedannot.apps.runs.run_process import Commands
 
 PATIENCE_SECONDS = 180
 PROMPT_SECONDS = 30
+
+# Data that are soon drawn: what is stopped is stopped after its first rounds.
+FEW = {"embedded__sites": 2, "embedded__images_per_site": 2, "embedded__test_images": 1}
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -77,45 +85,46 @@ def ended(process: "subprocess.Popen[str]", number: int) -> str:
     return said
 
 
+def ends_by_itself(*arguments: object, log: Path) -> bool:
+    """Whether `fedannot simulate …` ends well in a process of its own; that process imports nothing anew."""
+    return Commands(SIMULATION).run([str(word) for word in arguments], log, timeout=PATIENCE_SECONDS) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_says_after_which_round_it_stopped_and_the_command_that_goes_on(
     number: int, start: Start, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
-    job, out = small_job("fedavg", rounds=60), tmp_path / "the output"
+    job, out = small_job("fedavg", **FEW, rounds=240), tmp_path / "the output"
     process = start("simulate", job, "--out", out, "--seed", 3, "--set", "training.batch_size=2")
     wait_for(lambda: finished_rounds(out) >= 2)
     said = ended(process, number)
     last = next(line for line in said.splitlines() if line.startswith("Stopped by"))
     rounds = finished_rounds(out)
-    assert f"Stopped by {signal.Signals(number).name}. The last finished round is {rounds} of 60. Go on with: " in last
+    assert f"Stopped by {signal.Signals(number).name}. The last finished round is {rounds} of 240. Go on with: " in last
     assert "Traceback" not in said
     _, *arguments = shlex.split(last.partition("Go on with: ")[2])
     command = arguments[arguments.index("simulate") :]
     changed = ["--set", "training.batch_size=2", "--seed", "3"]
     assert command == ["simulate", str(job), *changed, "--out", str(out), "--resume"]
-    resumed = start(*command, "--set", f"rounds={rounds + 1}")
-    resumed.communicate(timeout=PATIENCE_SECONDS)
-    assert resumed.returncode == 0
+    assert ends_by_itself(*command, "--set", f"rounds={rounds + 1}", log=tmp_path / "resumed.log")
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["rounds_finished"] == rounds + 1
 
 
 def test_a_run_that_is_stopped_before_its_first_round_goes_on_by_the_same_command(
     start: Start, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
-    job, out = small_job("fedavg", rounds=1), tmp_path / "out"
+    job, out = small_job("fedavg", **FEW, rounds=1), tmp_path / "out"
     process = start("simulate", job, "--out", out)
     wait_for((out / "log.txt").is_file)
     said = ended(process, signal.SIGTERM)
     assert "No round is finished. Go on with:" in said
-    resumed = start("simulate", job, "--out", out, "--resume")
-    resumed.communicate(timeout=PATIENCE_SECONDS)
-    assert resumed.returncode == 0
+    assert ends_by_itself("simulate", job, "--out", out, "--resume", log=tmp_path / "resumed.log")
 
 
 @pytest.fixture
 def comparison(start: Start, small_job: Callable[..., Path], tmp_path: Path) -> "subprocess.Popen[str]":
     """A comparison whose first runs have finished a round."""
-    jobs = [small_job("fedavg", rounds=60), small_job("fedaaai", rounds=60)]
+    jobs = [small_job("fedavg", **FEW, rounds=240), small_job("fedaaai", **FEW, rounds=240)]
     process = start("compare", *jobs, "--seeds", 1, "--out", tmp_path / "out", "--processes", 2)
     wait_for(lambda: finished_rounds(tmp_path / "out") >= 1)
     return process
@@ -161,39 +170,29 @@ def stopped_with_a_queue(
     return said
 
 
-@pytest.mark.parametrize(
-    ("processes", "tell", "times"),
-    [(1, os.kill, 1), (2, os.killpg, 3)],
-    ids=["the command alone", "an impatient person at a terminal"],
-)
-def test_of_a_queue_nothing_starts(
-    processes: int,
-    tell: Callable[[int, int], None],
-    times: int,
-    start: Start,
-    small_job: Callable[..., Path],
-    tmp_path: Path,
-) -> None:
-    jobs = [small_job(name, rounds=60) for name in ("fedavg", "fedaaai")]
-    process = start("compare", *jobs, "--seeds", 2, "--out", tmp_path / "out", "--processes", processes)
-    said = stopped_with_a_queue(process, tmp_path / "out", tell, times=times)
-    assert "Go on with: " in said
-    assert len(begun_runs(tmp_path / "out")) == processes
-
-
-def test_the_command_that_is_printed_ends_with_the_bits_of_runs_that_nothing_happened_to(
+def test_of_a_queue_nothing_starts_when_the_command_alone_is_told(
     start: Start, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
+    jobs = [small_job(name, **FEW, rounds=240) for name in ("fedavg", "fedaaai")]
+    process = start("compare", *jobs, "--seeds", 2, "--out", tmp_path / "out", "--processes", 1)
+    said = stopped_with_a_queue(process, tmp_path / "out", os.kill)
+    assert "Go on with: " in said
+    assert len(begun_runs(tmp_path / "out")) == 1
+
+
+def test_what_an_impatient_person_stopped_ends_by_the_printed_command_with_the_bits_of_undisturbed_runs(
+    start: Start, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """At a terminal, which tells all processes; nothing of the queue starts."""
     jobs = [small_job(name, rounds=8, embedded__sites=2) for name in ("fedavg", "fedaaai")]
     arms, own, out = [f"a={jobs[0]}", f"b={jobs[1]}"], ["--set", "b:warmup_rounds=2"], tmp_path / "out"
     process = start("compare", *arms, *own, "--seeds", 2, "--out", out, "--processes", 2)
-    said = stopped_with_a_queue(process, out, os.killpg)
+    said = stopped_with_a_queue(process, out, os.killpg, times=3)
     assert len(begun_runs(out)) == 2
 
     arguments = shlex.split(said.partition("Go on with: ")[2])
-    resumed = start(*arguments[arguments.index("compare") :])
-    resumed.communicate(timeout=PATIENCE_SECONDS)
-    assert resumed.returncode == 0
+    resumed = CliRunner().invoke(app, arguments[arguments.index("compare") :])
+    assert resumed.exit_code == 0, resumed.output
     assert begun_runs(out) == ["a-seed0", "a-seed1", "b-seed0", "b-seed1"]
     whole = simulate(jobs[1], tmp_path / "whole", overrides={"seed": 0, "warmup_rounds": 2})
     run = out / "runs" / "b-seed0"
@@ -215,7 +214,7 @@ def test_a_comparison_ends_at_once_while_its_first_process_starts(
     start: Start, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
     """That process imports for seconds what runs need; a terminal's SIGINT reaches it as well."""
-    jobs = [small_job("fedavg", rounds=60), small_job("fedaaai", rounds=60)]
+    jobs = [small_job("fedavg", **FEW, rounds=240), small_job("fedaaai", **FEW, rounds=240)]
     process = start("compare", *jobs, "--seeds", 1, "--out", tmp_path / "out", "--processes", 2)
     wait_for(lambda: any(is_importing(number) for number in alive_in_session(process.pid)))
     os.killpg(process.pid, signal.SIGINT)
@@ -233,7 +232,7 @@ def test_a_benchmark_ends_with_its_runs_and_says_how_to_go_on(
     jobs, out = tmp_path / "jobs", tmp_path / "out"
     jobs.mkdir()
     for name in ("fedavg", "fedaaai"):
-        small_job(name).rename(jobs / name)
+        small_job(name, **FEW).rename(jobs / name)
     process = start("bench", "feda3i", "--rows", "clean", "--seeds", 1, "--jobs", jobs, "--out", out)
     wait_for(lambda: finished_rounds(out / "clean" / "runs") >= 1)
     os.killpg(process.pid, signal.SIGINT)

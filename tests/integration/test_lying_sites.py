@@ -25,6 +25,14 @@ def without_first_site(data: Path) -> None:
     federation.write_text(federation.read_text(encoding="utf-8").replace("- site-1\n", ""))
 
 
+@pytest.fixture(scope="module")
+def honest(small_job_in: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of two rounds in which no site lies, its data in it."""
+    folder = tmp_path_factory.mktemp("honest")
+    simulate(small_job_in(folder, "fedavg", rounds=2), folder / "out")
+    return folder / "out"
+
+
 def test_a_site_that_answers_first_and_claims_everything_expels_nobody(
     small_job: Callable[..., Path], faulty_job: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -38,37 +46,34 @@ def test_a_site_that_answers_first_and_claims_everything_expels_nobody(
     assert_same_model(tmp_path / "lying", tmp_path / "without")
 
 
-def test_a_later_claim_counts_up_to_the_first(
-    small_job: Callable[..., Path], faulty_job: Callable[..., Path], tmp_path: Path
-) -> None:
-    simulate(small_job("fedavg", rounds=2), tmp_path / "honest")
+def test_a_later_claim_counts_up_to_the_first(honest: Path, faulty_job: Callable[..., Path], tmp_path: Path) -> None:
     lying = faulty_job({"site-1": "claims more later"}, rounds=2)
-    summary = simulate(lying, tmp_path / "lying", data=tmp_path / "honest" / "data")
+    summary = simulate(lying, tmp_path / "lying", data=honest / "data")
     assert summary["refusals"] == []
     assert summary["sites"]["site-1"]["num_samples"] == 4
-    assert_same_model(tmp_path / "honest", tmp_path / "lying")
+    assert_same_model(honest, tmp_path / "lying")
     log = (tmp_path / "lying" / "log.txt").read_text(encoding="utf-8")
     assert "site-1 claims 100000 samples and claimed 4 at first" in log
 
 
 def test_a_run_that_goes_on_remembers_what_was_claimed_first(
-    small_job: Callable[..., Path], faulty_job: Callable[..., Path], tmp_path: Path
+    honest: Path, small_job: Callable[..., Path], faulty_job: Callable[..., Path], tmp_path: Path
 ) -> None:
-    simulate(small_job("fedavg", rounds=2), tmp_path / "honest")
-    data = tmp_path / "honest" / "data"
+    data = honest / "data"
     simulate(small_job("fedavg", rounds=1), tmp_path / "lying", data=data)
     lying = faulty_job({"site-1": "claims more later"}, rounds=2)
     simulate(lying, tmp_path / "lying", data=data, resume=True)
-    assert_same_model(tmp_path / "honest", tmp_path / "lying")
+    assert_same_model(honest, tmp_path / "lying")
 
 
-def test_bounds_of_shares_that_nobody_meets_change_no_bit(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    job = small_job("fedavg", rounds=2)
-    simulate(job, tmp_path / "without")
+def test_bounds_of_shares_that_nobody_meets_change_no_bit(
+    honest: Path, small_job: Callable[..., Path], tmp_path: Path
+) -> None:
     loose = {"influence.max_share": 0.5, "influence.max_quality_ratio": 3.0}
-    summary = simulate(job, tmp_path / "with", data=tmp_path / "without" / "data", overrides=loose)
+    job = small_job("fedavg", rounds=2)
+    summary = simulate(job, tmp_path / "with", data=honest / "data", overrides=loose)
     assert summary["bounded"] == []
-    assert_same_model(tmp_path / "without", tmp_path / "with")
+    assert_same_model(honest, tmp_path / "with")
 
 
 def test_a_false_estimate_moves_weights_within_their_ratio_to_those_by_quantity(

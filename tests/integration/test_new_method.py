@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from conftest import JOBS, SMALL
+from typer.testing import CliRunner
+
+from fedannot.apps.commands.cli import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "new-method.md"
 TIMEOUT_SECONDS = 300
@@ -28,13 +31,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def run(installed: Path | None, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in an environment in which the package is installed, or without it."""
+def run(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in an environment in which the package is installed."""
     environment = dict(os.environ)
-    if installed is not None:
-        environment["PYTHONPATH"] = os.pathsep.join(
-            [str(installed), *environment.get("PYTHONPATH", "").split(os.pathsep)]
-        )
+    environment["PYTHONPATH"] = os.pathsep.join([str(installed), *environment.get("PYTHONPATH", "").split(os.pathsep)])
     folder = Path(sys.executable).parent
     command = [str(folder / arguments[0]), *arguments[1:]]
     return subprocess.run(
@@ -84,10 +84,9 @@ def test_an_installed_method_runs_by_its_name(installed: Path, tmp_path: Path) -
 
 
 def test_without_the_package_the_name_is_unknown(tmp_path: Path) -> None:
-    done = run(
-        None, "fedannot", "simulate", str(JOBS / "fedavg"), "--out", str(tmp_path / "out"), "--set", "method=nearness"
-    )
-    assert done.returncode != 0
+    arguments = ["simulate", str(JOBS / "fedavg"), "--out", str(tmp_path / "out"), "--set", "method=nearness"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code != 0
     assert "key 'method' is 'nearness'; allowed for segmentation: auto, decoupled, ditto, feda3i" in " ".join(
-        done.stdout.split() + done.stderr.split()
+        done.output.split()
     )

@@ -32,13 +32,17 @@ def make_private(job: Path, arguments: str, name: str = "PrivacyFilter") -> None
     config.write_text(text.replace(given, added))
 
 
-@pytest.mark.parametrize("task_process", [False, True])
-def test_what_is_spent_is_in_the_summary(small_job: MakeJob, tmp_path: Path, task_process: bool) -> None:
-    job = small_job("fedavg", rounds=2, embedded__sites=2, task_process=task_process)
+@pytest.mark.parametrize(("task_process", "num_sites"), [(False, 2), (True, 1)])
+def test_what_is_spent_is_in_the_summary(
+    small_job: MakeJob, tmp_path: Path, task_process: bool, num_sites: int
+) -> None:
+    """With one site where each needs a process that imports all anew."""
+    job = small_job("fedavg", rounds=2, embedded__sites=num_sites, task_process=task_process)
     make_private(job, "clip_norm = 0.1, noise_multiplier = 2.0, delta = 1e-6")
     summary = simulate(job, tmp_path / "out")
     assert summary["refusals"] == []
     expected, of_patient = spent_epsilon(2 / 4.0, 1e-6), spent_epsilon(4 * 2 / 4.0, 1e-6)
+    assert len(summary["sites"]) == num_sites
     for report in summary["sites"].values():
         assert report["privacy_epsilon"] == pytest.approx(expected)
         assert report["privacy_delta"] == 1e-6

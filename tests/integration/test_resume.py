@@ -12,12 +12,16 @@ from typing import Any
 
 import pytest
 import torch
+from dying_runs import POINTS, killed
 from plain_records import simulate
 
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.custom.run.state import ResumeError
 
 KILL_TIMEOUT_SECONDS = 120
+
+# A run that is killed at one of its points, and resumed.
+SHORT = {"rounds": 2, "warmup_rounds": 1, "embedded__sites": 2}
 
 
 def test_killed_and_resumed_equals_undisturbed(small_job: Callable[..., Path], tmp_path: Path) -> None:
@@ -120,60 +124,13 @@ def test_nothing_to_resume(small_job: Callable[..., Path], tmp_path: Path) -> No
         simulate(small_job("fedavg"), tmp_path / "out", resume=True)
 
 
-# Where a run is killed: what a process does that ends itself there without warning.
-POINTS = {
-    "before the data": "simulate.write_embedded_federation = die",
-    "before the job is copied": "simulate.copy_job = die",
-    "before the first round": "simulate.run_in_process = die",
-    "in the first round": "run_state.RunState.save = die",
-    "after the first round": "run_state.RunState.save = save_and_die_after(1)",
-    "after the last round, before its model is written": "run_state.RunState.save = save_and_die_after(2)",
-    "before collecting": "simulate.collect_output = die",
-    "while collecting": "output.write_text = die",
-    "after collecting": "simulate.collect_output = collect_and_die",
-}
-DYING = """
-import os, signal, sys
-from pathlib import Path
-from fedannot.apps.reports import output
-from fedannot.apps.runs import simulate
-from fedannot.custom.run import state as run_state
-
-def die(*arguments, **options):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def save_and_die_after(last):
-    save = run_state.RunState.save
-    def saved(state, path):
-        save(state, path)
-        if state.round_number == last:
-            die()
-    return saved
-
-collect = simulate.collect_output
-def collect_and_die(*arguments):
-    collect(*arguments)
-    die()
-
-exec(sys.argv[1])
-simulate.simulate(Path(sys.argv[2]), Path(sys.argv[3]), resume=sys.argv[4] == "resume")
-"""
-
-
-def killed(point: str, job: Path, out: Path, *, resume: bool = False) -> None:
-    """Let a run be killed at a point."""
-    command = [sys.executable, "-c", DYING, POINTS[point], str(job), str(out), "resume" if resume else "begin"]
-    ended = subprocess.run(command, capture_output=True, timeout=KILL_TIMEOUT_SECONDS, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
-
-
 @pytest.fixture(scope="module")
 def undisturbed(
     small_job_in: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, Any], Path]:
     """The summary and the output of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    job = small_job_in(folder, "fedaaai", rounds=2, warmup_rounds=1)
+    job = small_job_in(folder, "fedaaai", **SHORT)
     return simulate(job, folder / "out"), folder / "out"
 
 
@@ -199,7 +156,7 @@ def without_times(summary: dict[str, Any], measured: set[str]) -> dict[str, Any]
 def test_a_run_killed_anywhere_is_finished_by_resuming(
     point: str, small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed(point, job, out)
     summary = simulate(job, out, resume=True)
     assert_same_result(summary, out, undisturbed)
@@ -208,7 +165,7 @@ def test_a_run_killed_anywhere_is_finished_by_resuming(
 def test_a_run_killed_again_and_again_is_finished_by_resuming(
     small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed("after the first round", job, out)
     for point in (
         "before the job is copied",
@@ -226,7 +183,7 @@ def test_workspaces_that_a_failed_resumption_moved_are_taken_back(
     small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
     """So had a run to end that was killed after its last round, before its result could be collected without one."""
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed("before collecting", job, out)
     (out / "run").rename(out / "resumed")
     (out / "run" / "server").mkdir(parents=True)
@@ -247,7 +204,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(
 
 
 def test_other_settings_are_refused_before_the_first_round_too(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    job, out = small_job("fedaaai", rounds=2, warmup_rounds=1), tmp_path / "out"
+    job, out = small_job("fedaaai", **SHORT), tmp_path / "out"
     killed("before the first round", job, out)
     before = contents(out)
     with pytest.raises(ResumeError, match=r"seed=7 instead of"):

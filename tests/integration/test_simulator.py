@@ -1,10 +1,12 @@
 """NVFlare's simulator and the in-process run of the same job folder."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -52,52 +54,81 @@ def start_simulator(
     assert finished.returncode == 0, text[-4000:]
 
 
+def job_for(job: Path, *sites: str) -> Path:
+    """Name the sites in a job, as a deployment map of NVFlare's does."""
+    deployed = {"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", *sites]}}
+    (job / "meta.json").write_text(json.dumps(deployed))
+    return job
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A job that ran under NVFlare's simulator, without a configuration of its log."""
+
+    job: Path
+    workspace: Path
+    run_folder: Path
+
+
+@pytest.fixture(scope="module")
+def simulated(small_job_in: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    """Two sites, two rounds, each site making its own embedded data."""
+    folder = tmp_path_factory.mktemp("simulator")
+    job = job_for(small_job_in(folder, "fedaaai", rounds=2, embedded__sites=2), "site-1", "site-2")
+    run_folder = run_simulator(job, folder / "workspace", data=None, threads=2)
+    return Simulated(job, folder / "workspace", run_folder)
+
+
 @pytest.mark.simulator
-def test_simulator_and_in_process_give_the_same_bits(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    """Two sites, two rounds, each site making its own embedded data under NVFlare."""
-    job = small_job("fedaaai", rounds=2, embedded__sites=2)
-    meta = job / "meta.json"
-    meta.write_text('{"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}')
-    in_process = simulate(job, tmp_path / "in-process")
-    run_folder = run_simulator(job, tmp_path / "workspace", data=None, threads=2)
-    simulated = collect_output(run_folder, tmp_path / "simulated")
+def test_simulator_and_in_process_give_the_same_bits(simulated: Simulated, tmp_path: Path) -> None:
+    in_process = simulate(simulated.job, tmp_path / "in-process")
+    collected = collect_output(simulated.run_folder, tmp_path / "simulated")
     for key in ("estimate", "last_rounds", "refusals"):
-        assert simulated[key] == in_process[key], key
+        assert collected[key] == in_process[key], key
     for site, report in in_process["sites"].items():
         # In one process the phantom is written for all sites together and handed to them as data of their own.
-        assert simulated["sites"][site] == report | {"embedded_data": True}
-    assert not simulated["refusals"]
+        assert collected["sites"][site] == report | {"embedded_data": True}
+    assert not collected["refusals"]
     models = [
         torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("in-process", "simulated")
     ]
     assert models[0].keys() == models[1].keys()
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
-    assert list(run_folder.glob("tb_events/*/events.out.tfevents*")), "TensorBoard scalars are written"
+    assert list(simulated.run_folder.glob("tb_events/*/events.out.tfevents*")), "TensorBoard scalars are written"
 
 
-@pytest.mark.simulator
-@pytest.mark.parametrize("has_log_config", [True, False])
-def test_the_console_has_rounds_and_warnings_and_the_log_files_have_all(
-    small_job: Callable[..., Path], tmp_path: Path, has_log_config: bool
-) -> None:
-    """NVFlare's own lines are hundreds; with our log's configuration the wrong warning of an include is gone, too."""
-    job = small_job("fedavg", rounds=2, embedded__sites=2)
-    meta = job / "meta.json"
-    meta.write_text('{"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}')
-    options = ["-l", str(SIMULATOR_LOG)] if has_log_config else []
-    start_simulator(job, tmp_path / "workspace", threads=2, options=options)
-    lines = (tmp_path / "simulator.log").read_text(encoding="utf-8").splitlines()
+def other_lines(workspace: Path) -> list[str]:
+    """What the console has beside the rounds; of these it has the first one's beginning and each one's end."""
+    lines = (workspace.parent / "simulator.log").read_text(encoding="utf-8").splitlines()
     shown = [line for line in lines if "Round " in line]
     assert [found.group() for line in shown if (found := re.search(r"Round \d/2", line))] == ["Round 1/2"] * 2 + [
         "Round 2/2"
     ]
     assert "2 sites train" in shown[0]
-    others = [line for line in lines if line not in shown]
-    if has_log_config:
-        assert len(others) == 1, others
-        assert "is deprecated" in others[0]
-    else:
-        assert len(others) < 10, others
-    log = (tmp_path / "workspace" / "server" / "log.txt").read_text(encoding="utf-8")
+    return [line for line in lines if line not in shown]
+
+
+def assert_log_has_all(workspace: Path) -> None:
+    log = (workspace / "server" / "log.txt").read_text(encoding="utf-8")
     assert len(log.splitlines()) > 100
     assert "End persist model on server" in log
+
+
+@pytest.mark.simulator
+def test_the_console_has_rounds_and_warnings_and_the_log_files_have_all(simulated: Simulated) -> None:
+    """NVFlare's own lines are hundreds."""
+    others = other_lines(simulated.workspace)
+    assert len(others) < 10, others
+    assert_log_has_all(simulated.workspace)
+
+
+@pytest.mark.simulator
+def test_with_our_logs_configuration_the_wrong_warning_of_an_include_is_gone_too(
+    small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    job = job_for(small_job("fedavg", rounds=2, embedded__sites=2), "site-1", "site-2")
+    start_simulator(job, tmp_path / "workspace", threads=2, options=["-l", str(SIMULATOR_LOG)])
+    others = other_lines(tmp_path / "workspace")
+    assert len(others) == 1, others
+    assert "is deprecated" in others[0]
+    assert_log_has_all(tmp_path / "workspace")
