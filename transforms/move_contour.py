@@ -234,14 +234,19 @@ def _distance_field(inside: Booleans, levels: Collection[float], spacing: tuple[
 
 
 def _owners(shape: tuple[int, ...], objects: Sequence[_Moving]) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
-    """Which object every pixel is of and which it lies deepest in, from 1, and how deep (negative)."""
+    """Which object every pixel is of and which it lies deepest in, from 1, and how deep (negative).
+
+    No object takes pixels of another one of its class: a small one could vanish in it.
+    """
     origin, owner = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-    lowest = np.full(shape, np.inf)
+    given, lowest = np.zeros(shape, dtype=np.int32), np.full(shape, np.inf)
     for number, item in enumerate(objects, start=1):
-        takes = item.height < lowest[item.box]
+        origin[item.box][item.original] = number
+        given[item.box][item.original] = item.label
+    for number, item in enumerate(objects, start=1):
+        takes = (item.height < lowest[item.box]) & (item.original | (given[item.box] != item.label))
         lowest[item.box][takes] = item.height[takes]
         owner[item.box][takes] = number
-        origin[item.box][item.original] = number
     return origin, owner, lowest
 
 

@@ -87,7 +87,7 @@ def test_simulator_and_in_process_find_the_same(whole: Path, tmp_path: Path) -> 
     workspace = run_simulator(job, tmp_path / "workspace", data=whole / "data", threads=SITES)
     simulated = collect_output(workspace, tmp_path / "simulated")
     assert simulated["audit"] == read_summary(whole / "whole")["audit"]
-    assert findings(workspace) == findings(whole / "whole")
+    assert findings(tmp_path / "workspace") == findings(whole / "whole")
 
 
 def test_one_site_alone_is_audited_and_its_zero_cannot_be_told(whole: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
@@ -70,6 +70,7 @@ def test_the_number_of_objects_stays(seed, distance):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), distance=st.floats(-8, 8))
+@example(seed=2441, distance=1.0).via("a single voxel beside a larger object")
 def test_the_number_of_objects_stays_in_volumes(seed, distance):
     generator = np.random.default_rng(seed)
     field = ndimage.gaussian_filter(generator.standard_normal((16, 16, 8)), 1.5, mode="wrap")
