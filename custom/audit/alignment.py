@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..channel.cases import JudgedCase
 from ..channel.shift import case_shift
-from .known_errors import Movement
+from .case_errors import Movement
 
 # Pixels along an axis that are enough to find a shift of a tenth of the image.
 _MOST_PIXELS = {2: 128, 3: 40}

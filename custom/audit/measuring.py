@@ -60,6 +60,18 @@ class MeasuredSite:
     kinds: tuple[MeasuredKind, ...]
     cases: tuple["MeasuredCase", ...]
 
+    def case_scores(self) -> Floats:
+        """Return how suspect every case is, of whatever kind: its largest probability of an error.
+
+        Of a kind that known errors tell nothing of it is the score, halved.
+        """
+        scores = []
+        for one in self.kinds:
+            known = [one.calibration.probability(score) for score in one.case_scores()]
+            own = [0.5 * score if p is None else p for score, p in zip(one.case_scores(), known, strict=True)]
+            scores.append(own)
+        return np.array(scores, dtype=np.float64).max(axis=0)
+
 
 @dataclass(frozen=True)
 class MeasuredCase:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...channel.offset import object_offsets
+from ..case_errors import DrawnTooLargeOrSmall
 from ..examined import ExaminedCase
 from ..findings import Unit
-from ..known_errors import DrawnTooLargeOrSmall
 from .kind import Kind, Suspicion
 from .objects import box_of, object_at, suspicion_of
 

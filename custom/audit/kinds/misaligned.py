@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..alignment import alignment
+from ..case_errors import ShiftedOrFlipped, moved
 from ..examined import ExaminedCase, as_samples, as_volume
 from ..findings import Unit
-from ..known_errors import ShiftedOrFlipped, moved
 from .kind import Kind, Suspicion
 
 Classes = NDArray[np.uint8]

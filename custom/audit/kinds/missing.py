@@ -10,7 +10,7 @@ from scipy import ndimage, optimize
 
 from ..examined import ExaminedCase, bounding_box
 from ..findings import Unit
-from ..known_errors import LEAST_PIXELS, ObjectLeftOut
+from ..object_errors import LEAST_PIXELS, ObjectLeftOut
 from .kind import Kind, Suspicion
 from .objects import box_of, object_at, suspicion_of
 

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from ..examined import ExaminedCase
 from ..findings import Unit
-from ..known_errors import ObjectWhereNoneIs
+from ..object_errors import ObjectWhereNoneIs
 from .kind import Kind, Suspicion
 from .objects import suspicion_of, without_object
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..examined import ExaminedCase
 from ..findings import Unit
-from ..known_errors import LEAST_PIXELS, ClassTakenForAnother
+from ..object_errors import LEAST_PIXELS, ClassTakenForAnother
 from .kind import Kind, Suspicion
 from .objects import box_of, object_at, suspicion_of
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..alignment import Alignment, alignment, thumbnail
+from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
 from ..findings import Unit
-from ..known_errors import AnotherCasesAnnotation
 from .kind import Kind, Suspicion
 
 Classes = NDArray[np.uint8]

@@ -1,0 +1,157 @@
+"""Known errors of one object of an annotation: left out, put where none is, or of another class."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from ...transforms.connected_lesions import label_lesions
+from .examined import bounding_box
+from .known_errors import Classes, KnownError, counted
+
+# What is smaller is not looked for.
+LEAST_PIXELS = 5
+_TRIED_PLACES = 30
+_SIZES = (1.0, 0.75, 0.5, 0.35)
+
+
+@dataclass(frozen=True)
+class ObjectOf:
+    """One object of an annotation: its class, and which of its objects it is, from 1."""
+
+    label: int
+    number: int
+
+
+class ObjectLeftOut(KnownError[ObjectOf]):
+    """One object is not annotated."""
+
+    def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
+        self.least_pixels = least_pixels
+
+    def make_params(
+        self,
+        annotation: Classes,
+        generator: np.random.Generator,
+        *,
+        num_classes: int,  # noqa: ARG002
+        other: Classes | None,  # noqa: ARG002
+    ) -> ObjectOf | None:
+        """Draw the object."""
+        return _some_object(annotation, self.least_pixels, generator)
+
+    def apply(self, annotation: Classes, params: ObjectOf) -> Classes:
+        """Leave it out."""
+        return np.where(_pixels_of(annotation, params), np.uint8(0), annotation)
+
+
+@dataclass(frozen=True)
+class PutObject:
+    """An object that is put into an annotation.
+
+    Attributes:
+        label: its class.
+        shape: its pixels.
+        start: where its box begins along each axis.
+    """
+
+    label: int
+    shape: NDArray[np.bool_]
+    start: tuple[int, ...]
+
+
+class ObjectWhereNoneIs(KnownError[PutObject]):
+    """An object of the same shape as one that is annotated, mirrored, at a random place where nothing is annotated.
+
+    Where there is no room for it, it is made smaller.
+    """
+
+    def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
+        self.least_pixels = least_pixels
+
+    def make_params(
+        self,
+        annotation: Classes,
+        generator: np.random.Generator,
+        *,
+        num_classes: int,  # noqa: ARG002
+        other: Classes | None,
+    ) -> PutObject | None:
+        """Draw object and place; without an object of its own an annotation gets one of another case."""
+        source = annotation if counted(annotation).any() or other is None else other
+        chosen = _some_object(source, self.least_pixels, generator)
+        if chosen is None:
+            return None
+        inside = _pixels_of(source, chosen)
+        shape = np.flip(inside[bounding_box(inside)], axis=int(generator.integers(inside.ndim)))
+        taken = ndimage.binary_dilation(annotation != 0, np.ones((3,) * annotation.ndim, dtype=bool), iterations=2)
+        for size in _SIZES:
+            smaller = shape if size == 1.0 else ndimage.zoom(shape.astype(np.float64), size, order=1) >= 0.5
+            room = np.array(annotation.shape) - smaller.shape
+            if np.count_nonzero(smaller) < self.least_pixels or (room < 0).any():
+                continue
+            for _ in range(_TRIED_PLACES):
+                start = tuple(int(at) for at in generator.integers(room + 1))
+                if not taken[_box_at(start, smaller.shape)][smaller].any():
+                    return PutObject(chosen.label, smaller, start)
+        return None
+
+    def apply(self, annotation: Classes, params: PutObject) -> Classes:
+        """Put the object there."""
+        changed = annotation.copy()
+        changed[_box_at(params.start, params.shape.shape)][params.shape] = params.label
+        return changed
+
+
+@dataclass(frozen=True)
+class OtherClass:
+    """An object that is given another class."""
+
+    object: ObjectOf
+    label: int
+
+
+class ClassTakenForAnother(KnownError[OtherClass]):
+    """One object has another class."""
+
+    def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
+        self.least_pixels = least_pixels
+
+    def make_params(
+        self,
+        annotation: Classes,
+        generator: np.random.Generator,
+        *,
+        num_classes: int,
+        other: Classes | None,  # noqa: ARG002
+    ) -> OtherClass | None:
+        """Draw object and class."""
+        chosen = _some_object(annotation, self.least_pixels, generator)
+        if chosen is None or num_classes < 2:
+            return None
+        others = [label for label in range(1, num_classes + 1) if label != chosen.label]
+        return OtherClass(chosen, int(generator.choice(others)))
+
+    def apply(self, annotation: Classes, params: OtherClass) -> Classes:
+        """Give the object the other class."""
+        return np.where(_pixels_of(annotation, params.object), np.uint8(params.label), annotation)
+
+
+def _some_object(annotation: Classes, least_pixels: int, generator: np.random.Generator) -> ObjectOf | None:
+    """Draw one of the objects of at least so many pixels, whatever its class."""
+    found = []
+    for label in np.unique(counted(annotation)):
+        if label:
+            sizes = np.bincount(label_lesions(annotation == label)[0].ravel())
+            found += [ObjectOf(int(label), int(number)) for number in np.flatnonzero(sizes >= least_pixels) if number]
+    return found[int(generator.integers(len(found)))] if found else None
+
+
+def _pixels_of(annotation: Classes, chosen: ObjectOf) -> NDArray[np.bool_]:
+    return np.asarray(label_lesions(annotation == chosen.label)[0] == chosen.number)
+
+
+def _box_at(start: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(at, at + length) for at, length in zip(start, shape, strict=True))

@@ -1,0 +1,171 @@
+"""How well an audit finds known errors, kind by kind, beside other scores: a short federation on erroneous annotations.
+
+    FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_errors.py --packs phantom busi --seeds 100 --out DIR
+
+Errors of all kinds are in one federation, each case has at most one; the early model of federated averaging judges all
+cases, those that it was trained on. A row of a kind tells its cases from those without any error; the row "all" tells
+every erroneous case from them by the score of the case in the audit's list. Cases are ranked over all sites together.
+What was trained is kept in the output folder. Seeds below 100 are for figures that are reported.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from audit_baselines import baseline_scores
+from erroneous_federations import PACKS, TRUTH_FILE, Pack, put_errors
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
+from fedannot.custom.audit.auditing import audit_site
+from fedannot.custom.audit.measuring import examined_cases, measured_site
+from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.lookup import read_job_settings
+from fedannot.custom.networks.building import build_network
+from fedannot.custom.networks.devices import ready_to_compute
+from fedannot.custom.run.state import STATE_FILE, RunState
+
+JOBS = Path(__file__).parents[2] / "jobs"
+ALL = "all"
+AUDIT = "audit"
+
+Floats = NDArray[np.float64]
+# By the name of a score, the scores of a federation's cases.
+Scores = dict[str, list[float]]
+
+
+def trained(pack: Pack, folder: Path, share: float, seed: int) -> tuple[torch.nn.Module, Inference]:
+    """Make the erroneous federation and train on it, or find what was trained before; return the global model."""
+    state_file = folder / "run" / RUN_FOLDER / "server" / JOB_ID / STATE_FILE
+    if not state_file.exists():
+        pack.write(folder / "data", seed)
+        if share:
+            put_errors(folder / "data", pack, share, seed)
+        simulate(JOBS / pack.job, folder / "run", data=folder / "data", overrides={"seed": seed, **pack.settings})
+    state = RunState.load(state_file)
+    settings = read_job_settings(state.settings)
+    network = build_network(**settings.network.model_dump())
+    network.load_state_dict(state.params)
+    return ready_to_compute(network), Inference.of(settings)
+
+
+def site_scores(network: torch.nn.Module, inference: Inference, data: SiteData, folder: Path, seed: int) -> Scores:
+    """Return the scores of a site's cases: of every kind, of the case in the audit's list, and of the baselines."""
+    cases, _ = audit_site(data, lambda _: network, inference, folder / "data" / data.site, folder / "audit", seed=seed)
+    by_image = {case.image: case for case in cases}
+    names = [case.image_name(folder / "data" / data.site) for case in data.cases]
+    measured = measured_site(data, lambda _: network, inference, seed=seed)
+    result: Scores = {f"{AUDIT} {one.kind.name}": list(one.case_scores()) for one in measured.kinds}
+    result[AUDIT] = measured.case_scores().tolist()
+    result["findings"] = [len(by_image[name].findings) for name in names]
+    examined = sorted(examined_cases(data, lambda _: network, inference), key=lambda case: case.index)
+    return result | {name: list(scores) for name, scores in baseline_scores(examined, seed).items()}
+
+
+def federation_scores(pack: Pack, folder: Path, share: float, seed: int) -> tuple[Scores, list[str]]:
+    """Return the scores of all cases, and the error of each, empty for none."""
+    network, inference = trained(pack, folder, share, seed)
+    truth = json.loads((folder / "data" / TRUTH_FILE).read_text()) if share else {}
+    scores: Scores = defaultdict(list)
+    errors: list[str] = []
+    for site in read_federation(folder / "data").sites:
+        data = load_site_data(folder / "data" / site, folder / "cache", site=site)
+        started = time.monotonic()
+        for name, of_site in site_scores(network, inference, data, folder, seed).items():
+            scores[name] += of_site
+        of_this = truth.get(site, {})
+        errors += [of_this.get(case.image_name(folder / "data" / site), "") for case in data.cases]
+        print(f"  {site}: {len(data.cases)} cases, {time.monotonic() - started:.1f} s", flush=True)
+    return scores, errors
+
+
+def figures(scores: Floats, wrong: NDArray[np.bool_]) -> dict[str, float]:
+    """Return how well scores tell wrong cases from the others."""
+    order = np.argsort(-scores, kind="stable")
+    found = np.cumsum(wrong[order])
+    first = max(1, round(0.1 * len(wrong)))
+    needed = int(np.searchsorted(found, 0.8 * wrong.sum()) + 1)
+    return {
+        "AUROC": float(roc_auc_score(wrong, scores)),
+        "AP": float(average_precision_score(wrong, scores)),
+        "precision in first 10 %": float(found[first - 1] / first),
+        "share reviewed for 80 %": needed / len(wrong),
+    }
+
+
+def rows(pack: Pack, scores: Scores, errors: list[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the figures by kind and by name of the score."""
+    kind_of = np.array(errors)
+    result: dict[str, dict[str, dict[str, float]]] = {}
+    baselines = [name for name in scores if not name.startswith(AUDIT) and name != "findings"]
+    for kind in (*pack.kinds, ALL):
+        chosen = (kind_of == "") | ((kind_of != "") if kind == ALL else (kind_of == kind))
+        wrong = kind_of[chosen] != ""
+        own = AUDIT if kind == ALL else f"{AUDIT} {kind}"
+        names = {AUDIT: own, **{name: name for name in baselines}}
+        result[kind] = {name: figures(np.array(scores[of])[chosen], wrong) for name, of in names.items()}
+    return result
+
+
+def print_rows(table: dict[str, dict[str, dict[str, float]]]) -> None:
+    """Print AUROC and share to review of all scores, kind by kind."""
+    names = list(next(iter(table.values())))
+    print(f"{'':12s}" + "".join(f"{name:>24s}" for name in names))
+    for kind, by_name in table.items():
+        cells = [
+            " ".join([f"{first:.3f}", *(f"{other:.2f}" for other in rest)])
+            for first, *rest in (by_name[name].values() for name in names)
+        ]
+        print(f"{kind:12s}" + "".join(f"{cell:>24s}" for cell in cells))
+
+
+def mean_rows(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean over tables of the same form."""
+    first = tables[0]
+    if not isinstance(first, dict):
+        return statistics.fmean(tables)  # type: ignore[arg-type,return-value]
+    return {key: mean_rows([table[key] for table in tables]) for key in first}
+
+
+def main() -> None:
+    """Run what is asked for, print tables and write figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packs", nargs="+", default=["phantom"], choices=PACKS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100])
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.1], help="0 counts false alarms on clean data")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    for name in arguments.packs:
+        for share in arguments.shares:
+            tables = []
+            for seed in arguments.seeds:
+                folder = arguments.out / f"{name}-{share:g}-{seed}"
+                scores, errors = federation_scores(PACKS[name], folder, share, seed)
+                found = np.array(scores["findings"]) > 0
+                clean = np.array(errors) == ""
+                print(
+                    f"{name}, share {share:g}, seed {seed}: findings in {100 * found[clean].mean():.1f} % of clean cases"
+                )
+                (folder / "scores.json").write_text(json.dumps({"scores": scores, "errors": errors}))
+                if share:
+                    tables.append(rows(PACKS[name], scores, errors))
+                    print_rows(tables[-1])
+            if tables:
+                mean = mean_rows(tables)
+                print(f"mean of {len(tables)} seeds")
+                print_rows(mean)
+                (arguments.out / f"{name}-{share:g}.json").write_text(json.dumps(mean, indent=2))
+
+
+if __name__ == "__main__":
+    main()

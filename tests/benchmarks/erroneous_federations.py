@@ -1,0 +1,153 @@
+"""Federations some of whose annotations have known errors, of several kinds, each case at most one."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from real_federations import (
+    hippocampus_dataset_options,
+    write_blood_cells,
+    write_breast_lesions,
+    write_hippocampi,
+    write_majority_cells,
+)
+
+from fedannot.apps.benchmarks.feda3i import phantom
+from fedannot.custom.audit.case_errors import AnotherCasesAnnotation, DrawnTooLargeOrSmall, ShiftedOrFlipped
+from fedannot.custom.audit.known_errors import KnownError
+from fedannot.custom.audit.object_errors import ClassTakenForAnother, ObjectLeftOut, ObjectWhereNoneIs
+from fedannot.custom.data.datalist import TRAINING
+from fedannot.custom.data.description import read_site_description
+from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.masks import Mask, plain_name, read_classes, write_classes
+from fedannot.custom.seeding import derive_seed
+
+WRONG_LABEL = "wrong_label"
+# Pixels of a mask's file for one of an object that the network can see: files are larger than what it is given.
+LEAST_PIXELS_IN_FILES = 80
+TRUTH_FILE = "errors.json"
+
+
+@dataclass(frozen=True)
+class Pack:
+    """One kind of data of the benchmark.
+
+    Attributes:
+        write: writes a federation into a folder for a seed.
+        settings: of the short training.
+        kinds: errors that are put in; none where labels are wrong.
+        job: whose training it is.
+        least_pixels: of an object, in its file.
+    """
+
+    write: Callable[[Path, int], None]
+    settings: Mapping[str, Any]
+    kinds: tuple[str, ...] = ("boundary", "missing", "spurious", "misaligned", "wrong_pair")
+    job: str = "fedavg"
+    least_pixels: int = LEAST_PIXELS_IN_FILES
+
+
+def _hippocampi(folder: Path, seed: int) -> None:
+    options = hippocampus_dataset_options(sliced=True, together=False)
+    write_hippocampi(folder, seed, options=options, num_sites=6, volumes_per_site=12)
+
+
+PACKS = {
+    "phantom": Pack(phantom(None), {"rounds": 5}),
+    "busi": Pack(write_breast_lesions, {"rounds": 6, "training.local_epochs": 5}),
+    "cells": Pack(write_majority_cells, {"rounds": 6}),
+    "hippocampus": Pack(
+        _hippocampi,
+        {
+            "rounds": 6,
+            "network.features": [8, 16, 32, 64, 64, 8],
+            "training.loss": "ce_dice",
+            "training.local_epochs": 1,
+            "training.learning_rate": 0.005,
+        },
+        kinds=("boundary", "missing", "spurious", "swapped", "misaligned", "wrong_pair"),
+        least_pixels=10,
+    ),
+    "blood": Pack(
+        write_blood_cells,
+        {"network.in_channels": 3, "rounds": 10},
+        kinds=(WRONG_LABEL,),
+        job="fedavg_classification",
+    ),
+}
+
+
+def put_errors(federation: Path, pack: Pack, share: float, seed: int) -> None:
+    """Put errors into a share of every site's training cases, kinds in turn, and write down which case has which.
+
+    Args:
+        federation: its masks and lists are changed.
+        pack: what it is of.
+        share: of the cases, all kinds together, at least one case in the federation for each kind.
+        seed: decides cases and errors.
+    """
+    generator = np.random.default_rng(derive_seed(seed, "errors", str(share)))
+    cases = [
+        (site, index)
+        for site in read_federation(federation).sites
+        for index in range(len(_items(federation / site)[TRAINING]))
+    ]
+    count = max(len(pack.kinds), round(share * len(cases)))
+    waiting = [cases[index] for index in generator.permutation(len(cases))]
+    truth: dict[str, dict[str, str]] = {}
+    done = 0
+    while done < count and waiting:
+        site, index = waiting.pop()
+        kind = pack.kinds[done % len(pack.kinds)]
+        put = _put_wrong_label if kind == WRONG_LABEL else partial(_put_error, errors_of(pack)[kind])
+        image = put(federation / site, index, generator)
+        if image is not None:
+            truth.setdefault(site, {})[image] = kind
+            done += 1
+    (federation / TRUTH_FILE).write_text(json.dumps(truth, indent=2))
+
+
+def errors_of(pack: Pack) -> dict[str, KnownError[Any]]:
+    """Return the errors of a pack by the kind that is to find them."""
+    return {
+        "boundary": DrawnTooLargeOrSmall(),
+        "missing": ObjectLeftOut(pack.least_pixels),
+        "spurious": ObjectWhereNoneIs(pack.least_pixels),
+        "swapped": ClassTakenForAnother(pack.least_pixels),
+        "misaligned": ShiftedOrFlipped(),
+        "wrong_pair": AnotherCasesAnnotation(),
+    }
+
+
+def _items(site: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((site / "datalist.json").read_text(encoding="utf-8"))
+    return content
+
+
+def _put_error(error: KnownError[Any], site: Path, index: int, generator: np.random.Generator) -> str | None:
+    """Put an error into the mask of a case; return its image, None where it cannot have one."""
+    description, items = read_site_description(site), _items(site)[TRAINING]
+    mask = read_classes(site / items[index]["label"], description)
+    others = [other for other in range(len(items)) if other != index]
+    other = read_classes(site / items[int(generator.choice(others))]["label"], description).classes if others else None
+    changed = error(mask.classes, generator, num_classes=len(description.classes), other=other)
+    if changed is None:
+        return None
+    file = site / items[index]["label"]
+    # What an import has linked to must not be written through.
+    file.unlink()
+    written = write_classes(file.with_name(plain_name(file)), Mask(changed, mask.affine), description)
+    assert written == file, f"expected a mask in the format that the project writes, found {file}"
+    return str(items[index]["image"])
+
+
+def _put_wrong_label(site: Path, index: int, generator: np.random.Generator) -> str:
+    content = _items(site)
+    item, num_classes = content[TRAINING][index], len(read_site_description(site).classes)
+    item["label"] = int((item["label"] + generator.integers(1, num_classes)) % num_classes)
+    (site / "datalist.json").write_text(json.dumps(content))
+    return str(item["image"])
