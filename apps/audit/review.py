@@ -300,7 +300,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing of versions."""
         return "fedannot"
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: addresses have the token in them."""
 
 
@@ -311,4 +311,3 @@ def _token_of(query: str) -> str:
     except ValueError:
         return ""
     return tokens[0] if len(tokens) == 1 else ""
-

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..plain_lines import say, say_error
+from ..plain_lines import say
 from .errors import reported_errors
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...transforms.errors import DataError
-from ..channel.estimate_record import EstimateRecord
+from ..channel.estimate_record import DeviationRecord, Verdict
 from ..data.json_record import JsonRecord, read_record, write_record
 
 AUDIT_FOLDER = "audit"
@@ -121,14 +121,13 @@ class KindResult(JsonRecord):
     num_findings: int
 
 
-class Conclusion(EstimateRecord):
+class Conclusion(DeviationRecord):
     """What the federation concludes of one parameter of this site's channel, in words that a clinician understands.
 
     Args:
         parameter: kind and class, such as ``offset 1``.
         class_name: name of the class; empty for all.
         unit: of the figures; None of a share.
-        deviation: from zero; None where it is not known.
         verdict: ``established`` and large enough to act on, ``small`` where it is too small for that, ``none`` where
             nothing is established, or ``cannot tell``.
         sentence: for the first screen of the page.
@@ -139,7 +138,7 @@ class Conclusion(EstimateRecord):
     class_name: str = ""
     unit: Unit | None = None
     deviation: float | None
-    verdict: Literal["established", "small", "none", "cannot tell"]
+    verdict: Verdict
     sentence: str
     reason: str
 

@@ -1,11 +1,15 @@
 """An estimate as a part of a run's record."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from ..run.plain_values import finite
 from ..run.records import Record
 from .estimate import Estimate
+
+# Of a parameter: established and large enough to act on; established, too small for that; not established; or nothing
+# can be told.
+Verdict = Literal["established", "small", "none", "cannot tell"]
 
 
 class EstimateRecord(Record):
@@ -26,6 +30,24 @@ class EstimateRecord(Record):
     patients: int
     slope: float | None
     auroc: float | None
+
+
+class DeviationRecord(EstimateRecord):
+    """An estimate and what it says beside zero.
+
+    Attributes:
+        deviation: of the estimate from zero.
+    """
+
+    deviation: float | None
+
+    @property
+    def from_zero(self) -> tuple[float, float, float] | None:
+        """The deviation and the ends of its interval; None where there is no estimate."""
+        if self.estimate is None or self.deviation is None or self.low is None or self.high is None:
+            return None
+        zero = self.estimate - self.deviation
+        return self.deviation, self.low - zero, self.high - zero
 
 
 def plain_estimate(estimate: Estimate) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...audit.findings import Conclusion, SiteAudit, Unit
+from ...channel.estimate_record import Verdict
 from ..auto.decisions import MISSING, OFFSET
 from ..auto.records import ParameterRecord
 
 _PERCENT = 100
+_FromZero = tuple[float, float, float]
+
 # Above this share "one in n" says too little.
 _HALF = 0.5
 
@@ -40,28 +43,21 @@ def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) ->
 def _conclusion(
     name: str, kind: str, class_name: str, record: ParameterRecord, unit: Unit | None, level: float
 ) -> Conclusion:
-    verdict = _verdict(record, level)
-    known = record.deviation is not None and record.estimate is not None and verdict != "cannot tell"
-    if kind == OFFSET:
-        sentence = _offset_sentence(class_name, record, unit, verdict) if known else _unknown_offset(class_name)
+    verdict, from_zero = record.verdict(level), record.from_zero
+    if from_zero is None or verdict == "cannot tell":
+        sentence = _unknown_offset(class_name) if kind == OFFSET else _unknown_missing(class_name)
+    elif kind == OFFSET:
+        sentence = _offset_sentence(class_name, from_zero, unit, verdict)
     else:
-        sentence = _missing_sentence(class_name, record, verdict) if known else _unknown_missing(class_name)
+        sentence = _missing_sentence(class_name, from_zero, verdict)
     return Conclusion(
         parameter=name,
         class_name=class_name,
         unit=unit if kind == OFFSET else None,
-        verdict=verdict if known else "cannot tell",
+        verdict=verdict,
         sentence=sentence,
         **record.model_dump(exclude={"established", "p_value"}),
     )
-
-
-def _verdict(record: ParameterRecord, level: float) -> Any:
-    if record.established:
-        return "established"
-    if record.p_value is None:
-        return "cannot tell"
-    return "small" if record.p_value <= level else "none"
 
 
 def _unknown_offset(class_name: str) -> str:
@@ -72,15 +68,8 @@ def _unknown_missing(class_name: str) -> str:
     return f"It cannot be told whether any {class_name} is missing."
 
 
-def _interval(record: ParameterRecord) -> tuple[float, float, float]:
-    """The deviation from zero and the ends of its interval."""
-    deviation, estimate = record.deviation or 0.0, record.estimate or 0.0
-    low, high = (estimate if end is None else end for end in (record.low, record.high))
-    return deviation, low - estimate + deviation, high - estimate + deviation
-
-
-def _offset_sentence(class_name: str, record: ParameterRecord, unit: Unit | None, verdict: str) -> str:
-    deviation, low, high = _interval(record)
+def _offset_sentence(class_name: str, from_zero: _FromZero, unit: Unit | None, verdict: Verdict) -> str:
+    deviation, low, high = from_zero
     what, size = f"Contours of {class_name}", "large" if deviation > 0 else "small"
     if verdict == "established":
         least, most = sorted((abs(low), abs(high)))
@@ -93,8 +82,8 @@ def _offset_sentence(class_name: str, record: ParameterRecord, unit: Unit | None
     return f"{what} are about right: {shown}."
 
 
-def _missing_sentence(class_name: str, record: ParameterRecord, verdict: str) -> str:
-    share, low, high = (min(max(value, 0.0), 1.0) for value in _interval(record))
+def _missing_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -> str:
+    share, low, high = (min(max(value, 0.0), 1.0) for value in from_zero)
     ends = f"{_PERCENT * low:.0f} to {_PERCENT * high:.0f} %"
     if verdict == "established":
         amount = f"1 in {round(1 / share)}" if share <= _HALF else f"{_PERCENT * share:.0f} %"

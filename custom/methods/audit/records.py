@@ -1,5 +1,7 @@
 """What an audit adds to a run's summary, as records."""
 
+from typing import Literal
+
 from ...run.records import Record
 
 
@@ -22,12 +24,14 @@ class AuditRecord(Record):
         version: of this form.
         kinds: by site and kind of problem.
         patients: audited, by site.
+        units: of the offsets, ``mm`` or ``px``, by site.
         told: sites that have what the federation concludes of them.
     """
 
     version: int = 1
     kinds: dict[str, dict[str, KindShare]]
     patients: dict[str, int]
+    units: dict[str, Literal["px", "mm"]]
     told: tuple[str, ...]
 
 

@@ -76,6 +76,8 @@ class AuditServer(FedAvgServer):
         self._audit = AuditRecord(
             kinds={site: _kinds(fields) for site, fields in reported.items()},
             patients={site: fields["num_patients"] for site, fields in reported.items()},
+            # Where a pixel has no size, or one of a millimetre, both units say the same.
+            units={site: "px" if answer.pixel_size == 1 else "mm" for site, answer in answers.items()},
             told=tuple(told),
         )
         return True

@@ -1,23 +1,33 @@
 """What `auto` adds to a run's summary, as records."""
 
-from ...channel.estimate_record import EstimateRecord
+from ...channel.estimate_record import DeviationRecord, Verdict
 from ...run.records import Record
 
 
-class ParameterRecord(EstimateRecord):
+class ParameterRecord(DeviationRecord):
     """What is known of one parameter of a site; an offset is on the model's scale.
 
     Attributes:
-        deviation: of the estimate from zero.
         p_value: corrected for all sites and parameters.
         established: whether the deviation is.
         reason: evidence, threshold and decision in words.
     """
 
-    deviation: float | None
     p_value: float | None
     established: bool
     reason: str
+
+    def verdict(self, level: float) -> Verdict:
+        """Return what is known in a word or two.
+
+        Args:
+            level: of the test.
+        """
+        if self.established:
+            return "established"
+        if self.p_value is None or self.from_zero is None:
+            return "cannot tell"
+        return "small" if self.p_value <= level else "none"
 
 
 class SiteChannelRecord(Record):
