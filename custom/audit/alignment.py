@@ -14,6 +14,8 @@ from .case_errors import Movement
 _MOST_PIXELS = {2: 128, 3: 40}
 # An annotation lies off by at most this share of the image.
 LARGEST_SHARE = 0.4
+# Of thumbnails of images and of volumes.
+THUMBNAIL_SIDES = {2: 32, 3: 16}
 
 
 @dataclass(frozen=True)
@@ -88,3 +90,9 @@ def thumbnail(values: NDArray[np.floating], side: int) -> NDArray[np.float32]:
     tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))[None, None]
     pool = torch.nn.functional.adaptive_avg_pool2d if values.ndim == 2 else torch.nn.functional.adaptive_avg_pool3d
     return np.asarray(pool(tensor, side).numpy().ravel())
+
+
+def thumbnail_dice(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return the Dice of two thumbnails; 1 of two empty ones."""
+    total = float(one.sum() + other.sum())
+    return 2 * float(np.minimum(one, other).sum()) / total if total > 0 else 1.0

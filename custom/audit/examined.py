@@ -52,8 +52,7 @@ class Part:
     @cached_property
     def entropy(self) -> NDArray[np.float64]:
         """The entropy of the probabilities over the largest possible one, from 0 to 1."""
-        p = np.maximum(np.asarray(self.judged.probabilities, dtype=np.float64), 1e-12)
-        return np.asarray(-(p * np.log(p)).sum(axis=0) / np.log(len(p)))
+        return entropy(self.judged.probabilities, axis=0)
 
     def touches_border(self, box: Box) -> bool:
         """Return whether a box of the part touches the border of the sample."""
@@ -75,8 +74,8 @@ class ExaminedCase:
     Attributes:
         index: its place among the site's cases.
         unit: the patient or volume.
-        annotation: given classes ``(S, H, W[, D])``, S samples as in :class:`LoadedCase`.
-        probabilities: of every class, ``(S, C + 1, H, W[, D])``, the background first.
+        annotation: given classes ``(S, H, W[, D])``, S samples as in :class:`LoadedCase`; ``(S,)`` for classification.
+        probabilities: of every class, ``(S, C + 1, H, W[, D])``, the background first; ``(S, C)``.
         image: ``(S, channels, H, W[, D])``.
         spacing: size of a pixel along each axis of a sample in millimetres; None measures in pixels.
         slice_spacing: distance of neighbouring samples in millimetres, None where it is not known.
@@ -92,8 +91,8 @@ class ExaminedCase:
 
     @property
     def num_classes(self) -> int:
-        """Number of foreground classes."""
-        return int(self.probabilities.shape[1]) - 1
+        """Number of foreground classes; for classification of all."""
+        return int(self.probabilities.shape[1]) - (self.annotation.ndim > 1)
 
     def with_annotation(self, annotation: NDArray[Any]) -> "ExaminedCase":
         """Return the case with another annotation."""
@@ -104,6 +103,11 @@ class ExaminedCase:
         """The most probable class of every pixel, background where the annotation is ignored, ``(S, H, W[, D])``."""
         most_probable = self.probabilities.argmax(axis=1).astype(np.uint8)
         return np.where(self.annotation == IGNORED_LABEL, np.uint8(0), most_probable)
+
+    @cached_property
+    def entropy(self) -> NDArray[np.float64]:
+        """The entropy of the probabilities of every sample or pixel over the largest possible one, from 0 to 1."""
+        return entropy(self.probabilities, axis=1)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -126,6 +130,12 @@ class ExaminedCase:
         if self.spacing is not None and self.slice_spacing is not None:
             spacing = (*self.spacing, self.slice_spacing)
         return JudgedCase(self.unit, as_volume(self.annotation), np.moveaxis(self.probabilities, 0, -1), spacing)
+
+
+def entropy(probabilities: Floats, axis: int) -> NDArray[np.float64]:
+    """Return the entropy along the axis of the classes over the largest possible one, from 0 to 1."""
+    p = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-12, 1.0)
+    return np.minimum(-(p * np.log(p)).sum(axis=axis) / np.log(p.shape[axis]), 1.0)
 
 
 def as_volume(samples: NDArray[Any]) -> NDArray[Any]:

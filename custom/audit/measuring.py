@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from ...transforms.ignored_label import IGNORED_LABEL
+from ..data.description import ClassificationDescription
 from ..data.site_data import LoadedCase, SiteData
 from ..evaluation.inference import Inference, evaluating
 from ..seeding import derive_seed
 from .calibration import Calibration, calibrate
 from .examined import ExaminedCase, as_samples, as_volume
-from .kinds.kind import Kind, Suspicion
+from .kinds.kind import Kind, Suspicion, Task
 from .kinds.registry import KINDS
 
 Floats = NDArray[np.float64]
@@ -99,7 +101,7 @@ def measured_site(
     data: SiteData, judge_of: Callable[[LoadedCase], nn.Module], inference: Inference, *, seed: int
 ) -> MeasuredSite:
     """Measure all cases of a site; see :func:`fedannot.custom.audit.auditing.audit_site`."""
-    kinds = [kind for kind in KINDS if kind.task == "segmentation"]
+    kinds = kinds_of(data)
     chosen = _some_patients([case.unit for case in data.cases], seed)
     given: dict[str, list[tuple[Suspicion, ...]]] = {kind.name: [()] * len(data.cases) for kind in kinds}
     known: dict[str, list[tuple[int, tuple[Suspicion, ...]]]] = {kind.name: [] for kind in kinds}
@@ -112,6 +114,12 @@ def measured_site(
                 known[kind.name].append((case.index, tuple(kind.suspicions(wrong))))
     measured = [_measured_kind(kind, given[kind.name], known[kind.name], data) for kind in kinds]
     return MeasuredSite(tuple(measured), tuple(case for case in cases if case is not None))
+
+
+def kinds_of(data: SiteData) -> tuple[Kind[Any], ...]:
+    """Return the kinds of problems that a site's annotations can have."""
+    task: Task = "classification" if isinstance(data.description, ClassificationDescription) else "segmentation"
+    return tuple(kind for kind in KINDS if task in kind.tasks)
 
 
 def examined_cases(
@@ -167,13 +175,18 @@ def _with_known_error(kind: Kind[Any], case: ExaminedCase, data: SiteData, seed:
 
 
 def _measured_case(case: ExaminedCase) -> MeasuredCase:
-    annotated, predicted = (case.annotation != 0) & (case.annotation != 255), case.predicted != 0
-    total = int(annotated.sum()) + int(predicted.sum())
-    dice = 2 * int((annotated & predicted).sum()) / total if total else 1.0
+    predicted = case.predicted
+    packed = zlib.compress(predicted.tobytes(), 1)
+    if case.annotation.ndim == 1:
+        given = case.probabilities[np.arange(len(predicted)), case.annotation]
+        return MeasuredCase(float(1 - given.min()), float(case.entropy.max()), packed, predicted.shape)
+    annotated = (case.annotation != 0) & (case.annotation != IGNORED_LABEL)
+    total = int(annotated.sum()) + int((predicted != 0).sum())
+    dice = 2 * int((annotated & (predicted != 0)).sum()) / total if total else 1.0
     entropies = [part.entropy[part.annotated | (part.judged.predicted != 0)] for part in case.parts]
     together = np.concatenate([np.zeros(0), *entropies])
-    uncertainty = float(min(together.mean(), 1.0)) if len(together) else 0.0
-    return MeasuredCase(1 - dice, uncertainty, zlib.compress(case.predicted.tobytes(), 1), case.predicted.shape)
+    uncertainty = float(together.mean()) if len(together) else 0.0
+    return MeasuredCase(1 - dice, uncertainty, packed, predicted.shape)
 
 
 def _measured_kind(

@@ -106,6 +106,46 @@ class ObjectWhereNoneIs(KnownError[PutObject]):
 
 
 @dataclass(frozen=True)
+class SliceOf:
+    """One slice of an object, by its index along the last axis."""
+
+    object: ObjectOf
+    index: int
+
+
+class SliceLeftOut(KnownError[SliceOf]):
+    """In one slice an object of a volume is not annotated, between slices in which it is.
+
+    Objects of at least three slices can have it.
+    """
+
+    def make_params(
+        self,
+        annotation: Classes,
+        generator: np.random.Generator,
+        *,
+        num_classes: int,  # noqa: ARG002
+        other: Classes | None,  # noqa: ARG002
+    ) -> SliceOf | None:
+        """Draw object and slice."""
+        chosen = _some_object(annotation, LEAST_PIXELS, generator) if annotation.ndim == 3 else None
+        if chosen is None:
+            return None
+        areas = _pixels_of(annotation, chosen).sum(axis=(0, 1))
+        inner = [
+            z for z in np.flatnonzero(areas >= LEAST_PIXELS) if 0 < z < len(areas) - 1 and areas[z - 1] * areas[z + 1]
+        ]
+        return SliceOf(chosen, int(generator.choice(inner))) if inner else None
+
+    def apply(self, annotation: Classes, params: SliceOf) -> Classes:
+        """Leave the slice out."""
+        changed = annotation.copy()
+        plane = _pixels_of(annotation, params.object)[..., params.index]
+        changed[..., params.index][plane] = 0
+        return changed
+
+
+@dataclass(frozen=True)
 class OtherClass:
     """An object that is given another class."""
 

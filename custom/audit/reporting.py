@@ -89,13 +89,14 @@ def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, 
             suggestions[name] = suggestion
         findings.append(_finding(one, name, case, data, has_suggestion=suggestion is not None))
     arrays = ""
-    if findings:
+    is_mask = case.label.ndim > 1
+    if findings and is_mask:
         arrays = f"{CASES_FOLDER}/{index:04}.npz"
         write_case_arrays(out / arrays, CaseArrays(measured.predicted, suggestions))
     files = case.files
     return AuditedCase(
         image=image,
-        label=case.label_name(data_folder),
+        label=case.label_name(data_folder) if is_mask else data.classes[int(case.label[0])],
         unit=case.unit,
         annotator=None if files is None else files.annotator,
         disagreement=measured.disagreement,
@@ -108,12 +109,13 @@ def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, 
 def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_suggestion: bool) -> Finding:
     kind, suspicion, usual = one.measured.kind, one.suspicion, one.measured.usual
     unit: Unit = "px" if case.spacing is None else "mm"
+    names = data.classes if case.label.ndim == 1 else ("background", *data.classes)
     amount = kind.amount(suspicion, usual)
     size = None if suspicion.pixels is None else size_in_units(suspicion.pixels, case.spacing)
     return Finding(
         id=name,
         kind=kind.name,
-        classes=tuple(data.classes[label - 1] for label in suspicion.labels),
+        classes=tuple(names[label] for label in suspicion.labels),
         score=one.score,
         probability=one.probability,
         disagreement=suspicion.disagreement,
@@ -124,7 +126,7 @@ def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_su
         size_unit=None if size is None else size[1],
         place=suspicion.place,
         has_suggestion=has_suggestion,
-        sentence=kind.sentence(suspicion, usual, data.classes, unit),
+        sentence=kind.sentence(suspicion, usual, names, unit),
     )
 
 

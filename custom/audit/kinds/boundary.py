@@ -107,7 +107,7 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
         amount = self.amount(suspicion, usual) or 0.0
         direction = "outside" if amount > 0 else "inside"
         return (
-            f"The contour of {names[suspicion.labels[0] - 1]} lies {abs(amount):.1f} {unit} farther {direction} than "
+            f"The contour of {names[suspicion.labels[0]]} lies {abs(amount):.1f} {unit} farther {direction} than "
             "this site's contours usually do."
         )
 

@@ -13,6 +13,7 @@ from ..findings import Place, Unit
 from ..known_errors import KnownError
 
 Usual = TypeVar("Usual")
+Task = Literal["segmentation", "classification"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Kind(ABC, Generic[Usual]):
     Attributes:
         name: names the kind in findings.
         title: in words, for readers.
-        task: of which annotations it is a problem.
+        tasks: of which annotations it is a problem.
         needs_model: whether it needs predictions; the others look at annotations and images alone.
         threshold: a case is a finding from this score on.
         error: the known error that it is tested with at a site; None where there is none.
@@ -55,7 +56,7 @@ class Kind(ABC, Generic[Usual]):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    task: ClassVar[Literal["segmentation", "classification"]] = "segmentation"
+    tasks: ClassVar[tuple[Task, ...]] = ("segmentation",)
     needs_model: ClassVar[bool] = True
     threshold: ClassVar[float] = 0.5
     error: ClassVar[KnownError[Any] | None] = None
@@ -80,7 +81,7 @@ class Kind(ABC, Generic[Usual]):
         Args:
             suspicion: what was measured.
             usual: at the site.
-            names: of the foreground classes.
+            names: of the classes, by label.
             unit: of lengths.
         """
 
@@ -88,24 +89,24 @@ class Kind(ABC, Generic[Usual]):
         """Return the score of a case with objects of these scores."""
         return max(scores, default=0.0)
 
-    def amount(self, suspicion: Suspicion, usual: Usual) -> float | None:  # noqa: ARG002
+    def amount(self, suspicion: Suspicion, usual: Usual) -> float | None:
         """Return the signed length that is wrong; None where the kind measures none."""
         return None
 
     def suggestion(
         self,
-        suspicion: Suspicion,  # noqa: ARG002
-        usual: Usual,  # noqa: ARG002
-        annotation: NDArray[np.uint8],  # noqa: ARG002
-        predicted: NDArray[np.uint8],  # noqa: ARG002
-        spacing: tuple[float, ...] | None,  # noqa: ARG002
+        suspicion: Suspicion,
+        usual: Usual,
+        annotation: NDArray[np.uint8],
+        predicted: NDArray[np.uint8],
+        spacing: tuple[float, ...] | None,
     ) -> NDArray[np.uint8] | None:
         """Return the annotation that is suggested: of the shape of the place, or of all samples; None without any.
 
         Args:
             suspicion: what was measured.
             usual: at the site.
-            annotation: given, ``(S, H, W[, D])``.
+            annotation: given, ``(S, H, W[, D])``, or labels ``(S,)``.
             predicted: the most probable classes, likewise.
             spacing: size of a pixel along each axis in millimetres; None in pixels.
         """

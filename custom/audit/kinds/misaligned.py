@@ -37,12 +37,12 @@ class Misaligned(Kind[None]):
     def usual(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: a gain is a gain."""
 
-    def score(self, suspicion: Suspicion, usual: None) -> float:  # noqa: ARG002
+    def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return gain / (gain + 0.15)."""
         gain: float = suspicion.features.gain
         return gain / (gain + _HALF)
 
-    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
         """Say how it would fit."""
         movement = suspicion.features.movement
         steps = max(abs(step) for step in movement.steps)
@@ -52,10 +52,10 @@ class Misaligned(Kind[None]):
     def suggestion(
         self,
         suspicion: Suspicion,
-        usual: None,  # noqa: ARG002
+        usual: None,
         annotation: Classes,
-        predicted: Classes,  # noqa: ARG002
-        spacing: tuple[float, ...] | None,  # noqa: ARG002
+        predicted: Classes,
+        spacing: tuple[float, ...] | None,
     ) -> Classes | None:
         """Return the whole annotation moved."""
         return as_samples(moved(as_volume(annotation), suspicion.features.movement), len(annotation))

@@ -109,20 +109,20 @@ class Missing(Kind[RealObjects]):
         """Return the probability that any object is missing, 1 − Π(1 − u)."""
         return 1 - math.prod(1 - score for score in scores)
 
-    def sentence(self, suspicion: Suspicion, usual: RealObjects, names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+    def sentence(self, suspicion: Suspicion, usual: RealObjects, names: Sequence[str], unit: Unit) -> str:
         """Say what seems to be there."""
         return (
-            f"{names[suspicion.labels[0] - 1]} may have been left out here: the model sees it with a probability of "
+            f"{names[suspicion.labels[0]]} may have been left out here: the model sees it with a probability of "
             f"{100 * suspicion.features[1]:.0f} %, and nothing is annotated."
         )
 
     def suggestion(
         self,
         suspicion: Suspicion,
-        usual: RealObjects,  # noqa: ARG002
+        usual: RealObjects,
         annotation: Classes,
         predicted: Classes,
-        spacing: tuple[float, ...] | None,  # noqa: ARG002
+        spacing: tuple[float, ...] | None,
     ) -> Classes | None:
         """Return the annotation with the predicted object."""
         assert suspicion.place is not None

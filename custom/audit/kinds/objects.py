@@ -66,7 +66,7 @@ def suspicion_of(
         labels,
         float(np.count_nonzero(inside)),
         disagreement=1 - 2 * np.count_nonzero(inside[box] & other) / total,
-        uncertainty=float(min(part.entropy[box][both[box]].mean(), 1.0)),
+        uncertainty=float(part.entropy[box][both[box]].mean()),
     )
 
 

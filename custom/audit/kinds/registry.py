@@ -3,20 +3,28 @@
 from typing import Any
 
 from .boundary import Boundary
+from .empty import Empty
+from .equal_images import EqualImages
 from .kind import Kind
 from .misaligned import Misaligned
 from .missing import Missing
+from .missing_slice import MissingSlice
 from .specks import Specks
 from .spurious import Spurious
 from .swapped import Swapped
+from .wrong_label import WrongLabel
 from .wrong_pair import WrongPair
 
 KINDS: tuple[Kind[Any], ...] = (
+    WrongLabel(),
     WrongPair(),
     Misaligned(),
     Boundary(),
     Missing(),
     Spurious(),
     Swapped(),
+    EqualImages(),
+    Empty(),
+    MissingSlice(),
     Specks(),
 )

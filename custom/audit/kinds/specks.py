@@ -51,20 +51,18 @@ class Specks(Kind[dict[int, float]]):
         largest = min(_MOST_PIXELS, _SHARE * usual.get(suspicion.labels[0], 0.0))
         return max(0.0, 1 - 0.5 * (suspicion.pixels or 0.0) / largest) if largest > 0 else 0.0
 
-    def sentence(self, suspicion: Suspicion, usual: dict[int, float], names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+    def sentence(self, suspicion: Suspicion, usual: dict[int, float], names: Sequence[str], unit: Unit) -> str:
         """Say how small it is."""
         pixels = round(suspicion.pixels or 0)
-        return (
-            f"A speck of {pixels} pixel{'s' if pixels != 1 else ''} is annotated as {names[suspicion.labels[0] - 1]}."
-        )
+        return f"A speck of {pixels} pixel{'s' if pixels != 1 else ''} is annotated as {names[suspicion.labels[0]]}."
 
     def suggestion(
         self,
         suspicion: Suspicion,
-        usual: dict[int, float],  # noqa: ARG002
+        usual: dict[int, float],
         annotation: NDArray[np.uint8],
-        predicted: NDArray[np.uint8],  # noqa: ARG002
-        spacing: tuple[float, ...] | None,  # noqa: ARG002
+        predicted: NDArray[np.uint8],
+        spacing: tuple[float, ...] | None,
     ) -> NDArray[np.uint8] | None:
         """Leave it out."""
         return without_object(annotation, suspicion)

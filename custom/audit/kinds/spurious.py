@@ -49,24 +49,24 @@ class Spurious(Kind[None]):
     def usual(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: the model's probability is enough."""
 
-    def score(self, suspicion: Suspicion, usual: None) -> float:  # noqa: ARG002
+    def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return 1 − max p."""
         return float(1 - suspicion.features[0])
 
-    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
         """Say how little the model sees there."""
         return (
-            f"The model sees nothing where {names[suspicion.labels[0] - 1]} is annotated: a probability of "
+            f"The model sees nothing where {names[suspicion.labels[0]]} is annotated: a probability of "
             f"{100 * suspicion.features[0]:.0f} % at most."
         )
 
     def suggestion(
         self,
         suspicion: Suspicion,
-        usual: None,  # noqa: ARG002
+        usual: None,
         annotation: NDArray[np.uint8],
-        predicted: NDArray[np.uint8],  # noqa: ARG002
-        spacing: tuple[float, ...] | None,  # noqa: ARG002
+        predicted: NDArray[np.uint8],
+        spacing: tuple[float, ...] | None,
     ) -> NDArray[np.uint8] | None:
         """Leave it out."""
         return without_object(annotation, suspicion)

@@ -51,22 +51,22 @@ class Swapped(Kind[None]):
     def usual(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: the model's probabilities are enough."""
 
-    def score(self, suspicion: Suspicion, usual: None) -> float:  # noqa: ARG002
+    def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return the probability of the other class beside the given one."""
         return 1 / (1 + math.exp(-float(np.clip(suspicion.features[0], -_LARGEST_LOGIT, _LARGEST_LOGIT))))
 
-    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:  # noqa: ARG002
+    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
         """Say which class it looks like."""
-        given, other = (names[label - 1] for label in suspicion.labels)
+        given, other = (names[label] for label in suspicion.labels)
         return f"What is annotated as {given} looks like {other}."
 
     def suggestion(
         self,
         suspicion: Suspicion,
-        usual: None,  # noqa: ARG002
+        usual: None,
         annotation: NDArray[np.uint8],
-        predicted: NDArray[np.uint8],  # noqa: ARG002
-        spacing: tuple[float, ...] | None,  # noqa: ARG002
+        predicted: NDArray[np.uint8],
+        spacing: tuple[float, ...] | None,
     ) -> NDArray[np.uint8] | None:
         """Return the annotation with the object as the other class."""
         assert suspicion.place is not None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..alignment import Alignment, alignment, thumbnail
+from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbnail_dice
 from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
 from ..findings import Unit
@@ -15,7 +15,6 @@ from .kind import Kind, Suspicion
 Classes = NDArray[np.uint8]
 Thumbnail = NDArray[np.float32]
 
-_SIDE = {2: 32, 3: 16}
 # How much better another case's prediction has to fit so that the score is one half, and a change by which it doubles.
 _MARGIN, _WIDTH = 0.1, 0.05
 # An annotation that agrees less even where it fits best is none of this image.
@@ -47,7 +46,7 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
         """Measure the whole case."""
         whole = case.whole
         annotated = (whole.annotation != 0) & (whole.annotation != 255)
-        side = _SIDE[annotated.ndim]
+        side = THUMBNAIL_SIDES[annotated.ndim]
         found = alignment(whole)
         features = PairFeatures(
             thumbnail(annotated.astype(np.float32), side),
@@ -73,28 +72,28 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
         annotated = suspicion.features.annotated
         if not annotated.any():
             return 0.0
-        own = _dice(annotated, usual[suspicion.case])
-        others = [_dice(annotated, predicted) for case, predicted in usual.items() if case != suspicion.case]
+        own = thumbnail_dice(annotated, usual[suspicion.case])
+        others = [thumbnail_dice(annotated, predicted) for case, predicted in usual.items() if case != suspicion.case]
         margin = max(others, default=0.0) - own
         return max(float(1 / (1 + np.exp(-(margin - _MARGIN) / _WIDTH))), _fits_nowhere(suspicion.features.aligned))
 
     def sentence(
         self,
-        suspicion: Suspicion,  # noqa: ARG002
-        usual: dict[int, Thumbnail],  # noqa: ARG002
-        names: Sequence[str],  # noqa: ARG002
-        unit: Unit,  # noqa: ARG002
+        suspicion: Suspicion,
+        usual: dict[int, Thumbnail],
+        names: Sequence[str],
+        unit: Unit,
     ) -> str:
         """Say that it does not belong there."""
         return "The annotation does not fit this image and may be that of another one."
 
     def suggestion(
         self,
-        suspicion: Suspicion,  # noqa: ARG002
-        usual: dict[int, Thumbnail],  # noqa: ARG002
-        annotation: Classes,  # noqa: ARG002
+        suspicion: Suspicion,
+        usual: dict[int, Thumbnail],
+        annotation: Classes,
         predicted: Classes,
-        spacing: tuple[float, ...] | None,  # noqa: ARG002
+        spacing: tuple[float, ...] | None,
     ) -> Classes | None:
         """Return the prediction."""
         return predicted.copy()
@@ -105,8 +104,3 @@ def _fits_nowhere(aligned: Alignment | None) -> float:
         return 0.0
     best = aligned.dice + aligned.gain
     return max(0.0, 1 - best / _LEAST_DICE / 2) * (2 * aligned.sureness - 1)
-
-
-def _dice(one: Thumbnail, other: Thumbnail) -> float:
-    total = float(one.sum() + other.sum())
-    return 2 * float(np.minimum(one, other).sum()) / total if total > 0 else 0.0

@@ -1,0 +1,73 @@
+"""Equal images with different annotations."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..alignment import THUMBNAIL_SIDES, thumbnail, thumbnail_dice
+from ..examined import ExaminedCase, as_volume
+from ..findings import Unit
+from .kind import Kind, Suspicion
+
+
+@dataclass(frozen=True)
+class ImageAndAnnotation:
+    """What is kept of a case: a hash of its image, and its annotation as a small picture, or its labels."""
+
+    image: str
+    annotation: NDArray[np.float32]
+    is_mask: bool
+
+
+class EqualImages(Kind[dict[str, list[Suspicion]]]):
+    """Cases of one image that are annotated differently; what is usual are the cases of every image."""
+
+    name = "equal_images"
+    title = "Equal images with different annotations"
+    tasks = ("segmentation", "classification")
+    needs_model = False
+    threshold = 0.55
+
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Keep the hash of the image, and the annotation."""
+        image = hashlib.sha256(f"{case.image.shape}".encode() + case.image.tobytes()).hexdigest()
+        if case.annotation.ndim == 1:
+            annotation = case.annotation.astype(np.float32)
+        else:
+            whole = as_volume(case.annotation)
+            annotation = thumbnail(((whole != 0) & (whole != 255)).astype(np.float32), THUMBNAIL_SIDES[whole.ndim])
+        return [Suspicion(case.index, ImageAndAnnotation(image, annotation, case.annotation.ndim > 1))]
+
+    def usual(self, given: Sequence[Suspicion]) -> dict[str, list[Suspicion]]:
+        """Return the cases of every image."""
+        cases: dict[str, list[Suspicion]] = {}
+        for one in given:
+            cases.setdefault(one.features.image, []).append(one)
+        return cases
+
+    def score(self, suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> float:
+        """Return one half and more for annotations that differ: 1 − Dice / 2, 1 for other labels."""
+        return self._other(suspicion, usual)[1]
+
+    def sentence(
+        self, suspicion: Suspicion, usual: dict[str, list[Suspicion]], names: Sequence[str], unit: Unit
+    ) -> str:
+        """Say which case has the same image."""
+        other, _ = self._other(suspicion, usual)
+        return f"Case {other + 1} of the list has the same image and another annotation."
+
+    @staticmethod
+    def _other(suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> tuple[int, float]:
+        """The case of the same image whose annotation differs most, and by how much."""
+        own = suspicion.features.annotation
+        differences = [(-1, 0.0)]
+        for other in usual[suspicion.features.image]:
+            theirs = other.features.annotation
+            if other.case == suspicion.case or np.array_equal(own, theirs):
+                continue
+            is_mask = suspicion.features.is_mask
+            differences.append((other.case, 1 - 0.5 * thumbnail_dice(own, theirs) if is_mask else 1.0))
+        return max(differences, key=lambda one: one[1])

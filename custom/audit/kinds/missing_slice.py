@@ -1,0 +1,104 @@
+"""Slices left out inside an object of a volume: above and below it is annotated, in between it is not."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from ....transforms.connected_lesions import label_lesions
+from ..examined import ExaminedCase, as_volume, bounding_box
+from ..findings import Place, Unit
+from ..object_errors import LEAST_PIXELS, SliceLeftOut
+from .kind import Kind, Suspicion
+from .objects import annotated_anchor, box_of
+
+Classes = NDArray[np.uint8]
+
+# Objects that are interrupted for so many slices are two.
+_MOST_SLICES = 3
+
+
+class MissingSlice(Kind[None]):
+    """Gaps of up to three slices, along the last axis of volumes or across slices, in which an object is not annotated.
+
+    The only feature is the share of the gap's pixels in its slice that are not annotated.
+    """
+
+    name = "missing_slice"
+    title = "Slices left out inside an object"
+    needs_model = False
+    threshold = 0.9
+    error = SliceLeftOut()
+
+    def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
+        """Measure every slice in which an object of the slices beside it is not annotated throughout."""
+        volume = as_volume(case.annotation)
+        if volume.ndim != 3:
+            return []
+        is_sliced = case.annotation.ndim == 3
+        found = []
+        for label in range(1, case.num_classes + 1):
+            for index, inside, share in _gaps(volume == label):
+                plane = bounding_box(inside)
+                if is_sliced:
+                    place = Place(
+                        sample=index,
+                        start=tuple(side.start for side in plane),
+                        stop=tuple(side.stop for side in plane),
+                    )
+                else:
+                    start, stop = zip(*((side.start, side.stop) for side in plane), strict=True)
+                    place = Place(sample=0, start=(*start, index), stop=(*stop, index + 1))
+                pixels = float(np.count_nonzero(inside))
+                found.append(Suspicion(case.index, share, place, (label, *annotated_anchor(place)), (label,), pixels))
+        return found
+
+    def usual(self, given: Sequence[Suspicion]) -> None:
+        """Return nothing: a gap is a gap."""
+
+    def score(self, suspicion: Suspicion, usual: None) -> float:
+        """Return the share that is not annotated."""
+        return float(suspicion.features)
+
+    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
+        """Say what is interrupted."""
+        name = names[suspicion.labels[0]]
+        return f"{name} is annotated in the slices on both sides, and is not in this one."
+
+    def suggestion(
+        self,
+        suspicion: Suspicion,
+        usual: None,
+        annotation: Classes,
+        predicted: Classes,
+        spacing: tuple[float, ...] | None,
+    ) -> Classes | None:
+        """Return the slice with the gap filled."""
+        assert suspicion.place is not None
+        label = suspicion.labels[0]
+        box = box_of(suspicion.place)
+        volume = as_volume(annotation)
+        closed = _closed(volume == label)
+        filled = closed[box[1:]] if annotation.ndim == 4 else closed[(*box[1:], suspicion.place.sample)]
+        given = annotation[box][0]
+        return np.where((given == 0) & filled, np.uint8(label), given)
+
+
+def _gaps(inside: NDArray[np.bool_]) -> Iterator[tuple[int, NDArray[np.bool_], float]]:
+    """Yield the slices of gaps: index, the gap's pixels ``(H, W)``, and the share of them that is not annotated."""
+    if not inside.any():
+        return
+    filled = _closed(inside) & ~inside
+    for index in np.flatnonzero(filled.any(axis=(0, 1))):
+        labelled, _ = label_lesions(filled[..., index] | inside[..., index])
+        for number in range(1, int(labelled.max()) + 1):
+            gap = labelled == number
+            share = np.count_nonzero(filled[..., index] & gap) / np.count_nonzero(gap)
+            if np.count_nonzero(gap) >= LEAST_PIXELS and share > 0:
+                yield int(index), gap, float(share)
+
+
+def _closed(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What is annotated, and what lies between slices that are."""
+    return np.asarray(inside | ndimage.binary_closing(inside, np.ones((1, 1, _MOST_SLICES + 1), dtype=bool)))
