@@ -95,6 +95,9 @@ class ReviewServer(ThreadingHTTPServer):
         self._crops: dict[int, str] = {}
         self._reading = threading.Lock()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        if self.cases:
+            # What reads images takes seconds to load, for which no reader should wait.
+            self.content(0)
         super().__init__((HOST, port), _Handler)
 
     @property
@@ -300,7 +303,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing of versions."""
         return "fedannot"
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: addresses have the token in them."""
 
 
@@ -311,4 +314,3 @@ def _token_of(query: str) -> str:
     except ValueError:
         return ""
     return tokens[0] if len(tokens) == 1 else ""
-
