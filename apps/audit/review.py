@@ -95,6 +95,9 @@ class ReviewServer(ThreadingHTTPServer):
         self._crops: dict[int, str] = {}
         self._reading = threading.Lock()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        if self.cases:
+            # What reads images takes seconds to load, for which no reader should wait.
+            self.content(0)
         super().__init__((HOST, port), _Handler)
 
     @property

@@ -51,8 +51,8 @@ def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) 
     template = _environment().get_template("site_page.html")
     values = _page_values(reader, checked_files(reader) if check_files else None, reviewer=None)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(file) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
-        template.stream(**values, contents=_contents(reader)).dump(stream)
+    with replaced(file) as temporary, temporary.open("wb") as stream:
+        template.stream(**values, contents=_contents(reader)).dump(stream, encoding="utf-8")
     return file
 
 

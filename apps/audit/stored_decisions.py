@@ -10,6 +10,7 @@ from ...custom.audit.decisions import Choice, Decision, Decisions, read_decision
 from ...custom.audit.findings import AuditedCase, Finding, SiteAudit
 from ...custom.data.json_record import read_record
 from ...transforms.errors import DataError
+from ..checking.finding import plural
 from .case_files import can_be_accepted
 
 _LOCK_FILE = ".decisions.lock"
@@ -59,7 +60,7 @@ def check_decisions(decisions: Decisions, audit: SiteAudit, source: str) -> None
     known = findings_by_id(audit)
     if unknown := sorted(set(decisions.counting) - set(known)):
         raise DataError(
-            f"{source}: found decisions of {len(unknown)} findings that this audit does not have, such as "
+            f"{source}: found decisions of {plural(len(unknown), 'finding')} that this audit does not have, such as "
             f"{unknown[0]!r}; expected those of the audit of {audit.made}."
         )
     is_class = audit.task == "classification"

@@ -85,8 +85,8 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         first = "first case" if likely == 1 else f"first {likely} cases"
         steps.append(f"Review the {first} below: {whose} a change. The worst come first.")
     elif with_findings:
-        first = max(1, round(0.1 * audit.num_cases))
-        steps.append(f"Review the first {plural(min(first, len(with_findings)), 'case')} below. The worst come first.")
+        count = min(max(1, round(0.1 * audit.num_cases)), len(with_findings))
+        steps.append(f"Review the first {plural(count, 'case')} below. The worst come first.")
     verdicts = {one.verdict for one in audit.conclusions}
     if "cannot tell" in verdicts:
         steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")

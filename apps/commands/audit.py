@@ -80,6 +80,70 @@ def review(
         say(f"Ended after {idle_minutes:g} minutes without a request. All decisions are stored.")
 
 
+@audit_app.command("apply", epilog="Example: fedannot audit apply runs/audit --site site-1 --out data/site-1/reviewed")
+def apply(
+    folder: FolderArgument,
+    out: Annotated[Path, typer.Option(help="Folder of the new annotations; absent or empty.")],
+    site: SiteOption = None,
+    decisions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Decisions that a page has exported, in place of the stored ones."),
+    ] = None,
+    edited: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Masks that were edited in another tool, by the names of the given ones."),
+    ] = None,
+    update_datalist: Annotated[
+        bool,
+        typer.Option(
+            "--update-datalist",
+            help="Write a copy of the datalist beside it, with the new annotations and the reviewed cases as its "
+            "reference; OUT must lie in its folder.",
+        ),
+    ] = False,
+) -> None:
+    """Write accepted suggestions as new annotations, and the reviewed cases as a reference; given files stay."""
+    with reported_errors():
+        from ...custom.audit.decisions import read_decisions
+        from ..audit.applying import apply_decisions
+        from ..audit.case_files import CaseReader
+        from ..audit.stored_decisions import read_given_decisions
+
+        found = _only(folder, site)
+        chosen = read_decisions(found.folder, found.site) if decisions is None else read_given_decisions(decisions)
+        applied = apply_decisions(CaseReader(found), chosen, out, edited=edited, update_datalist=update_datalist)
+        annotations = applied.record.annotations
+        new = sum(bool(one.file) for one in annotations)
+        say(f"{found.site}: {new} new annotations in {out}, {len(annotations) - new} count as given")
+        reviewed = sum(one.is_reviewed for one in annotations)
+        if applied.reference is not None:
+            say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
+        if applied.datalist is not None:
+            say(f"Datalist with both, for the key 'datalist' of data.yaml: {applied.datalist}")
+
+
+@audit_app.command("export", epilog="Example: fedannot audit export runs/audit --site site-1 --out runs/for-slicer")
+def export(
+    folder: FolderArgument,
+    out: Annotated[Path, typer.Option(help="Folder of the files; absent or empty.")],
+    site: SiteOption = None,
+) -> None:
+    """Write findings as a table and suggestions as masks, for ITK-SNAP, 3D Slicer and spreadsheets."""
+    with reported_errors():
+        from ..audit.case_files import CaseReader
+        from ..audit.exporting import export_audit
+
+        found = _only(folder, site)
+        exported = export_audit(CaseReader(found), out)
+        say(f"{found.site}: {exported.findings} findings, {exported.suggestions} suggested annotations in {out}")
+        if exported.failed:
+            say_error(
+                "\n".join(f"{label}: not written: {reason}" for label, reason in exported.failed),
+                colour=typer.colors.RED,
+            )
+            raise typer.Exit(1)
+
+
 def _login() -> str:
     import getpass
 

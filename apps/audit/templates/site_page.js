@@ -10,6 +10,7 @@ const WORDS = { accept: "Accepted", keep: "Kept", later: "Later" };
 const decisions = new Map(Object.entries(state.decisions));
 const contents = new Map();
 const crops = new Map();
+const ENDED = "the command that serves this page has ended. Start it again; what was stored before is kept.";
 const STORE = `fedannot ${state.site} ${state.audit}`;
 let shownCases = state.cases.map((_, index) => index);
 let current = { position: 0, finding: 0 };
@@ -159,12 +160,18 @@ async function select(position, finding, focus = false) {
   showFindings();
   markPoint();
   if (before !== index || drawn?.index !== index) byId("comment").value = "";
+  // Nothing can be decided of a case that is not yet to be seen.
+  if (drawn?.index !== index) drawn = null;
   const wanted = current;
+  const waiting = setTimeout(() => { clearViews(); say("Reading the case …"); }, 250);
   try {
     const content = await contentOf(index);
     if (wanted === current) await showContent(index, content);
+    if (byId("status").textContent.startsWith("Reading")) say("");
   } catch (error) {
-    if (wanted === current) showProblem(error.message);
+    if (wanted === current) showProblem(error instanceof TypeError ? ENDED : error.message);
+  } finally {
+    clearTimeout(waiting);
   }
 }
 function keepInView(list, button) {
@@ -172,6 +179,12 @@ function keepInView(list, button) {
   if (top < list.scrollTop) list.scrollTop = top;
   else if (top + button.offsetHeight > list.scrollTop + list.clientHeight)
     list.scrollTop = top + button.offsetHeight - list.clientHeight;
+}
+function clearViews() {
+  for (const name of ["view-given", "view-suggested"]) {
+    const canvas = byId(name);
+    canvas.getContext("2d").clearRect(0, 0, canvas.width, canvas.height);
+  }
 }
 function showProblem(text) {
   drawn = null;
@@ -363,7 +376,8 @@ function showProgress() {
 }
 async function decide(choice, goOn = true) {
   const finding = findingNow();
-  if (!finding || !drawn || busy) return;
+  if (!finding || busy) return;
+  if (!drawn) { say("This case is not to be seen yet.", true); return; }
   if (choice === "accept" && !finding.canAccept) { say("Nothing is suggested for this finding: keep it, or leave it for later.", true); return; }
   if (!served && !byId("reviewer").value.trim()) {
     say("Enter your name first: a decision is stored with it.", true);
@@ -390,7 +404,7 @@ async function decide(choice, goOn = true) {
     if (goOn) step(1, true);
   } catch (error) {
     const reachable = !(error instanceof TypeError);
-    say(reachable ? `Not stored: ${error.message}` : "Not stored: the command that serves this page has ended. Start it again; what was stored before is kept.", true);
+    say(`Not stored: ${reachable ? error.message : ENDED}`, true);
   } finally {
     busy = false;
   }

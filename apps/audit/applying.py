@@ -1,0 +1,198 @@
+"""What becomes of decisions: accepted suggestions and edited masks as new files, reviewed cases as a reference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from ...custom.audit.decisions import Decision, Decisions
+from ...custom.audit.findings import AuditedCase
+from ...custom.data.description import SegmentationDescription
+from ...custom.data.json_record import write_record
+from ...custom.data.masks import write_changed
+from ...custom.data.whole_files import new_folder
+from ...transforms.errors import DataError
+from .case_files import CaseReader
+from .edited_masks import count_changed, find_edited, read_edited
+from .reference_list import write_reference, write_updated_datalist
+from .reviewed_files import (
+    PROVENANCE_FILE,
+    DecidedFinding,
+    Origin,
+    ReviewedAnnotation,
+    ReviewedAnnotations,
+)
+from .stored_decisions import check_decisions
+from .suggested_files import SuggestedFiles, target_of
+
+_LABELS = "labels"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What was written.
+
+    Attributes:
+        record: the content of ``provenance.json``.
+        reference: the list of the reviewed cases; None where there are none.
+        datalist: the copy of the datalist; None where none was asked for.
+    """
+
+    record: ReviewedAnnotations
+    reference: Path | None
+    datalist: Path | None
+
+
+def apply_decisions(
+    reader: CaseReader, decisions: Decisions, out: Path, *, edited: Path | None = None, update_datalist: bool = False
+) -> Applied:
+    """Write new annotations as reviewers have decided, with where they come from; given files never change.
+
+    Nothing is written unless everything can be.
+
+    Args:
+        reader: of the audit.
+        decisions: of its findings.
+        out: folder of the new files, absent or empty.
+        edited: folder of masks that were edited elsewhere; they count in place of suggestions.
+        update_datalist: write a copy of the site's datalist beside it, with the new annotations and the reference.
+
+    Raises:
+        DataError: if the decisions are of another audit, an annotation has changed since it was shown, a file cannot be
+            used, or there is nothing to write.
+    """
+    check_decisions(decisions, reader.audit, "the decisions")
+    masks = {} if edited is None else find_edited(edited, reader)
+    cases = [case for case in reader.audit.cases if _is_decided(case, decisions) or case.label in masks]
+    if not cases:
+        raise DataError(
+            f"{reader.folder}: no finding of {reader.audit.site} is accepted or kept, and no mask was edited; there is "
+            "nothing to write. Decide with: fedannot audit review"
+        )
+    _check_unchanged(reader, cases, decisions)
+    if update_datalist and not out.resolve().is_relative_to(reader.datalist.parent.resolve()):
+        raise DataError(
+            f"{out}: a datalist may not lead out of its folder; expected with --update-datalist a folder in "
+            f"{reader.datalist.parent}."
+        )
+    with new_folder(out) as folder:
+        writer = _Writer(reader, decisions, folder, {label: file for label, (_, file) in masks.items()})
+        annotations = tuple(writer.write(position, case) for position, case in enumerate(cases))
+        record = _record(reader, annotations)
+        write_record(folder / PROVENANCE_FILE, record)
+        reference = write_reference(folder, out, reader, annotations)
+    datalist = write_updated_datalist(out, reader, annotations) if update_datalist else None
+    return Applied(record, None if reference is None else out / reference.name, datalist)
+
+
+class _Writer:
+    """Writes the annotations of one site, one after the other."""
+
+    def __init__(self, reader: CaseReader, decisions: Decisions, folder: Path, edited: Mapping[str, Path]) -> None:
+        self._reader, self._counting, self._folder, self._edited = reader, decisions.counting, folder, edited
+        description = reader.description
+        self._masks = description if isinstance(description, SegmentationDescription) else None
+        self._suggested = None if self._masks is None else SuggestedFiles(reader, self._masks)
+
+    def write(self, position: int, case: AuditedCase) -> ReviewedAnnotation:
+        """Write what was decided of a case."""
+        digest = self._reader.shown(case)
+        accepted = [one.id for one in case.findings if self._choice(one.id) == "accept"]
+        origin, file, changed = self._written(position, case, accepted)
+        if digest != self._reader.shown(case):
+            raise DataError(f"{case.label}: changed while it was read; expected nobody to write it. Try again.")
+        decided = [one for one in case.findings if self._choice(one.id) in ("accept", "keep")]
+        return ReviewedAnnotation(
+            image=case.image,
+            given=case.label,
+            given_sha256=digest,
+            origin=origin,
+            file=file,
+            changed=changed,
+            # Who edits a mask has looked at all of it.
+            is_reviewed=origin == "edited" or len(decided) == len(case.findings),
+            decisions=tuple(_decided(self._counting[one.id], one.sentence) for one in decided),
+        )
+
+    def _written(self, position: int, case: AuditedCase, accepted: list[str]) -> tuple[Origin, str, int]:
+        """Where the annotation comes from, its new file or class, and how many pixels differ."""
+        if case.label in self._edited:
+            return self._write_edited(position, case)
+        if not accepted:
+            return "kept", "", 0
+        if self._suggested is None:
+            return self._new_class(case, accepted)
+        file, changed = self._suggested.write(target_of(self._folder / _LABELS, position, case), case, accepted)
+        return "accepted", str(file.relative_to(self._folder)), changed
+
+    def _write_edited(self, position: int, case: AuditedCase) -> tuple[Origin, str, int]:
+        if self._masks is None:
+            raise DataError(f"{case.label}: edited masks were given for images that have classes; expected masks.")
+        given = self._reader.files(case).label
+        assert isinstance(given, Path)
+        before, after = read_edited(self._edited[case.label], given, self._masks)
+        changed = count_changed(before, after)
+        if not changed:
+            return "edited", "", 0
+        file = write_changed(target_of(self._folder / _LABELS, position, case), given, after.classes, self._masks)
+        return "edited", str(file.relative_to(self._folder)), changed
+
+    def _new_class(self, case: AuditedCase, accepted: list[str]) -> tuple[Origin, str, int]:
+        suggested = {
+            self._reader.description.classes[index]
+            for finding in case.findings
+            if finding.id in accepted and (index := self._reader.suggested_class(case, finding)) is not None
+        }
+        if len(suggested) != 1:
+            raise DataError(f"{case.image}: {len(suggested)} classes are accepted for it; expected one.")
+        return "accepted", suggested.pop(), 0
+
+    def _choice(self, finding: str) -> Literal["accept", "keep", "later"] | None:
+        return self._counting[finding].choice if finding in self._counting else None
+
+
+def _is_decided(case: AuditedCase, decisions: Decisions) -> bool:
+    counting = decisions.counting
+    return any(one.id in counting and counting[one.id].choice != "later" for one in case.findings)
+
+
+def _check_unchanged(reader: CaseReader, cases: list[AuditedCase], decisions: Decisions) -> None:
+    """Check that the annotations are those that the reviewers saw, of all cases before anything is written."""
+    counting, changed = decisions.counting, []
+    for case in cases:
+        shown = {counting[one.id].shown for one in case.findings if one.id in counting}
+        if shown - {reader.shown(case)}:
+            changed.append(case.label)
+    if changed:
+        raise DataError(
+            f"{reader.data}: {len(changed)} annotations are no longer those that the reviewers saw: "
+            f"{', '.join(changed[:5])}{' …' if len(changed) > 5 else ''}. Nothing was written; review these cases "
+            "again."
+        )
+
+
+def _decided(decision: Decision, sentence: str) -> DecidedFinding:
+    assert decision.choice != "later"
+    return DecidedFinding(
+        finding=decision.finding,
+        sentence=sentence,
+        choice=decision.choice,
+        reviewer=decision.reviewer,
+        time=decision.time,
+        reason=decision.reason,
+    )
+
+
+def _record(reader: CaseReader, annotations: tuple[ReviewedAnnotation, ...]) -> ReviewedAnnotations:
+    audit = reader.audit
+    return ReviewedAnnotations(
+        site=audit.site,
+        data=audit.data,
+        audit=str(reader.folder.resolve()),
+        audited=audit.made,
+        method=audit.method,
+        model_sha256=audit.model_sha256,
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        annotations=annotations,
+    )

@@ -1,0 +1,89 @@
+"""Suggested annotations in the geometry of the given files, which may be larger than what the network sees."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...custom.audit.findings import AuditedCase
+from ...custom.data.description import SegmentationDescription
+from ...custom.data.masks import Mask, plain_name, read_classes, write_changed
+from ...custom.data.preparation import build_restoration
+from ...transforms.errors import DataError
+from .case_files import CaseReader, merged
+
+
+class SuggestedFiles:
+    """Writes suggestions as annotations of a site.
+
+    Args:
+        reader: of an audit of annotations that are masks.
+        description: the site's.
+    """
+
+    def __init__(self, reader: CaseReader, description: SegmentationDescription) -> None:
+        self._reader, self._description = reader, description
+
+    @cached_property
+    def _restore(self) -> Callable[[Path, Path, torch.Tensor], NDArray[np.uint8]]:
+        return build_restoration(self._description)
+
+    def classes(self, case: AuditedCase, names: Sequence[str]) -> tuple[Mask, NDArray[np.uint8]]:
+        """Return a given annotation as it lies in its file, and the same with suggestions in it.
+
+        What no suggestion changes keeps every pixel of the file, however much larger that is than what the network
+        sees.
+
+        Args:
+            case: which case.
+            names: ids of the findings whose suggestions count, where two differ the earlier one.
+
+        Raises:
+            DataError: if a file cannot be read, or a finding has no suggestion.
+        """
+        files, read = self._reader.files(case), self._reader.read(case)
+        assert isinstance(files.label, Path)
+        if missing := [name for name in names if name not in read.suggestions]:
+            raise DataError(f"{self._reader.folder / case.arrays}: found no suggestion for {', '.join(missing)}.")
+        suggested = merged(read.given, read.suggestions, list(names))
+        given = read_classes(files.label, self._description)
+        changed = torch.from_numpy((suggested != read.given).astype(np.uint8))
+        try:
+            place = self._restore(files.image, files.label, changed) != 0
+            restored = self._restore(files.image, files.label, torch.from_numpy(suggested))
+        except ValueError as error:
+            raise DataError(f"{case.label}: its suggestions do not fit it: {error}") from error
+        if place.shape != given.classes.shape:
+            raise DataError(
+                f"{case.label}: found the shape {given.classes.shape}; expected that of its image, {place.shape}."
+            )
+        return given, np.where(place, restored, given.classes).astype(np.uint8)
+
+    def write(self, target: Path, case: AuditedCase, names: Sequence[str]) -> tuple[Path, int]:
+        """Write an annotation with suggestions in it, with the geometry and the label values of the given file.
+
+        Args:
+            target: the file without suffix.
+            case: which case.
+            names: as for :meth:`classes`.
+
+        Returns:
+            The file, and how many pixels or voxels have another class.
+
+        Raises:
+            DataError: as :meth:`classes`, or if a label value is none that a PNG can hold.
+        """
+        given, classes = self.classes(case, names)
+        label = self._reader.files(case).label
+        assert isinstance(label, Path)
+        changed = int(np.count_nonzero(classes != given.classes))
+        return write_changed(target, label, classes, self._description), changed
+
+
+def target_of(folder: Path, position: int, case: AuditedCase) -> Path:
+    """Return where a case's new annotation is written, without suffix; numbered, as given names may repeat."""
+    folder.mkdir(exist_ok=True)
+    return folder / f"{position + 1:04d}_{plain_name(Path(case.label))}"

@@ -1,0 +1,64 @@
+import threading
+
+import pytest
+
+from fedannot.apps.audit.stored_decisions import check_decisions, new_decision, read_given_decisions, store_decision
+from fedannot.custom.audit.decisions import Decisions, read_decisions
+from fedannot.transforms.errors import DataError
+
+
+def decision(finding, choice="keep"):
+    return new_decision(finding, choice, reviewer="Dr Ada", reason="", shown="ab")
+
+
+def test_a_decision_is_in_the_file_and_the_last_one_counts(audit_of):
+    found = audit_of("images")
+    name = found.audit.cases[0].findings[0].id
+    store_decision(found.folder, found.audit, decision(name, "later"))
+    store_decision(found.folder, found.audit, decision(name, "accept"))
+    stored = read_decisions(found.folder, found.site)
+    assert [one.choice for one in stored.decisions] == ["later", "accept"]
+    assert stored.counting[name].choice == "accept"
+
+
+def test_decisions_of_several_reviewers_at_the_same_time_are_all_kept(audit_of):
+    found = audit_of("images")
+    names = [case.findings[0].id for case in found.audit.cases]
+
+    def decide(name):
+        for _ in range(10):
+            store_decision(found.folder, found.audit, decision(name))
+
+    threads = [threading.Thread(target=decide, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(read_decisions(found.folder, found.site).decisions) == 10 * len(names)
+
+
+def test_what_is_no_finding_of_the_audit_is_refused_and_not_stored(audit_of):
+    found = audit_of("images")
+    with pytest.raises(DataError, match="1 finding that this audit does not have, such as 'unknown'"):
+        store_decision(found.folder, found.audit, decision("unknown"))
+    assert read_decisions(found.folder, found.site).decisions == ()
+
+
+def test_nothing_can_be_accepted_where_nothing_is_suggested(made_audits):
+    audit = made_audits["images"].audit
+    case = audit.cases[0]
+    bare = case.model_copy(update={"findings": (case.findings[0].model_copy(update={"has_suggestion": False}),)})
+    audit = audit.model_copy(update={"cases": (bare,)})
+    decisions = Decisions(site=audit.site, decisions=(decision(case.findings[0].id, "accept"),))
+    with pytest.raises(DataError, match="is accepted, but nothing is suggested for it"):
+        check_decisions(decisions, audit, "the decisions")
+
+
+def test_decisions_of_another_site_are_refused(made_audits):
+    with pytest.raises(DataError, match="decisions of site 'site-2'; expected those of 'site-1'"):
+        check_decisions(Decisions(site="site-2"), made_audits["images"].audit, "decisions.json")
+
+
+def test_a_file_of_decisions_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="found no such file"):
+        read_given_decisions(tmp_path / "absent.json")

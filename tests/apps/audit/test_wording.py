@@ -1,0 +1,127 @@
+import pytest
+from support.audits import conclusion
+
+from fedannot.apps.audit.wording import (
+    detection_in_words,
+    detection_sentence,
+    finding_facts,
+    headline,
+    next_steps,
+    told_conclusions,
+)
+from fedannot.apps.checking.finding import Severity, site_finding
+from fedannot.apps.checking.report import SiteReport
+from fedannot.custom.audit.findings import AuditedCase, Finding, KindResult, SiteAudit
+
+
+def finding(name="a", **changes):
+    values = {"id": name, "kind": "missing", "classes": ("lesion",), "score": 0.4, "sentence": "A lesion is missing."}
+    return Finding.model_validate(values | changes)
+
+
+def audit(*conclusions, cases=(), kinds=()):
+    values = {"site": "a", "data": "/data", "method": "audit", "made": "2026-01-01T00:00:00+00:00"}
+    values |= {"model_sha256": "ab", "judged_by": "a model", "task": "segmentation", "classes": ("lesion",)}
+    values |= {"unit": "mm", "num_cases": 20, "num_patients": 20, "zero": {"lesion": "Zero is the median site."}}
+    return SiteAudit.model_validate(values | {"conclusions": conclusions, "cases": cases, "kinds": kinds})
+
+
+def case(*findings):
+    return AuditedCase(image="a.png", label="b.png", unit="a", findings=findings)
+
+
+def kind(auroc, title="Missing objects", patients=24):
+    return KindResult(kind=title, title=title, auroc=auroc, patients=patients, num_cases=1, num_findings=1)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], "0 cases of 20 have findings. The federation has not concluded anything of this site."),
+        (["established"], "One thing is wrong with how this site annotates."),
+        (["none", "established", "established"], "Two things are wrong with how this site annotates."),
+        (["none", "cannot tell"], "This audit cannot tell all of how this site annotates."),
+        (["none", "small"], "This site annotates like the others, as far as this audit can tell."),
+    ],
+)
+def test_the_headline_says_the_worst(verdicts, expected):
+    assert headline(audit(*(conclusion(verdict, "x") for verdict in verdicts))) == expected
+
+
+def test_what_needs_something_done_comes_first():
+    verdicts = ("none", "small", "cannot tell", "established")
+    told = told_conclusions(audit(*(conclusion(verdict, "x") for verdict in verdicts)))
+    assert [one.words for one in told] == ["Sure", "Cannot tell", "Too small to act on", "About right"]
+
+
+def test_figures_have_sign_unit_interval_patients_and_where_zero_lies():
+    (told,) = told_conclusions(audit(conclusion("established", "x", estimate=-2.1, low=-2.6, high=-1.6, unit="mm")))
+    assert told.figures == "−2.1 mm (90 % interval −2.6 mm to −1.6 mm), 34 patients. Zero is the median site."
+
+
+def test_a_share_has_no_zero():
+    (told,) = told_conclusions(
+        audit(conclusion("small", "x", parameter="missing 1", estimate=0.8, low=0.7, high=0.9, unit=None))
+    )
+    assert told.figures == "80 % (90 % interval 70 % to 90 %), 34 patients"
+
+
+def test_what_has_no_estimate_has_no_figures():
+    (told,) = told_conclusions(audit(conclusion("cannot tell", "x", estimate=None, low=None, high=None)))
+    assert told.figures == ""
+
+
+def test_steps_begin_with_files_and_name_how_many_cases_to_review():
+    files = SiteReport("a", "site", None, (site_finding(Severity.ERROR, "broken", "found", "mend"),))
+    cases = (case(finding("a", probability=0.9)), case(finding("b", probability=0.6)), case(finding("c")))
+    steps = next_steps(audit(conclusion("established", "x"), cases=cases), files)
+    assert steps[0].startswith("Mend what cannot be read: 1 error")
+    assert steps[1].startswith("Review the first 2 cases below: they probably need a change.")
+    assert steps[2].startswith("Agree with your annotators")
+
+
+def test_where_nothing_is_known_of_the_probability_a_tenth_is_reviewed():
+    cases = tuple(case(finding(str(number))) for number in range(15))
+    (step,) = next_steps(audit(cases=cases), None)
+    assert step.startswith("Review the first 2 cases below.")
+
+
+def test_who_cannot_tell_asks_for_reviewed_cases():
+    (step,) = next_steps(audit(conclusion("cannot tell", "x")), None)
+    assert step.startswith("Review 10 to 20 cases of different patients")
+
+
+def test_where_nothing_is_wrong_there_is_nothing_to_do():
+    assert next_steps(audit(conclusion("none", "x")), None) == ["Nothing."]
+
+
+@pytest.mark.parametrize(
+    ("auroc", "words"),
+    [(0.97, "Very well"), (0.95, "Very well"), (0.92, "Well"), (0.8, "Fairly well"), (0.65, "Poorly"), (0.5, "Hardly")],
+)
+def test_detection_in_words(auroc, words):
+    assert detection_in_words(kind(auroc)).startswith(f"{words} ")
+
+
+def test_few_patients_are_named():
+    assert "7 patients, which are few" in detection_in_words(kind(0.9, patients=7))
+    assert detection_in_words(kind(None)).startswith("Not known")
+
+
+def test_the_sentence_of_detection_has_all_kinds():
+    kinds = (kind(0.8, "Shifts"), kind(0.97), kind(None, "Wrong labels"))
+    assert detection_sentence(audit(kinds=kinds)) == (
+        "On these data it finds missing objects very well; shifts fairly well. "
+        "How well it finds wrong labels is not known."
+    )
+
+
+def test_facts_of_a_finding_have_sign_and_unit():
+    one = finding(probability=0.82, amount=-1.25, amount_unit="mm", size=0.1234, size_unit="ml")
+    assert finding_facts(one) == [
+        ("Needs a change", "82 %"),
+        ("Amount", "−1.2 mm"),
+        ("Size", "0.123 ml"),
+        ("Class", "lesion"),
+    ]
+    assert finding_facts(finding())[0] == ("Suspicion", "0.40")
