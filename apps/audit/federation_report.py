@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ...custom.methods.audit.records import AuditFindings, AuditRecord
+from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
 from ...custom.methods.auto.decisions import MISSING, OFFSET
 from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, SiteChannelRecord
@@ -47,6 +47,18 @@ class SiteParameter:
     reason: str
     patients: int
 
+    @property
+    def shown(self) -> str:
+        """The deviation with its unit."""
+        return "–" if self.deviation is None else f"{_signed(self.deviation, self.unit)} {self.unit}"
+
+    @property
+    def interval(self) -> str:
+        """Its interval."""
+        if self.low is None or self.high is None:
+            return "–"
+        return f"{_signed(self.low, self.unit)} to {_signed(self.high, self.unit)}"
+
 
 @dataclass(frozen=True)
 class ParameterTable:
@@ -72,7 +84,7 @@ class FederationReport:
         decision: what `auto` would do.
         tables: by parameter.
         kinds: names of the kinds of problems.
-        shares: by site, of each kind the share of patients with a finding in percent, and its AUROC there.
+        shares: by site, of each kind the share of patients with a finding, and its AUROC there, in words.
         patients: audited, by site.
         silent: sites that reported nothing, or have not been told.
     """
@@ -81,9 +93,19 @@ class FederationReport:
     decision: str
     tables: tuple[ParameterTable, ...]
     kinds: tuple[str, ...]
-    shares: dict[str, tuple[tuple[float | None, float | None], ...]]
+    shares: dict[str, tuple[str, ...]]
     patients: dict[str, int]
     silent: tuple[str, ...]
+
+    @property
+    def num_sites(self) -> int:
+        """How many sites have been audited."""
+        return len(self.patients)
+
+    @property
+    def num_patients(self) -> int:
+        """How many patients have, at all sites."""
+        return sum(self.patients.values())
 
 
 def federation_report(summary: Summary) -> FederationReport:
@@ -103,16 +125,15 @@ def federation_report(summary: Summary) -> FederationReport:
     channel, audit = channels.channels[-1], findings.audit
     sites = sorted(channel.sites, key=natural_order)
     names = dict.fromkeys(name for site in sites for name in channel.sites[site].parameters)
-    tables = tuple(_table(channel, audit, name, summary) for name in sorted(names, key=lambda one: one.split()[::-1]))
-    different = [site for site in sites if any(one.established for one in channel.sites[site].parameters.values())]
+    tables = tuple(_table(channel, audit, name, summary) for name in sorted(names, key=_place))
     kinds = tuple(dict.fromkeys(kind for of_site in audit.kinds.values() for kind in of_site))
     return FederationReport(
-        headline=_headline(different, sites, tables),
+        headline=_headline(channel),
         decision=channel.decision,
         tables=tables,
         kinds=tuple(kind.replace("_", " ") for kind in kinds),
         shares={
-            site: tuple((_percent(audit.kinds[site][kind].flagged), audit.kinds[site][kind].auroc) for kind in kinds)
+            site: tuple(_share(audit.kinds[site].get(kind)) for kind in kinds)
             for site in sorted(audit.kinds, key=natural_order)
         },
         patients=audit.patients,
@@ -120,12 +141,34 @@ def federation_report(summary: Summary) -> FederationReport:
     )
 
 
-def _headline(different: list[str], sites: list[str], tables: tuple[ParameterTable, ...]) -> str:
-    if different:
-        count = "One site annotates" if len(different) == 1 else f"{len(different)} of {len(sites)} sites annotate"
-        return f"{count} differently from the others, established: {', '.join(different)}."
-    rows = [row for table in tables for row in table.rows]
-    if any(row.verdict == "cannot tell" for row in rows):
+def _place(name: str) -> tuple[int, bool]:
+    """By class, contours first."""
+    kind, _, label = name.partition(" ")
+    return int(label), kind != OFFSET
+
+
+def _headline(channel: ChannelRecord) -> str:
+    parameters = {site: record.parameters for site, record in channel.sites.items()}
+
+    def sites_where(kind: str, sign: int) -> int:
+        return sum(
+            any(
+                name.startswith(kind) and one.established and sign * (one.deviation or 0) > 0
+                for name, one in of_site.items()
+            )
+            for of_site in parameters.values()
+        )
+
+    counts = (
+        (sites_where(OFFSET, -1), "contours too small"),
+        (sites_where(OFFSET, 1), "contours too large"),
+        (sites_where(MISSING, 1), "objects left out"),
+    )
+    found = [f"{what} at {count}" for count, what in counts if count]
+    if found:
+        listed = f"{', '.join(found)} of {len(parameters)} sites."
+        return listed[0].upper() + listed[1:]
+    if any(one.p_value is None for of_site in parameters.values() for one in of_site.values()):
         return "No site is established to annotate differently; not all could be told."
     return "All sites annotate alike, as far as this audit can tell."
 
@@ -177,5 +220,12 @@ def _would(kind: str, label: str, record: SiteChannelRecord, unit: str) -> str:
     return "nothing"
 
 
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+def _share(found: KindShare | None) -> str:
+    if found is None or found.flagged is None:
+        return "–"
+    auroc = "not known" if found.auroc is None else f"{found.auroc:.2f}"
+    return f"{100 * found.flagged:.0f} % ({auroc})"
+
+
+def _signed(value: float, unit: str) -> str:
+    return f"{value:+.0f}" if unit == "%" else f"{value:+.1f}"

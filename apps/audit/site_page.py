@@ -1,25 +1,22 @@
 """The page of a site's audit: one file without any request to elsewhere, or the same page served for a review."""
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.whole_files import replaced
-from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
 from .case_files import CaseReader, can_be_accepted
 from .case_pictures import case_content, case_crop
 from .found import FoundAudit
+from .pages import content_policy, page_environment, page_source
 from .wording import (
     detection_in_words,
     detection_sentence,
@@ -48,7 +45,7 @@ def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) 
         DataError: if the site's description or datalist, or the decisions, cannot be read.
     """
     reader = CaseReader(found)
-    template = _environment().get_template("site_page.html")
+    template = page_environment().get_template("site_page.html")
     values = _page_values(reader, checked_files(reader) if check_files else None, reviewer=None)
     file.parent.mkdir(parents=True, exist_ok=True)
     with replaced(file) as temporary, temporary.open("wb") as stream:
@@ -68,7 +65,7 @@ def served_page(reader: CaseReader, files: SiteReport | None, reviewer: str) -> 
         DataError: if the decisions cannot be read.
     """
     values = _page_values(reader, files, reviewer=reviewer)
-    return _environment().get_template("site_page.html").render(**values, contents=())
+    return page_environment().get_template("site_page.html").render(**values, contents=())
 
 
 def checked_files(reader: CaseReader) -> SiteReport:
@@ -97,7 +94,7 @@ def embedded_json(value: Any) -> Markup:
 def _page_values(reader: CaseReader, files: SiteReport | None, *, reviewer: str | None) -> dict[str, Any]:
     audit = reader.audit
     decisions = read_decisions(reader.folder, audit.site)
-    style, script = (_source(name) for name in ("site_page.css", "site_page.js"))
+    style, script = (page_source(name) for name in ("site_page.css", "site_page.js"))
     return {
         "audit": audit,
         "headline": headline(audit),
@@ -108,7 +105,7 @@ def _page_values(reader: CaseReader, files: SiteReport | None, *, reviewer: str 
         "files": files,
         "style": Markup(style),
         "script": Markup(script),
-        "policy": _content_policy(style, script, is_served=reviewer is not None),
+        "policy": content_policy(style, script, is_served=reviewer is not None),
         "state": embedded_json(_state(reader, decisions, reviewer)),
         "embedded_json": embedded_json,
         "printable": printable,
@@ -174,35 +171,3 @@ def _contents(reader: CaseReader) -> Iterator[Markup]:
     """The content of one case after the other: all at once may be more than memory holds."""
     for case in cases_with_findings(reader):
         yield embedded_json(case_content(reader, case, "webp"))
-
-
-def _content_policy(style: str, script: str, *, is_served: bool) -> str:
-    """What the page may load: itself, pictures that it holds, and what its own server gives."""
-    asked = "connect-src 'self'; " if is_served else ""
-    return (
-        f"default-src 'none'; script-src '{_source_hash(script)}'; style-src '{_source_hash(style)}'; img-src data:; "
-        f"{asked}base-uri 'none'; form-action 'none'"
-    )
-
-
-def _source_hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-    return f"sha256-{digest}"
-
-
-def _source(name: str) -> str:
-    """A style or a program of the page, as it stands in it."""
-    text, _, _ = _loader().get_source(_environment(), name)
-    if "</" in text:
-        raise DataError(f"{name}: found '</', which may end the element that the page puts it in.")
-    return text
-
-
-def _loader() -> PackageLoader:
-    return PackageLoader(__package__ or "", "templates")
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=_loader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )

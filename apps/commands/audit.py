@@ -1,21 +1,28 @@
 """`fedannot audit`: what an audit found at a site; look, review, take suggestions over, hand them to other tools."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..plain_lines import say
+from ..plain_lines import say, say_error
+from ..runs.interruption import given_command
 from .errors import reported_errors
+from .simulation import SettingOption
 
 if TYPE_CHECKING:
     from ..audit.found import FoundAudit
 
-audit_app = typer.Typer(
-    help="What looks wrong in a site's annotations, how sure that is, and what becomes of it; given files are never "
-    "changed.",
-    no_args_is_help=True,
-)
+audit_app = typer.Typer(invoke_without_command=True, no_args_is_help=True)
+
+
+class Profile(StrEnum):
+    """How much an audit does."""
+
+    QUICK = "quick"
+    THOROUGH = "thorough"
+
 
 FolderArgument = Annotated[
     Path, typer.Argument(help="A run's output folder, a site's workspace, or the folder of the audit.")
@@ -24,6 +31,82 @@ SiteOption = Annotated[str | None, typer.Option(help="Only this site.")]
 FilesOption = Annotated[
     bool, typer.Option("--files/--no-files", help="Check the site's files, too, which reads all of them.")
 ]
+
+
+@audit_app.callback(
+    epilog="Example: fedannot audit --data runs/mine --out runs/audit\n\n"
+    "Example: fedannot audit --data runs/mine/site-1 --profile thorough --out runs/audit"
+)
+def audit(
+    context: typer.Context,
+    data: Annotated[
+        Path | None, typer.Option(help="A federation's folder, or one site's; without it the embedded phantom.")
+    ] = None,
+    profile: Annotated[
+        Profile,
+        typer.Option(
+            help="quick: an early model judges all cases. thorough: models that have not learnt them, in twice the "
+            "time."
+        ),
+    ] = Profile.QUICK,
+    set_: SettingOption = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/audit"),
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the audit in the output folder.")] = False,
+    jobs: Annotated[Path, typer.Option(help="The folder that holds the jobs.")] = Path("jobs"),
+) -> None:
+    """Audit annotations: what looks wrong in which case, how sure that is, and what to do now.
+
+    A short federation trains models that judge the annotations. Every site gets a page, which shows patients' images
+    and stays there; the federation gets one without any case. Given files are never changed. The commands below work on
+    what an audit has found, wherever it ran.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with reported_errors(lambda: f"Go on with: {given_command(context, resume=out.is_dir())}"):
+        from ..runs.progress import Progress
+
+        with Progress() as progress:
+            progress.tell("Audit: a short federation, then every case.")
+            from ..audit.federation_page import FEDERATION_PAGE, write_federation_page
+            from ..audit.found import find_audits
+            from ..audit.running import run_audit
+            from ..audit.site_page import PAGE_FILE, write_site_page
+            from ..audit.wording import headline
+            from ..runs.job import parse_override
+
+            overrides = dict(parse_override(text) for text in set_ or [])
+            if seed is not None:
+                overrides["seed"] = seed
+            summary = run_audit(
+                out, jobs=jobs, data=data, profile=profile.value, overrides=overrides, resume=resume, progress=progress
+            )
+            progress.state("Writing the pages.")
+            told = []
+            for found in find_audits(out):
+                page_file = write_site_page(found, found.folder / PAGE_FILE)
+                told += [f"{found.site}: {headline(found.audit)}", f"  {page_file}"]
+            federation_page = write_federation_page(summary, out / FEDERATION_PAGE)
+        say("\n".join(told))
+        say(f"All sites side by side, without a case: {federation_page}")
+        say(f"Review a site's cases with: fedannot audit review {out} --site NAME")
+
+
+@audit_app.command("federation", epilog="Example: fedannot audit federation simulator_workspace --out runs/audit.html")
+def federation(
+    workspace: Annotated[
+        Path, typer.Argument(help="A run's output folder, the server's workspace, or a downloaded job result.")
+    ],
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("runs/audit.html"),
+) -> None:
+    """Write the federation's page: sites side by side, how they annotate, what auto would do and why; no case."""
+    with reported_errors():
+        from ..audit.federation_page import write_federation_page
+        from ..reports.output import find_run_folder, read_summary
+
+        is_output = (workspace / "summary.json").is_file()
+        summary = read_summary(workspace if is_output else find_run_folder(workspace))
+        say(f"The federation's page: {write_federation_page(summary, out)}")
 
 
 @audit_app.command("page", epilog="Example: fedannot audit page runs/audit --site site-1")

@@ -1,0 +1,52 @@
+"""What all pages of an audit share: templates that escape what they are given, and what a page may load."""
+
+import base64
+import hashlib
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ...transforms.errors import DataError
+
+
+def page_environment() -> Environment:
+    """Return where templates of pages come from; whatever they are given is escaped."""
+    return Environment(
+        loader=_loader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def page_source(name: str) -> str:
+    """Return a style or a program of a page, as it stands in it.
+
+    Raises:
+        DataError: if it could end the element that the page puts it in.
+    """
+    text, _, _ = _loader().get_source(page_environment(), name)
+    if "</" in text:
+        raise DataError(f"{name}: found '</', which may end the element that the page puts it in.")
+    return text
+
+
+def content_policy(style: str, script: str | None = None, *, is_served: bool = False) -> str:
+    """Return what a page may load: itself, pictures that it holds, and what its own server gives.
+
+    Args:
+        style: the page's only style.
+        script: its only program; None without one.
+        is_served: whether it asks the server that it comes from.
+    """
+    scripts = "" if script is None else f"script-src '{_source_hash(script)}'; "
+    asked = "connect-src 'self'; " if is_served else ""
+    return (
+        f"default-src 'none'; {scripts}style-src '{_source_hash(style)}'; img-src data:; "
+        f"{asked}base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source_hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return f"sha256-{digest}"
+
+
+def _loader() -> PackageLoader:
+    return PackageLoader(__package__ or "", "templates")

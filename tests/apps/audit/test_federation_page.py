@@ -1,0 +1,116 @@
+"""The federation's page of an audit: sites side by side, without a case, and nothing that a site's name could do."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from plain_records import summary
+
+from fedannot.apps.audit.federation_page import _tick_step, write_federation_page
+from fedannot.apps.audit.federation_report import federation_report
+from fedannot.custom.audit.kind_names import SEGMENTATION_KINDS
+from fedannot.custom.methods.audit.settings import AuditSettings
+from fedannot.transforms.errors import DataError
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def parameter(estimate, deviation, *, p_value=0.001, established=True):
+    return {
+        "estimate": estimate, "low": estimate - 0.5, "high": estimate + 0.7, "patients": 12, "slope": 1.0,
+        "auroc": 0.9, "deviation": deviation, "p_value": p_value, "established": established, "reason": "Because.",
+    }  # fmt: skip
+
+
+def channel(offsets, missing):
+    sites = {
+        site: {
+            "parameters": {"offset 1": one, "missing 1": missing.get(site, parameter(0.0, 0.0, established=False))},
+            "offsets": {"1": one["deviation"]} if one["established"] else {},
+            "missing": {},
+            "undone_before_round": None,
+        }
+        for site, one in offsets.items()
+    }
+    return {"before_round": 7, "zero": {"1": f"Zero is {HOSTILE}."}, "decision": "It would.", "sites": sites}
+
+
+def audited(offsets, missing=None):
+    shares = {kind: {"flagged": 0.25, "auroc": 0.97 if kind == "boundary" else None} for kind in SEGMENTATION_KINDS}
+    return summary(
+        method="audit",
+        settings=AuditSettings(rounds=6).model_dump(mode="json"),
+        sites={site: {} for site in offsets},
+        channels=[channel(offsets, missing or {})],
+        audit={
+            "version": 1,
+            "kinds": dict.fromkeys(offsets, shares),
+            "patients": dict.fromkeys(offsets, 12),
+            "units": dict.fromkeys(offsets, "mm"),
+            "told": [site for site in offsets if site != "site-10"],
+        },
+    )
+
+
+SITES = {
+    "site-10": parameter(4.0, 2.0),
+    "site-2": parameter(-1.0, -3.0),
+    "site-3": parameter(2.1, 0.1, p_value=0.9, established=False),
+    HOSTILE: parameter(9.0, 7.0, p_value=None, established=False),
+}
+
+
+def test_the_headline_counts_sites_by_what_is_wrong():
+    assert federation_report(audited(SITES)).headline == "Contours too small at 1, contours too large at 1 of 4 sites."
+    one = {"a": SITES["site-3"]}
+    assert federation_report(audited(one)).headline == "All sites annotate alike, as far as this audit can tell."
+    left_out = federation_report(audited(one, {"a": parameter(0.3, 0.3)}))
+    assert left_out.headline == "Objects left out at 1 of 1 sites."
+    unknown = {"a": SITES[HOSTILE]}
+    assert "not all could be told" in federation_report(audited(unknown)).headline
+
+
+def test_figures_count_from_zero_and_say_what_auto_would_do():
+    report = federation_report(audited(SITES))
+    offsets, missing = report.tables
+    rows = {row.site: row for row in offsets.rows}
+    assert list(rows) == sorted(rows, key=lambda site: (site[0] != "<", len(site)))
+    assert (rows["site-10"].shown, rows["site-10"].interval) == ("+2.0 mm", "+1.5 to +2.7")
+    assert rows["site-10"].would == "move contours by -2.0 mm"
+    assert (rows["site-3"].verdict, rows["site-3"].would) == ("none", "nothing")
+    assert rows[HOSTILE].words == "Cannot tell"
+    assert missing.rows[0].unit == "%"
+    assert report.silent == ("site-10",)
+    assert report.shares["site-2"][:2] == ("25 % (0.97)", "25 % (not known)")
+
+
+def test_the_page_escapes_what_it_is_given_and_asks_for_nothing(tmp_path: Path):
+    page = write_federation_page(audited(SITES), tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert HOSTILE not in page
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert not re.findall(r"(?:src|href)=[\"'](?!#)", page)
+    assert "default-src &#39;none&#39;; style-src &#39;sha256-" in page
+
+
+def test_every_site_with_a_figure_is_a_point_at_its_place(tmp_path: Path):
+    page = write_federation_page(audited(SITES), tmp_path / "audit.html").read_text(encoding="utf-8")
+    drawing = ET.fromstring(re.search(r"<svg.*?</svg>", page, re.S)[0])
+    circles = [(float(one.get("cx")), one.get("class")) for one in drawing.iter("circle")]
+    # From -4 to 8 mm on 600 units that begin at 130.
+    places = {"site-2": -3.0, "site-3": 0.1, "site-10": 2.0, HOSTILE: 7.0}
+    assert sorted(x for x, _ in circles) == pytest.approx(
+        sorted(130 + 600 * (value + 4) / 12 for value in places.values()), abs=0.1
+    )
+    assert [name for _, name in sorted(circles)] == ["established", "none", "established", "cannot-tell"]
+
+
+@pytest.mark.parametrize(("extent", "step"), [(9.0, 1.0), (9.1, 2.0), (0.9, 0.1), (45, 5.0), (0, 1.0)])
+def test_ticks_are_round_and_few(extent, step):
+    assert _tick_step(extent) == pytest.approx(step)
+
+
+def test_a_run_that_audited_nothing_is_named():
+    with pytest.raises(DataError, match=r"The run of 'fedavg' audited nothing; expected one of jobs/audit"):
+        federation_report(summary(method="fedavg"))
