@@ -87,7 +87,8 @@ def audit(
                 page_file = write_site_page(found, found.folder / PAGE_FILE)
                 told += [f"{found.site}: {headline(found.audit)}", f"  {page_file}"]
             federation_page = write_federation_page(summary, out / FEDERATION_PAGE)
-        say("\n".join(told))
+        for line in told:
+            say(line)
         say(f"All sites side by side, without a case: {federation_page}")
         say(f"Review a site's cases with: fedannot audit review {out} --site NAME")
 

@@ -12,7 +12,6 @@ from ..data.json_record import JsonRecord, read_record, write_record
 AUDIT_FOLDER = "audit"
 FINDINGS_FILE = "findings.json"
 CASES_FOLDER = "cases"
-VERSION = 1
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Unit = Literal["px", "mm"]

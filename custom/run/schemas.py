@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ..audit.decisions import Decisions
+from ..audit.findings import SiteAudit
 from ..data.whole_files import write_text
 from .records import AnyRoundRecord
 from .summary_record import AnySummary
@@ -19,10 +21,12 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schemas() -> dict[str, Mapping[str, Any]]:
-    """Return the schemas by their files' names: that of ``summary.json``, and that of a line of ``metrics.jsonl``."""
+    """Return the schemas by their files' names: of ``summary.json``, of a line of ``metrics.jsonl``, of an audit."""
     titles: dict[str, tuple[str, Any]] = {
         "summary.schema.json": ("Summary of a run, version 1: summary.json", AnySummary),
         "metrics.schema.json": ("Record of a round, version 1: a line of metrics.jsonl", AnyRoundRecord),
+        "findings.schema.json": ("Audit of a site, version 1: findings.json", SiteAudit),
+        "decisions.schema.json": ("Decisions of an audit's review, version 1: decisions.json", Decisions),
     }
     return {
         name: {"$schema": _DIALECT, "title": title} | TypeAdapter(kind).json_schema()
