@@ -1,6 +1,6 @@
 """A case as an audit sees it: its annotation beside what a model says of it that has not learnt it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,16 +21,16 @@ Box = tuple[slice, ...]
 
 
 class Part:
-    """The part of a sample in which anything is annotated or probable, with objects that are looked for once.
+    """The part of a case in which anything is annotated or probable, with objects that are looked for once.
 
     Attributes:
-        sample: which of the case's samples it is of.
-        start: where it begins in the sample, along each spatial axis.
+        start: where it begins in the whole, along each axis.
         judged: annotation and probabilities there.
+        is_stack: whether the last axis runs across the samples of the case.
     """
 
-    def __init__(self, sample: int, start: tuple[int, ...], judged: JudgedCase, size: tuple[int, ...]) -> None:
-        self.sample, self.start, self.judged, self._size = sample, start, judged, size
+    def __init__(self, start: tuple[int, ...], judged: JudgedCase, size: tuple[int, ...], *, is_stack: bool) -> None:
+        self.start, self.judged, self.is_stack, self._size = start, judged, is_stack, size
         self._matched: dict[int, MatchedObjects] = {}
 
     def objects(self, label: int) -> MatchedObjects:
@@ -55,16 +55,17 @@ class Part:
         return entropy(self.judged.probabilities, axis=0)
 
     def touches_border(self, box: Box) -> bool:
-        """Return whether a box of the part touches the border of the sample."""
-        place = self.place(box)
-        sides = zip(place.start, place.stop, self._size, strict=True)
-        return any(start == 0 or stop == size for start, stop, size in sides)
+        """Return whether a box of the part touches the border of the image or volume."""
+        sides = zip(box, self.start, self._size, strict=True)
+        return any(side.start + at == 0 or side.stop + at == size for side, at, size in sides)
 
     def place(self, box: Box) -> Place:
-        """Return where a box of the part lies in the sample."""
-        starts = tuple(side.start + at for side, at in zip(box, self.start, strict=True))
-        stops = tuple(side.stop + at for side, at in zip(box, self.start, strict=True))
-        return Place(sample=self.sample, start=starts, stop=stops)
+        """Return where a box of the part lies in the samples."""
+        start = tuple(side.start + at for side, at in zip(box, self.start, strict=True))
+        stop = tuple(side.stop + at for side, at in zip(box, self.start, strict=True))
+        if self.is_stack:
+            return Place(sample=start[-1], start=start[:-1], stop=stop[:-1], samples=stop[-1] - start[-1])
+        return Place(sample=0, start=start, stop=stop)
 
 
 @dataclass(frozen=True)
@@ -110,32 +111,37 @@ class ExaminedCase:
         return entropy(self.probabilities, axis=1)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """Of each sample the part with objects; samples without any are left out."""
-        return tuple(self._parts())
-
-    def _parts(self) -> Iterator[Part]:
-        for sample, (annotation, probabilities) in enumerate(zip(self.annotation, self.probabilities, strict=True)):
-            box = object_box(annotation, probabilities)
-            if box is not None:
-                judged = JudgedCase(self.unit, annotation[box], probabilities[(slice(None), *box)], self.spacing)
-                yield Part(sample, tuple(side.start for side in box), judged, annotation.shape)
+    def part(self) -> Part | None:
+        """The part of the whole with objects; None where nothing is annotated or probable."""
+        whole = self.whole
+        box = object_box(whole.annotation, whole.probabilities)
+        if box is None:
+            return None
+        judged = JudgedCase(self.unit, whole.annotation[box], whole.probabilities[(slice(None), *box)], whole.spacing)
+        start = tuple(side.start for side in box)
+        return Part(start, judged, whole.annotation.shape, is_stack=len(self.annotation) > 1)
 
     @cached_property
     def whole(self) -> JudgedCase:
         """All samples as one image or volume: slices are stacked along a last axis."""
-        if len(self.annotation) == 1:
-            return JudgedCase(self.unit, self.annotation[0], self.probabilities[0], self.spacing)
-        spacing = None
-        if self.spacing is not None and self.slice_spacing is not None:
-            spacing = (*self.spacing, self.slice_spacing)
-        return JudgedCase(self.unit, as_volume(self.annotation), np.moveaxis(self.probabilities, 0, -1), spacing)
+        probabilities = self.probabilities[0] if len(self.annotation) == 1 else np.moveaxis(self.probabilities, 0, -1)
+        spacing = spacing_of_whole(len(self.annotation), self.spacing, self.slice_spacing)
+        return JudgedCase(self.unit, as_volume(self.annotation), probabilities, spacing)
+
+
+def spacing_of_whole(
+    num_samples: int, spacing: tuple[float, ...] | None, slice_spacing: float | None
+) -> tuple[float, ...] | None:
+    """Return the spacing of a case's samples as one array; None where that of the slices is not known."""
+    if spacing is None or num_samples == 1:
+        return spacing
+    return None if slice_spacing is None else (*spacing, slice_spacing)
 
 
 def entropy(probabilities: Floats, axis: int) -> NDArray[np.float64]:
     """Return the entropy along the axis of the classes over the largest possible one, from 0 to 1."""
     p = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-12, 1.0)
-    return np.minimum(-(p * np.log(p)).sum(axis=axis) / np.log(p.shape[axis]), 1.0)
+    return np.asarray(np.minimum(-(p * np.log(p)).sum(axis=axis) / np.log(p.shape[axis]), 1.0))
 
 
 def as_volume(samples: NDArray[Any]) -> NDArray[Any]:

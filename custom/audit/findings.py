@@ -1,13 +1,16 @@
 """Findings of an audit: what looks wrong in which case; one file for all commands, which stays at the site."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from ...transforms.errors import DataError
 from ..channel.estimate_record import DeviationRecord, Verdict
 from ..data.json_record import JsonRecord, read_record, write_record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 AUDIT_FOLDER = "audit"
 FINDINGS_FILE = "findings.json"
@@ -22,14 +25,26 @@ class Place(JsonRecord):
     """Where a finding is in the network's image of a case.
 
     Args:
-        sample: index of the sample: the slice of a volume that is read slice by slice, else 0.
-        start: first pixel along each spatial axis of the sample.
+        sample: index of the first sample: a slice of a volume that is read slice by slice, else 0.
+        start: first pixel along each spatial axis of the samples.
         stop: the pixel after the last one, likewise.
+        samples: number of samples: the slices that an object spans, else 1.
     """
 
     sample: int
     start: tuple[int, ...]
     stop: tuple[int, ...]
+    samples: Annotated[int, Field(ge=1)] = 1
+
+    def of(self, array: "NDArray[Any]") -> "NDArray[Any]":
+        """Return the part of all samples ``(S, H, W[, D])`` that is this place, a view: ``(h, w[, d])`` of one sample.
+
+        Of several samples it is ``(samples, h, w)``. A suggestion has the same shape, and is put into it.
+        """
+        box = tuple(slice(start, stop) for start, stop in zip(self.start, self.stop, strict=True))
+        if self.samples == 1:
+            return array[(self.sample, *box)]
+        return array[(slice(self.sample, self.sample + self.samples), *box)]
 
 
 class Finding(JsonRecord):

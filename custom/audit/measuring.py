@@ -72,7 +72,7 @@ class MeasuredSite:
             known = [one.calibration.probability(score) for score in one.case_scores()]
             own = [0.5 * score if p is None else p for score, p in zip(one.case_scores(), known, strict=True)]
             scores.append(own)
-        return np.array(scores, dtype=np.float64).max(axis=0)
+        return np.asarray(np.array(scores, dtype=np.float64).max(axis=0))
 
 
 @dataclass(frozen=True)
@@ -183,9 +183,9 @@ def _measured_case(case: ExaminedCase) -> MeasuredCase:
     annotated = (case.annotation != 0) & (case.annotation != IGNORED_LABEL)
     total = int(annotated.sum()) + int((predicted != 0).sum())
     dice = 2 * int((annotated & (predicted != 0)).sum()) / total if total else 1.0
-    entropies = [part.entropy[part.annotated | (part.judged.predicted != 0)] for part in case.parts]
-    together = np.concatenate([np.zeros(0), *entropies])
-    uncertainty = float(together.mean()) if len(together) else 0.0
+    part = case.part
+    where = None if part is None else part.annotated | (part.judged.predicted != 0)
+    uncertainty = float(part.entropy[where].mean()) if part is not None and np.any(where) else 0.0
     return MeasuredCase(1 - dice, uncertainty, packed, predicted.shape)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
-from .examined import size_in_units
+from .examined import size_in_units, spacing_of_whole
 from .findings import CASES_FOLDER, AuditedCase, Finding, KindResult, Unit
 from .kinds.kind import Suspicion
 from .measuring import MeasuredKind, MeasuredSite
@@ -108,10 +108,11 @@ def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, 
 
 def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_suggestion: bool) -> Finding:
     kind, suspicion, usual = one.measured.kind, one.suspicion, one.measured.usual
-    unit: Unit = "px" if case.spacing is None else "mm"
+    spacing = spacing_of_whole(len(case.label), case.spacing, case.slice_spacing)
+    unit: Unit = "px" if spacing is None else "mm"
     names = data.classes if case.label.ndim == 1 else ("background", *data.classes)
     amount = kind.amount(suspicion, usual)
-    size = None if suspicion.pixels is None else size_in_units(suspicion.pixels, case.spacing)
+    size = None if suspicion.pixels is None else size_in_units(suspicion.pixels, spacing)
     return Finding(
         id=name,
         kind=kind.name,

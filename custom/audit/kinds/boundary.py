@@ -12,7 +12,7 @@ from ..case_errors import DrawnTooLargeOrSmall
 from ..examined import ExaminedCase
 from ..findings import Unit
 from .kind import Kind, Suspicion
-from .objects import box_of, object_at, suspicion_of
+from .objects import object_at, suspicion_of
 
 Classes = NDArray[np.uint8]
 
@@ -53,24 +53,25 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure every annotated object that is predicted, too."""
-        found = []
-        for part in case.parts:
-            for label in range(1, case.num_classes + 1):
-                matched = part.objects(label)
-                for given, predicted, offset in object_offsets(part.judged, label, matched):
-                    inside = matched.annotated == given
-                    radius = _radius(float(np.count_nonzero(inside)), case.spacing, inside.ndim)
-                    found.append(
-                        suspicion_of(
-                            case.index,
-                            part,
-                            inside,
-                            (offset.offset, radius, offset.spread),
-                            (label,),
-                            annotated=True,
-                            with_predicted=matched.predicted == predicted,
-                        )
+        part, found = case.part, []
+        if part is None:
+            return []
+        for label in range(1, case.num_classes + 1):
+            matched = part.objects(label)
+            for given, predicted, offset in object_offsets(part.judged, label, matched):
+                inside = matched.annotated == given
+                radius = _radius(float(np.count_nonzero(inside)), part.judged.spacing, inside.ndim)
+                found.append(
+                    suspicion_of(
+                        case.index,
+                        part,
+                        inside,
+                        (offset.offset, radius, offset.spread),
+                        (label,),
+                        annotated=True,
+                        with_predicted=matched.predicted == predicted,
                     )
+                )
         return found
 
     def usual(self, given: Sequence[Suspicion]) -> Mapping[int, UsualContours]:
@@ -122,20 +123,28 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
         """Return the predicted object in place of the annotated one, moved by what is usual at the site."""
         assert suspicion.place is not None
         label = suspicion.labels[0]
-        given = annotation[box_of(suspicion.place)][0]
+        given = suspicion.place.of(annotation)
         found = object_at(predicted, suspicion, label)
         offset = usual[label].offset
         if abs(offset) >= _LEAST_OFFSET:
-            # MONAI takes 2 s, and few sites' contours are moved.
-            from ....transforms.move_contour import MoveContour  # noqa: PLC0415
-
-            found = np.asarray(MoveContour(offset)(found.astype(np.uint8), spacing)) != 0
+            found = _moved(found, offset, spacing)
         own = object_at(annotation, suspicion, label)
         rest = np.where(own, np.uint8(0), given)
         return np.where((rest == 0) & found, np.uint8(label), rest)
 
 
-def _radius(pixels: float, spacing: tuple[float, ...] | None, num_axes: int) -> float:
+def _moved(inside: NDArray[np.bool_], offset: float, spacing: tuple[float, ...] | None) -> NDArray[np.bool_]:
+    """An object with its contour moved; slices ``(samples, h, w)`` each by itself."""
+    # MONAI takes 2 s, and few sites' contours are moved.
+    from ....transforms.move_contour import MoveContour  # noqa: PLC0415
+
+    move = MoveContour(offset)
+    if spacing is None or len(spacing) == inside.ndim:
+        return np.asarray(move(inside.astype(np.uint8), spacing)) != 0
+    return np.stack([np.asarray(move(plane.astype(np.uint8), spacing)) != 0 for plane in inside])
+
+
+def _radius(pixels: float, spacing: Sequence[float] | None, num_axes: int) -> float:
     """The radius of the disc or ball of the same size."""
     size = pixels * (1.0 if spacing is None else math.prod(spacing))
     return math.sqrt(size / math.pi) if num_axes == 2 else (size * 3 / (4 * math.pi)) ** (1 / 3)

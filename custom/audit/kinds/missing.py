@@ -12,7 +12,7 @@ from ..examined import ExaminedCase, bounding_box
 from ..findings import Unit
 from ..object_errors import LEAST_PIXELS, ObjectLeftOut
 from .kind import Kind, Suspicion
-from .objects import box_of, object_at, suspicion_of
+from .objects import object_at, suspicion_of
 
 Classes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -56,37 +56,32 @@ class Missing(Kind[RealObjects]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure every predicted object of at least five pixels."""
-        found = []
-        for part in case.parts:
-            known = {number for _, number in part.of_any_class.pairs}
-            for label in range(1, case.num_classes + 1):
-                matched = part.objects(label)
-                partners = {number: given for given, number in matched.pairs}
-                probability = np.asarray(part.judged.probabilities[label], dtype=np.float64)
-                for number, box in enumerate(ndimage.find_objects(matched.predicted), start=1):
-                    inside = matched.predicted == number
-                    pixels = np.count_nonzero(inside[box])
-                    if pixels < LEAST_PIXELS:
-                        continue
-                    is_annotated = number in partners or self._is_known(part.of_any_class.predicted, inside, known)
-                    overlap = np.count_nonzero(part.annotated[box] & inside[box]) / pixels
-                    if not is_annotated and overlap > _MOST_OVERLAP:
-                        continue
-                    other = part.annotated & (matched.annotated != partners.get(number, -1))
-                    features = (
-                        float(is_annotated),
-                        float(probability[box][inside[box]].mean()),
-                        float(part.touches_border(box)),
-                        _distance(inside, other),
-                        float(probability[box][inside[box]].max()),
-                    )
-                    found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=False))
+        part, found = case.part, []
+        if part is None:
+            return []
+        for label in range(1, case.num_classes + 1):
+            matched = part.objects(label)
+            partners = {number: given for given, number in matched.pairs}
+            probability = np.asarray(part.judged.probabilities[label], dtype=np.float64)
+            for number, box in enumerate(ndimage.find_objects(matched.predicted), start=1):
+                inside = matched.predicted == number
+                pixels = np.count_nonzero(inside[box])
+                if pixels < LEAST_PIXELS:
+                    continue
+                is_annotated = number in partners
+                overlap = np.count_nonzero(part.annotated[box] & inside[box]) / pixels
+                if not is_annotated and overlap > _MOST_OVERLAP:
+                    continue
+                other = part.annotated & (matched.annotated != partners.get(number, -1))
+                features = (
+                    float(is_annotated),
+                    float(probability[box][inside[box]].mean()),
+                    float(part.touches_border(box)),
+                    _distance(inside, other),
+                    float(probability[box][inside[box]].max()),
+                )
+                found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=False))
         return found
-
-    @staticmethod
-    def _is_known(objects: NDArray[np.int32], inside: NDArray[np.bool_], known: set[int]) -> bool:
-        """Whether the object is part of one that matches an annotated one without regard to class."""
-        return bool(set(np.unique(objects[inside]).tolist()) & known)
 
     def usual(self, given: Sequence[Suspicion]) -> RealObjects:
         """Fit P(real) to the site's predicted objects."""
@@ -126,7 +121,7 @@ class Missing(Kind[RealObjects]):
     ) -> Classes | None:
         """Return the annotation with the predicted object."""
         assert suspicion.place is not None
-        given = annotation[box_of(suspicion.place)][0]
+        given = suspicion.place.of(annotation)
         found = object_at(predicted, suspicion, suspicion.labels[0])
         return np.where((given == 0) & found, np.uint8(suspicion.labels[0]), given)
 

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ....transforms.connected_lesions import label_lesions
-from ..examined import ExaminedCase, as_volume, bounding_box
+from ..examined import ExaminedCase, as_samples, as_volume, bounding_box
 from ..findings import Place, Unit
 from ..object_errors import LEAST_PIXELS, SliceLeftOut
 from .kind import Kind, Suspicion
-from .objects import annotated_anchor, box_of
+from .objects import annotated_anchor
 
 Classes = NDArray[np.uint8]
 
@@ -77,12 +77,9 @@ class MissingSlice(Kind[None]):
         """Return the slice with the gap filled."""
         assert suspicion.place is not None
         label = suspicion.labels[0]
-        box = box_of(suspicion.place)
-        volume = as_volume(annotation)
-        closed = _closed(volume == label)
-        filled = closed[box[1:]] if annotation.ndim == 4 else closed[(*box[1:], suspicion.place.sample)]
-        given = annotation[box][0]
-        return np.where((given == 0) & filled, np.uint8(label), given)
+        closed = as_samples(_closed(as_volume(annotation) == label), len(annotation))
+        given = suspicion.place.of(annotation)
+        return np.where((given == 0) & suspicion.place.of(closed), np.uint8(label), given)
 
 
 def _gaps(inside: NDArray[np.bool_]) -> Iterator[tuple[int, NDArray[np.bool_], float]]:

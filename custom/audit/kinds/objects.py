@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....transforms.connected_lesions import label_lesions
-from ..examined import Box, Part, bounding_box
+from ..examined import Part, bounding_box
 from ..findings import Place
 from .kind import Suspicion
 
@@ -15,21 +15,15 @@ Booleans = NDArray[np.bool_]
 _GRID = 8
 
 
-def box_of(place: Place) -> Box:
-    """Return a place as slices of all samples: the sample, then the spatial axes."""
-    sides = zip(place.start, place.stop, strict=True)
-    return (slice(place.sample, place.sample + 1), *(slice(start, stop) for start, stop in sides))
-
-
 def annotated_anchor(place: Place) -> tuple[int, ...]:
     """Return numbers that name an annotated object as long as its annotation stays."""
-    return (place.sample, *place.start, *place.stop)
+    return (place.sample, *place.start, *place.stop, place.samples)
 
 
 def predicted_anchor(place: Place) -> tuple[int, ...]:
     """Return numbers that name a predicted object, the same where it lies a few pixels elsewhere."""
     middles = ((start + stop) // 2 for start, stop in zip(place.start, place.stop, strict=True))
-    return (place.sample, *(middle // _GRID for middle in middles))
+    return ((place.sample + place.samples // 2) // _GRID, *(middle // _GRID for middle in middles))
 
 
 def suspicion_of(
@@ -46,7 +40,7 @@ def suspicion_of(
 
     Args:
         case: the case's place among the site's cases.
-        part: the part of the sample.
+        part: the part of the case.
         inside: the object's pixels in it.
         features: what the kind measured.
         labels: classes concerned.
@@ -79,7 +73,7 @@ def object_at(classes: Classes, suspicion: Suspicion, label: int) -> Booleans:
         label: the class.
     """
     assert suspicion.place is not None
-    inside = classes[box_of(suspicion.place)][0] == label
+    inside = suspicion.place.of(classes) == label
     labelled, count = label_lesions(inside)
     if count == 0:
         return np.zeros_like(inside)
@@ -91,5 +85,5 @@ def object_at(classes: Classes, suspicion: Suspicion, label: int) -> Booleans:
 def without_object(annotation: Classes, suspicion: Suspicion) -> Classes:
     """Return the annotation in the place with the largest object of the class left out."""
     assert suspicion.place is not None
-    given = annotation[box_of(suspicion.place)][0]
+    given = suspicion.place.of(annotation)
     return np.where(object_at(annotation, suspicion, suspicion.labels[0]), np.uint8(0), given)

@@ -13,7 +13,7 @@ from .kind import Kind, Suspicion
 from .objects import without_object
 
 # A speck is smaller than this share of the usual object, and not larger than so many pixels.
-_SHARE, _MOST_PIXELS = 0.02, 8
+_SHARE, _MOST_PIXELS = 0.01, 4
 
 
 class Specks(Kind[dict[int, float]]):
@@ -25,18 +25,19 @@ class Specks(Kind[dict[int, float]]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure the size of every annotated object."""
-        found = []
-        for part in case.parts:
-            for label in range(1, case.num_classes + 1):
-                labelled, _ = label_lesions(part.judged.annotated_as(label))
-                for number, box in enumerate(ndimage.find_objects(labelled), start=1):
-                    place = part.place(box)
-                    pixels = float(np.count_nonzero(labelled[box] == number))
-                    found.append(
-                        Suspicion(
-                            case.index, None, place, (place.sample, *place.start, *place.stop), (label,), pixels=pixels
-                        )
+        part, found = case.part, []
+        if part is None:
+            return []
+        for label in range(1, case.num_classes + 1):
+            labelled, _ = label_lesions(part.judged.annotated_as(label))
+            for number, box in enumerate(ndimage.find_objects(labelled), start=1):
+                place = part.place(box)
+                pixels = float(np.count_nonzero(labelled[box] == number))
+                found.append(
+                    Suspicion(
+                        case.index, None, place, (place.sample, *place.start, *place.stop), (label,), pixels=pixels
                     )
+                )
         return found
 
     def usual(self, given: Sequence[Suspicion]) -> dict[int, float]:

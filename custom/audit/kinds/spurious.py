@@ -28,22 +28,23 @@ class Spurious(Kind[None]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure every annotated object that matches no predicted one, of whatever class."""
-        found = []
-        for part in case.parts:
-            together = part.of_any_class
-            lone = np.isin(together.annotated, together.unmatched_annotated) & (together.annotated > 0)
-            if not lone.any():
-                continue
-            near = np.ones((2 * _AROUND_PIXELS + 1,) * lone.ndim, dtype=np.bool_)
-            foreground = 1 - np.asarray(part.judged.probabilities[0], dtype=np.float64)
-            around = ndimage.maximum_filter(foreground, footprint=near, mode="nearest")
-            for label in range(1, case.num_classes + 1):
-                matched = part.objects(label)
-                for number in matched.unmatched_annotated:
-                    inside = matched.annotated == number
-                    if lone[inside].all():
-                        features = (float(around[inside].max()),)
-                        found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))
+        part, found = case.part, []
+        if part is None:
+            return []
+        together = part.of_any_class
+        lone = np.isin(together.annotated, together.unmatched_annotated) & (together.annotated > 0)
+        if not lone.any():
+            return []
+        near = np.ones((2 * _AROUND_PIXELS + 1,) * lone.ndim, dtype=np.bool_)
+        foreground = 1 - np.asarray(part.judged.probabilities[0], dtype=np.float64)
+        around = ndimage.maximum_filter(foreground, footprint=near, mode="nearest")
+        for label in range(1, case.num_classes + 1):
+            matched = part.objects(label)
+            for number in matched.unmatched_annotated:
+                inside = matched.annotated == number
+                if lone[inside].all():
+                    features = (float(around[inside].max()),)
+                    found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))
         return found
 
     def usual(self, given: Sequence[Suspicion]) -> None:

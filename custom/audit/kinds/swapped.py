@@ -10,7 +10,7 @@ from ..examined import ExaminedCase
 from ..findings import Unit
 from ..object_errors import LEAST_PIXELS, ClassTakenForAnother
 from .kind import Kind, Suspicion
-from .objects import box_of, object_at, suspicion_of
+from .objects import object_at, suspicion_of
 
 _SMALLEST_PROBABILITY = 1e-4
 _LARGEST_LOGIT = 30.0
@@ -31,21 +31,22 @@ class Swapped(Kind[None]):
         """Measure every annotated object that the model sees at all."""
         if case.num_classes < 2:
             return []
-        found = []
-        for part in case.parts:
-            log_p = np.log(np.maximum(np.asarray(part.judged.probabilities, np.float64), _SMALLEST_PROBABILITY))
-            seen = part.judged.predicted != 0
-            for label in range(1, case.num_classes + 1):
-                matched = part.objects(label)
-                for number in range(1, matched.num_annotated + 1):
-                    inside = matched.annotated == number
-                    if np.count_nonzero(inside) < LEAST_PIXELS or not seen[inside].any():
-                        continue
-                    means = log_p[1:, inside].mean(axis=1)
-                    others = np.where(np.arange(1, case.num_classes + 1) == label, -np.inf, means)
-                    other = int(others.argmax()) + 1
-                    difference = float(others.max() - means[label - 1])
-                    found.append(suspicion_of(case.index, part, inside, (difference,), (label, other), annotated=True))
+        part, found = case.part, []
+        if part is None:
+            return []
+        log_p = np.log(np.maximum(np.asarray(part.judged.probabilities, np.float64), _SMALLEST_PROBABILITY))
+        seen = part.judged.predicted != 0
+        for label in range(1, case.num_classes + 1):
+            matched = part.objects(label)
+            for number in range(1, matched.num_annotated + 1):
+                inside = matched.annotated == number
+                if np.count_nonzero(inside) < LEAST_PIXELS or not seen[inside].any():
+                    continue
+                means = log_p[1:, inside].mean(axis=1)
+                others = np.where(np.arange(1, case.num_classes + 1) == label, -np.inf, means)
+                other = int(others.argmax()) + 1
+                difference = float(others.max() - means[label - 1])
+                found.append(suspicion_of(case.index, part, inside, (difference,), (label, other), annotated=True))
         return found
 
     def usual(self, given: Sequence[Suspicion]) -> None:
@@ -70,5 +71,5 @@ class Swapped(Kind[None]):
     ) -> NDArray[np.uint8] | None:
         """Return the annotation with the object as the other class."""
         assert suspicion.place is not None
-        given, (label, other) = annotation[box_of(suspicion.place)][0], suspicion.labels
+        given, (label, other) = suspicion.place.of(annotation), suspicion.labels
         return np.where(object_at(annotation, suspicion, label), np.uint8(other), given)

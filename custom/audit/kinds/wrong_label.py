@@ -52,7 +52,7 @@ class WrongLabel(Kind[NDArray[np.float64]]):
         p = np.stack([one.features for one in given])
         labels = np.array([one.labels[0] for one in given])
         means = [p[labels == label, label].mean() if (labels == label).any() else 1.0 for label in range(p.shape[1])]
-        return np.maximum(np.array(means), _SMALLEST)
+        return np.asarray(np.maximum(np.array(means), _SMALLEST))
 
     def score(self, suspicion: Suspicion, usual: NDArray[np.float64]) -> float:
         """Return r_other / (r_other + r_given), r being a class's probability over its usual one."""
