@@ -13,9 +13,10 @@ from ...custom.data.json_record import write_record
 from ...custom.data.masks import write_changed
 from ...custom.data.whole_files import new_folder
 from ...transforms.errors import DataError
+from ..checking.finding import plural
 from .case_files import CaseReader
 from .edited_masks import count_changed, find_edited, read_edited
-from .reference_list import write_reference, write_updated_datalist
+from .reference_list import check_can_update, write_reference, write_updated_datalist
 from .reviewed_files import (
     PROVENANCE_FILE,
     DecidedFinding,
@@ -71,11 +72,8 @@ def apply_decisions(
             "nothing to write. Decide with: fedannot audit review"
         )
     _check_unchanged(reader, cases, decisions)
-    if update_datalist and not out.resolve().is_relative_to(reader.datalist.parent.resolve()):
-        raise DataError(
-            f"{out}: a datalist may not lead out of its folder; expected with --update-datalist a folder in "
-            f"{reader.datalist.parent}."
-        )
+    if update_datalist:
+        check_can_update(out, reader)
     with new_folder(out) as folder:
         writer = _Writer(reader, decisions, folder, {label: file for label, (_, file) in masks.items()})
         annotations = tuple(writer.write(position, case) for position, case in enumerate(cases))
@@ -166,7 +164,7 @@ def _check_unchanged(reader: CaseReader, cases: list[AuditedCase], decisions: De
             changed.append(case.label)
     if changed:
         raise DataError(
-            f"{reader.data}: {len(changed)} annotations are no longer those that the reviewers saw: "
+            f"{reader.data}: {plural(len(changed), 'annotation')} changed since the reviewers saw them: "
             f"{', '.join(changed[:5])}{' …' if len(changed) > 5 else ''}. Nothing was written; review these cases "
             "again."
         )

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -105,7 +105,8 @@ class CaseReader:
         Raises:
             DataError: if a file is missing or cannot be used, or the arrays are those of another image.
         """
-        prepared = self._preparation(self.files(case))
+        # Known clean annotations are for evaluation; that one cannot be read matters to nobody here.
+        prepared = self._preparation(replace(self.files(case), clean_label=None))
         given = prepared.tensors[LABEL].numpy()
         arrays = self._read_arrays(case)
         suggestions: dict[str, Classes] = {}

@@ -40,9 +40,29 @@ def case_content(reader: CaseReader, case: AuditedCase, form: Form) -> dict[str,
         The content; of a case that cannot be read, ``problem`` in words.
     """
     try:
-        shown, read = reader.shown(case), reader.read(case)
+        return _content(case, reader.shown(case), reader.read(case), form)
     except (DataError, OSError) as error:
         return {"problem": printable(str(error))}
+
+
+def content_and_crop(reader: CaseReader, case: AuditedCase, form: Form) -> tuple[dict[str, Any], str]:
+    """Return :func:`case_content` and :func:`case_crop` of a case, whose files are read but once."""
+    try:
+        shown, read = reader.shown(case), reader.read(case)
+        return _content(case, shown, read, form), _crop(case, read)
+    except (DataError, OSError) as error:
+        return {"problem": printable(str(error))}, ""
+
+
+def case_crop(reader: CaseReader, case: AuditedCase) -> str:
+    """Return a small picture of the case's worst finding as an address with the data in it; empty if it has none."""
+    try:
+        return _crop(case, reader.read(case))
+    except (DataError, OSError):
+        return ""
+
+
+def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> dict[str, Any]:
     image = _grey_levels(_planes(read.image, read, channels=True))
     height, width = image.shape[1:3]
     content: dict[str, Any] = {
@@ -61,12 +81,7 @@ def case_content(reader: CaseReader, case: AuditedCase, form: Form) -> dict[str,
     return content
 
 
-def case_crop(reader: CaseReader, case: AuditedCase) -> str:
-    """Return a small picture of the case's worst finding as an address with the data in it; empty if it has none."""
-    try:
-        read = reader.read(case)
-    except (DataError, OSError):
-        return ""
+def _crop(case: AuditedCase, read: ReadCase) -> str:
     image = _grey_levels(_planes(read.image, read, channels=True))
     number, box = _shown_plane(case.findings[0] if case.findings else None, read)
     pixels = np.repeat(image[number][..., None], 3, axis=-1) if image.ndim == 3 else image[number].copy()

@@ -56,13 +56,9 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
         The copy.
 
     Raises:
-        DataError: if there is such a copy already, or the datalist cannot be read.
+        DataError: if the datalist cannot be read.
     """
-    source = reader.datalist
-    file = source.with_name(f"{source.stem}.{UPDATED}{source.suffix}")
-    if file.exists():
-        raise DataError(f"{file}: found an earlier copy; expected none. Remove it, or let data.yaml name it.")
-    content = read_json(source, "a datalist", any_number=True)
+    content = read_json(reader.datalist, "a datalist", any_number=True)
     changed = {_key(one, reader): _new_label(one, out, reader) for one in annotations if one.file}
     for section in (TRAINING, VALIDATION):
         for item in content.get(section, []):
@@ -71,8 +67,29 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
     items = _reference_items(out, reader, annotations)
     images = {item["image"] for item in items}
     earlier = [one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or one.get("image") not in images]
+    file = _updated_file(reader)
     write_text(file, json.dumps(content | {REFERENCE: [*earlier, *items]}, indent=1) + "\n")
     return file
+
+
+def check_can_update(out: Path, reader: CaseReader) -> None:
+    """Check that a copy of the site's datalist can be written that names files of a folder.
+
+    Raises:
+        DataError: if the folder lies elsewhere, or there is such a copy already.
+    """
+    folder, file = reader.datalist.parent, _updated_file(reader)
+    if not out.resolve().is_relative_to(folder.resolve()):
+        raise DataError(
+            f"{out}: a datalist may not lead out of its folder; expected with --update-datalist a folder in {folder}."
+        )
+    if file.exists():
+        raise DataError(f"{file}: found an earlier copy; expected none. Remove it, or let data.yaml name it.")
+
+
+def _updated_file(reader: CaseReader) -> Path:
+    source = reader.datalist
+    return source.with_name(f"{source.stem}.{UPDATED}{source.suffix}")
 
 
 def _reference_items(out: Path, reader: CaseReader, annotations: Sequence[ReviewedAnnotation]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
 from .case_files import CaseReader, can_be_accepted
-from .case_pictures import case_content, case_crop
+from .case_pictures import content_and_crop
 from .found import FoundAudit
 from .pages import content_policy, page_environment, page_source
 from .wording import (
@@ -121,9 +121,7 @@ def _state(reader: CaseReader, decisions: Decisions, reviewer: str | None) -> di
         "audit": f"{audit.made} {audit.model_sha256}",
         "reviewer": None if reviewer is None else printable(reviewer),
         "kinds": titles,
-        "cases": [
-            _case_summary(case, reader, titles, with_crop=reviewer is None) for case in cases_with_findings(reader)
-        ],
+        "cases": [_case_summary(case, reader, titles) for case in cases_with_findings(reader)],
         "others": [[case.disagreement, case.uncertainty] for case in audit.cases if not case.findings],
         "decisions": {name: decision_values(decision) for name, decision in decisions.counting.items()},
     }
@@ -134,7 +132,7 @@ def decision_values(decision: Decision) -> dict[str, str]:
     return {key: printable(value) if key != "finding" else value for key, value in decision.model_dump().items()}
 
 
-def _case_summary(case: AuditedCase, reader: CaseReader, titles: dict[str, str], *, with_crop: bool) -> dict[str, Any]:
+def _case_summary(case: AuditedCase, reader: CaseReader, titles: dict[str, str]) -> dict[str, Any]:
     is_class = reader.audit.task == "classification"
     return {
         "image": printable(case.image),
@@ -145,7 +143,6 @@ def _case_summary(case: AuditedCase, reader: CaseReader, titles: dict[str, str],
         "disagreement": case.disagreement,
         "uncertainty": case.uncertainty,
         "score": case.score,
-        "crop": case_crop(reader, case) if with_crop else None,
         "findings": [_finding_summary(finding, titles, is_class=is_class) for finding in case.findings],
     }
 
@@ -167,7 +164,8 @@ def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool
     }
 
 
-def _contents(reader: CaseReader) -> Iterator[Markup]:
-    """The content of one case after the other: all at once may be more than memory holds."""
+def _contents(reader: CaseReader) -> Iterator[tuple[Markup, Markup]]:
+    """Content and crop of one case after the other: all at once may be more than memory holds."""
     for case in cases_with_findings(reader):
-        yield embedded_json(case_content(reader, case, "webp"))
+        content, crop = content_and_crop(reader, case, "webp")
+        yield embedded_json(content), embedded_json(crop)

@@ -50,7 +50,7 @@ async function contentOf(index) {
   return content;
 }
 async function cropOf(index) {
-  if (!served) return state.cases[index].crop;
+  if (!served) return JSON.parse(byId(`crop-${index}`).textContent);
   if (!crops.has(index)) crops.set(index, (await asked(`crop/${index}`)).crop);
   return crops.get(index);
 }

@@ -2,10 +2,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.audits import audited_classes, audited_images, audited_slices, audited_volumes
 
 from fedannot.apps.audit.found import FoundAudit, find_audit
 from fedannot.custom.audit.findings import read_audit, write_audit
-from support.audits import audited_classes, audited_images, audited_slices, audited_volumes
 
 
 @pytest.fixture(scope="session")

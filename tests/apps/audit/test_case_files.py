@@ -49,7 +49,7 @@ def test_a_suggestion_is_the_whole_annotation_with_its_place_changed(made_audits
 
 def test_a_case_that_the_datalist_no_longer_has_is_refused(made_audits):
     reader, case = with_case(made_audits["images"], image="../../../../etc/passwd")
-    with pytest.raises(DataError, match="found no case with the image '../../../../etc/passwd'"):
+    with pytest.raises(DataError, match="found no case with the image"):
         reader.read(case)
 
 

@@ -1,0 +1,304 @@
+import hashlib
+import json
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedannot.apps.audit.applying import apply_decisions
+from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.reviewed_files import PROVENANCE_FILE, ReviewedAnnotations
+from fedannot.apps.audit.stored_decisions import new_decision
+from fedannot.custom.audit.decisions import Decisions
+from fedannot.custom.data.datalist import REFERENCE, TRAINING, read_datalist
+from fedannot.custom.data.json_record import read_record
+from fedannot.custom.data.masks import read_classes
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.transforms.errors import DataError
+
+MASKS = ["images", "slices", "volumes"]
+
+
+def decided(found, choose=lambda case, index: "accept"):
+    """Decisions of all findings, as a rule says by case and index."""
+    reader, decisions = CaseReader(found), []
+    for case in found.audit.cases:
+        for index, finding in enumerate(case.findings):
+            if (choice := choose(case, index)) is not None:
+                shown = reader.shown(case)
+                decisions.append(new_decision(finding.id, choice, reviewer="Dr Ada", reason="seen twice", shown=shown))
+    return Decisions(site=found.site, decisions=tuple(decisions))
+
+
+def of_first_case(found, *choices):
+    """Decisions of the findings of the worst case alone."""
+    first = found.audit.cases[0]
+    return decided(found, lambda case, index: choices[index] if case is first and index < len(choices) else None)
+
+
+def files_of(folder):
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+def clean_of(found):
+    """The clean annotation of every given one, which the fixture suggests."""
+    reader = CaseReader(found)
+    cases = read_datalist(reader.datalist).section(TRAINING)
+    return {case.label.relative_to(reader.data).as_posix(): case.clean_label for case in cases}
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_accepted_suggestions_are_new_annotations_in_the_form_of_the_given_ones(audit_of, kind):
+    found = audit_of(kind)
+    reader, data = CaseReader(found), Path(found.audit.data)
+    before = files_of(data)
+    out = found.folder.parents[3] / "new"
+    applied = apply_decisions(reader, decided(found), out)
+    assert files_of(data) == before
+    clean = clean_of(found)
+    for one in applied.record.annotations:
+        new, wanted = (read_classes(file, reader.description) for file in (out / one.file, clean[one.given]))
+        given = read_classes(data / one.given, reader.description)
+        np.testing.assert_array_equal(new.classes, wanted.classes)
+        assert one.changed == np.count_nonzero(wanted.classes != given.classes) > 0
+        if given.affine is not None:
+            np.testing.assert_array_equal(new.affine, given.affine)
+            assert nibabel.load(out / one.file).shape == nibabel.load(data / one.given).shape
+        else:
+            values = [set(np.unique(np.asarray(Image.open(f)))) for f in (out / one.file, data / one.given)]
+            assert values[0] == values[1] == {0, 255}
+
+
+def test_provenance_says_who_decided_what_and_when(audit_of):
+    found = audit_of("images")
+    out = found.folder / "new"
+    applied = apply_decisions(CaseReader(found), of_first_case(found, "accept"), out)
+    record = read_record(out / PROVENANCE_FILE, ReviewedAnnotations)
+    assert record == applied.record
+    (one,) = record.annotations
+    case = found.audit.cases[0]
+    assert (one.image, one.given, one.origin, one.is_reviewed) == (case.image, case.label, "accepted", True)
+    given = Path(found.audit.data) / case.label
+    assert one.given_sha256 == hashlib.sha256(given.read_bytes()).hexdigest()
+    (decision,) = one.decisions
+    assert (decision.reviewer, decision.choice, decision.reason) == ("Dr Ada", "accept", "seen twice")
+    assert record.model_sha256 == found.audit.model_sha256
+
+
+def test_only_accepted_findings_change_an_annotation(audit_of):
+    found = audit_of("slices")
+    reader = CaseReader(found)
+    case = found.audit.cases[0]
+    assert len(case.findings) > 2
+    out = found.folder / "new"
+    (one,) = apply_decisions(reader, of_first_case(found, "keep", "accept", "later"), out).record.annotations
+    assert not one.is_reviewed
+    given, new = (read_classes(f, reader.description).classes for f in (reader.data / one.given, out / one.file))
+    place = case.findings[1].place
+    # The files of this phantom are as large as what the network sees.
+    region = (slice(place.start[0], place.stop[0]), slice(place.start[1], place.stop[1]), place.sample)
+    changed = given != new
+    assert changed[region].sum() == changed.sum() == one.changed > 0
+
+
+def test_a_file_larger_than_the_networks_image_keeps_what_no_suggestion_changes(audit_of):
+    """A mask of three times the size, in a corner of which is a pixel that the network does not see."""
+    found = audit_of("images")
+    case = found.audit.cases[0]
+    data = Path(found.audit.data)
+    values = np.asarray(Image.open(data / case.label))
+    large = values.repeat(3, 0).repeat(3, 1)
+    large[0:3, 0:3] = [[0, 0, 0], [0, 0, 255], [0, 0, 0]]
+    image = np.asarray(Image.open(data / case.image)).repeat(3, 0).repeat(3, 1)
+    Image.fromarray(large).save(data / case.label)
+    Image.fromarray(image).save(data / case.image)
+    out = found.folder / "new"
+    (one,) = apply_decisions(CaseReader(found), of_first_case(found, "accept"), out).record.annotations
+    new = np.asarray(Image.open(out / one.file))
+    clean = np.asarray(Image.open(clean_of(found)[case.label])).repeat(3, 0).repeat(3, 1)
+    np.testing.assert_array_equal(new[0:3, 0:3], large[0:3, 0:3])
+    expected = clean.copy()
+    expected[0:3, 0:3] = large[0:3, 0:3]
+    np.testing.assert_array_equal(new, expected)
+
+
+def test_kept_and_accepted_cases_become_the_reference_that_a_site_loads(audit_of, tmp_path):
+    found = audit_of("images")
+    reader = CaseReader(found)
+    worst = found.audit.cases[0]
+    decisions = decided(found, lambda case, _: "accept" if case is worst else "keep")
+    out = reader.data / "reviewed"
+    applied = apply_decisions(reader, decisions, out, update_datalist=True)
+    assert applied.datalist == reader.data / "datalist.reviewed.json"
+    original = json.loads(reader.datalist.read_text())
+    copied = json.loads(applied.datalist.read_text())
+    assert [item["image"] for item in copied["training"]] == [item["image"] for item in original["training"]]
+    (reader.data / "data.yaml").write_text(
+        (reader.data / "data.yaml").read_text().replace("datalist.json", "datalist.reviewed.json")
+    )
+    reference = load_site_data(reader.data, tmp_path / "cache", section=REFERENCE, site="site-1")
+    assert {case.name for case in reference.cases} == {Path(case.image).name for case in found.audit.cases}
+    training = load_site_data(reader.data, tmp_path / "cache", section=TRAINING, site="site-1")
+    for data in (reference, training):
+        (changed,) = (case for case in data.cases if case.image_name(reader.data) == worst.image)
+        assert not np.array_equal(changed.label, reader.read(worst).given)
+        np.testing.assert_array_equal(changed.label, reader.read(worst).prediction)
+
+
+def test_a_case_with_an_open_finding_is_no_reference(audit_of):
+    found = audit_of("slices")
+    applied = apply_decisions(CaseReader(found), of_first_case(found, "keep", "later"), found.folder / "new")
+    assert applied.reference is None
+
+
+def test_a_list_beside_other_data_says_where_the_files_are_to_lie(audit_of):
+    found = audit_of("images")
+    applied = apply_decisions(CaseReader(found), of_first_case(found, "accept"), found.folder / "new")
+    (item,) = json.loads(applied.reference.read_text())["reference"]
+    assert item["label"] == f"new/{applied.record.annotations[0].file}"
+
+
+def test_a_datalist_does_not_lead_out_of_its_folder(audit_of):
+    found = audit_of("images")
+    with pytest.raises(DataError, match="a datalist may not lead out of its folder"):
+        apply_decisions(CaseReader(found), decided(found), found.folder / "new", update_datalist=True)
+    assert not (found.folder / "new").exists()
+
+
+def test_an_earlier_copy_of_the_datalist_stays(audit_of):
+    found = audit_of("images")
+    reader = CaseReader(found)
+    (reader.data / "datalist.reviewed.json").write_text("{}")
+    with pytest.raises(DataError, match="found an earlier copy"):
+        apply_decisions(reader, decided(found), reader.data / "reviewed", update_datalist=True)
+    assert not (reader.data / "reviewed").exists()
+
+
+def test_an_accepted_class_is_a_new_label_in_the_datalist(audit_of):
+    found = audit_of("classes")
+    reader = CaseReader(found)
+    before = files_of(reader.data)
+    applied = apply_decisions(reader, decided(found), reader.data / "reviewed", update_datalist=True)
+    changed = {item["image"]: item["label"] for item in json.loads(applied.datalist.read_text())["training"]}
+    suspect = {case.image for case in found.audit.cases if case.findings}
+    for case in read_datalist(reader.datalist).section(TRAINING):
+        image = case.image.relative_to(reader.data).as_posix()
+        assert changed[image] == (case.clean_label if image in suspect else case.label)
+    assert {path: digest for path, digest in files_of(reader.data).items() if path in before} == before
+
+
+@pytest.mark.parametrize("choice", ["accept", "keep"])
+def test_an_annotation_that_has_changed_since_it_was_shown_stops_everything(audit_of, choice):
+    found = audit_of("images")
+    decisions = decided(found, lambda *_: choice)
+    file = Path(found.audit.data) / found.audit.cases[1].label
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(DataError, match=f"1 annotation changed since the reviewers saw them: {file.parent.name}"):
+        apply_decisions(CaseReader(found), decisions, found.folder / "new")
+    assert not (found.folder / "new").exists()
+
+
+def test_a_decision_that_does_not_say_what_was_shown_is_refused(audit_of):
+    found = audit_of("images")
+    bare = of_first_case(found, "accept").decisions[0].model_copy(update={"shown": ""})
+    with pytest.raises(DataError, match="changed since the reviewers saw them"):
+        apply_decisions(CaseReader(found), Decisions(site=found.site, decisions=(bare,)), found.folder / "new")
+
+
+def test_without_a_decision_there_is_nothing_to_write(audit_of):
+    found = audit_of("images")
+    with pytest.raises(DataError, match=r"there is nothing to write\. Decide with: fedannot audit review"):
+        apply_decisions(CaseReader(found), of_first_case(found, "later"), found.folder / "new")
+
+
+def edit(found, name, change):
+    """A folder with the first given mask, changed."""
+    case = found.audit.cases[0]
+    folder = found.folder / "edited"
+    folder.mkdir()
+    source = Path(found.audit.data) / case.label
+    target = folder / (name or Path(case.label).name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix == ".png":
+        Image.fromarray(change(np.asarray(Image.open(source)).copy())).save(target)
+    else:
+        image = nibabel.load(source)
+        voxels, affine = change(np.asarray(image.dataobj).copy(), image.affine.copy())
+        nibabel.save(nibabel.Nifti1Image(voxels, affine), target)
+    return folder
+
+
+def with_corner(values):
+    values[:2, :2] = 255
+    return values
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_an_edited_mask_counts_in_place_of_suggestions(audit_of, by_path):
+    found = audit_of("images")
+    case = found.audit.cases[0]
+    folder = edit(found, case.label if by_path else None, with_corner)
+    out = found.folder / "new"
+    decisions = of_first_case(found, "accept")
+    (one,) = apply_decisions(CaseReader(found), decisions, out, edited=folder).record.annotations
+    assert (one.origin, one.is_reviewed) == ("edited", True)
+    given, new = (np.asarray(Image.open(f)) for f in (Path(found.audit.data) / case.label, out / one.file))
+    np.testing.assert_array_equal(new, with_corner(given.copy()))
+    assert one.changed == np.count_nonzero(given != new)
+
+
+def test_an_edited_volume_gets_the_geometry_of_the_given_one(audit_of):
+    found = audit_of("slices")
+    folder = edit(found, None, lambda v, a: (np.where(np.indices(v.shape)[0] == 0, 1, v).astype(np.float32), a + 1e-4))
+    out = found.folder / "new"
+    (one,) = apply_decisions(CaseReader(found), Decisions(site=found.site), out, edited=folder).record.annotations
+    given, new = nibabel.load(Path(found.audit.data) / one.given), nibabel.load(out / one.file)
+    np.testing.assert_array_equal(new.affine, given.affine)
+    assert np.asarray(new.dataobj)[0].all()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda values: values[:-1], "found a mask of the shape"),
+        (lambda values: np.where(values == 0, 7, values).astype(np.uint8), "7"),
+    ],
+    ids=["shape", "label"],
+)
+def test_an_edited_image_mask_that_does_not_fit_is_refused(audit_of, change, reason):
+    found = audit_of("images")
+    folder = edit(found, None, change)
+    with pytest.raises(DataError, match=reason):
+        apply_decisions(CaseReader(found), Decisions(site=found.site), found.folder / "new", edited=folder)
+    assert not (found.folder / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda voxels, affine: (voxels[..., :-1], affine), "expected the size of its image"),
+        (lambda voxels, affine: (voxels, affine + shifted()), "mm off"),
+        (lambda voxels, affine: (voxels + np.int16(3), affine), "3"),
+    ],
+    ids=["shape", "place", "label"],
+)
+def test_an_edited_volume_that_does_not_fit_is_refused(audit_of, change, reason):
+    found = audit_of("slices")
+    folder = edit(found, None, change)
+    with pytest.raises(DataError, match=reason):
+        apply_decisions(CaseReader(found), Decisions(site=found.site), found.folder / "new", edited=folder)
+
+
+def shifted():
+    shift = np.zeros((4, 4))
+    shift[0, 3] = 20
+    return shift
+
+
+def test_an_edited_mask_of_no_case_is_refused(audit_of):
+    found = audit_of("images")
+    folder = edit(found, "other.png", with_corner)
+    with pytest.raises(DataError, match="no audited annotation has this name"):
+        apply_decisions(CaseReader(found), Decisions(site=found.site), found.folder / "new", edited=folder)

@@ -1,0 +1,109 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import SimpleITK
+
+from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.exporting import export_audit, itksnap_labels, spreadsheet_safe
+from fedannot.apps.audit.found import FoundAudit
+from fedannot.apps.audit.stored_decisions import new_decision, store_decision
+from fedannot.custom.data.datalist import TRAINING, read_datalist
+from fedannot.custom.data.description import ImageDescription
+from fedannot.custom.data.masks import read_classes
+
+
+def rows_of(out):
+    with (out / "findings.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_row_for_every_finding_with_its_decision(audit_of):
+    found = audit_of("slices")
+    case = found.audit.cases[0]
+    finding = case.findings[0]
+    decision = new_decision(finding.id, "keep", reviewer="Dr Ada", reason="fine", shown="ab")
+    store_decision(found.folder, found.audit, decision)
+    exported = export_audit(CaseReader(found), found.folder / "out")
+    rows = rows_of(found.folder / "out")
+    assert len(rows) == exported.findings == sum(len(case.findings) for case in found.audit.cases)
+    first = rows[0]
+    assert (first["image"], first["annotation"], first["finding"]) == (case.image, case.label, finding.id)
+    assert (first["decision"], first["reviewer"], first["comment"]) == ("keep", "Dr Ada", "fine")
+    assert float(first["probability"]) == pytest.approx(finding.probability)
+    assert first["start"] == " ".join(map(str, finding.place.start))
+    assert rows[1]["decision"] == ""
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " =", "\n="])
+def test_cells_that_a_spreadsheet_would_compute_are_text(start):
+    assert spreadsheet_safe(f"{start}cmd|' /C calc'!A0") == f"'{start}cmd|' /C calc'!A0"
+
+
+def test_other_cells_stay_as_they_are():
+    assert spreadsheet_safe("images/a=b.png") == "images/a=b.png"
+    assert spreadsheet_safe("") == ""
+
+
+def test_hostile_names_are_text_in_the_table(audit_of):
+    found = audit_of("images")
+    case = found.audit.cases[0].model_copy(update={"annotator": "=HYPERLINK(1)", "unit": "@SUM(A1)"})
+    audit = found.audit.model_copy(update={"cases": (case,)})
+    export_audit(CaseReader(FoundAudit(found.folder, audit)), found.folder / "out")
+    (row,) = rows_of(found.folder / "out")
+    assert (row["annotator"], row["patient"]) == ("'=HYPERLINK(1)", "'@SUM(A1)")
+
+
+@pytest.mark.parametrize("kind", ["images", "slices"])
+def test_suggested_masks_have_the_folders_and_names_of_the_given_ones(audit_of, kind):
+    found = audit_of(kind)
+    reader = CaseReader(found)
+    out = found.folder / "out"
+    exported = export_audit(reader, out)
+    cases = list(read_datalist(reader.datalist).section(TRAINING))
+    assert exported.suggestions == len(cases)
+    for case in cases:
+        name = case.label.relative_to(reader.data)
+        new, clean = (read_classes(file, reader.description) for file in (out / "suggested" / name, case.clean_label))
+        np.testing.assert_array_equal(new.classes, clean.classes)
+
+
+def test_a_segmentation_for_slicer_has_segments_and_the_place_of_the_volume(audit_of):
+    found = audit_of("slices")
+    reader = CaseReader(found)
+    out = found.folder / "out"
+    export_audit(reader, out)
+    name = Path(found.audit.cases[0].label)
+    written = SimpleITK.ReadImage(str(out / "slicer" / name.parent / (name.name.split(".")[0] + ".seg.nrrd")))
+    mask = SimpleITK.ReadImage(str(out / "suggested" / name))
+    np.testing.assert_array_equal(SimpleITK.GetArrayFromImage(written), SimpleITK.GetArrayFromImage(mask))
+    for one in ("GetSpacing", "GetOrigin", "GetDirection"):
+        assert getattr(written, one)() == pytest.approx(getattr(mask, one)())
+    assert written.GetMetaData("Segment0_Name") == "lesion"
+    assert written.GetMetaData("Segment0_LabelValue") == "1"
+    size = written.GetSize()
+    assert written.GetMetaData("Segment0_Extent") == f"0 {size[0] - 1} 0 {size[1] - 1} 0 {size[2] - 1}"
+
+
+def test_label_descriptions_name_the_values_of_the_files():
+    description = ImageDescription(channels=1, size=(8, 8), labels={0: 0, 128: 1, 255: 2}, classes=('a "b"', "c"))
+    lines = [line.split() for line in itksnap_labels(description).splitlines() if not line.startswith("#")]
+    assert [line[0] for line in lines] == ["0", "128", "255"]
+    assert [" ".join(line[7:]) for line in lines] == ['"Clear Label"', "\"a 'b'\"", '"c"']
+    assert all(len(line[:7]) == 7 for line in lines)
+
+
+def test_an_annotation_that_cannot_be_written_stops_no_other(audit_of):
+    found = audit_of("images")
+    reader = CaseReader(found)
+    reader.files(found.audit.cases[0]).label.write_bytes(b"no mask")
+    exported = export_audit(reader, found.folder / "out")
+    assert [label for label, _ in exported.failed] == [found.audit.cases[0].label]
+    assert exported.suggestions == len(found.audit.cases) - 1
+
+
+def test_classified_images_have_a_table_alone(audit_of):
+    found = audit_of("classes")
+    export_audit(CaseReader(found), found.folder / "out")
+    assert [path.name for path in (found.folder / "out").iterdir()] == ["findings.csv"]

@@ -1,0 +1,291 @@
+"""The pages as a reader uses them, in Chromium: a review by keys alone, what survives, what is asked for."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from urllib.parse import urlsplit
+
+import pytest
+from support.audits import audited_images, conclusion
+from support.chromium import accessibility_faults, asked_addresses, chromium
+
+from fedannot.apps.audit.found import FoundAudit
+from fedannot.apps.audit.site_page import write_site_page
+from fedannot.custom.audit.decisions import Decisions, read_decisions
+from fedannot.custom.data.json_record import read_record
+
+CASES = 20
+KEYS = "aakl"
+
+
+@pytest.fixture(scope="module")
+def large_audit(tmp_path_factory):
+    """As many cases as are reviewed."""
+    conclusions = (conclusion("established", "Contours lie 2.1 px too far outside."), conclusion("none", "No shift."))
+    return audited_images(tmp_path_factory.mktemp("large"), CASES, conclusions=conclusions)
+
+
+@contextlib.contextmanager
+def reviewing(found):
+    """The command that serves the page, and its address; killed at the end unless it has ended."""
+    arguments = ["review", str(found.folder), "--no-open", "--reviewer", "Dr Ada"]
+    program = f"from fedannot.apps.commands.audit import audit_app; audit_app({arguments!r})"
+    started = subprocess.Popen([sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        yield started, started.stdout.readline().split(": ", 1)[1].strip()
+    finally:
+        started.kill()
+        started.wait()
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the page did not get there in time"
+        time.sleep(0.03)
+
+
+def text_of(browser, name):
+    return browser.execute_script("return document.getElementById(arguments[0]).textContent", name)
+
+
+def is_drawn(browser):
+    """Whether the image of the case that is named is on the canvas, which is told of when it is."""
+    return browser.execute_script(
+        "const canvas = document.getElementById('view-given');"
+        "const title = document.getElementById('case-title').textContent;"
+        "return canvas.width > 100 && title && canvas.getAttribute('aria-label').startsWith(title + ' as given')"
+    )
+
+
+def colours_on(browser, canvas):
+    """How many pixels of a canvas have which colour."""
+    pixels = browser.execute_script(
+        "const canvas = document.getElementById(arguments[0]);"
+        "return [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]",
+        canvas,
+    )
+    return Counter(zip(pixels[::4], pixels[1::4], pixels[2::4], strict=True))
+
+
+def press(browser, key):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(browser).send_keys(key).perform()
+
+
+def open_page(browser, address):
+    browser.get(address)
+    wait_for(lambda: is_drawn(browser))
+
+
+def test_a_review_of_twenty_cases_by_keys_and_what_outlives_a_killed_server(audit_copy, tmp_path):
+    found = audit_copy
+    with chromium(tmp_path / "profile") as browser:
+        with reviewing(found) as (server, address):
+            open_page(browser, address)
+            decided = [press_and_wait(browser, found, KEYS[number % len(KEYS)]) for number in range(CASES)]
+            os.kill(server.pid, signal.SIGKILL)
+        stored = read_decisions(found.folder, found.site)
+        assert [one.finding for one in stored.decisions] == decided
+        assert len(set(decided)) == CASES
+        words = {"a": "accept", "k": "keep", "l": "later"}
+        assert [one.choice for one in stored.decisions] == [words[KEYS[n % len(KEYS)]] for n in range(CASES)]
+        assert {one.reviewer for one in stored.decisions} == {"Dr Ada"}
+        assert browser.get_log("browser") == []
+        assert {urlsplit(one).netloc for one in asked_addresses(browser)} == {urlsplit(address).netloc}
+
+        press(browser, "p")
+        press(browser, "k")
+        wait_for(lambda: "the command that serves this page has ended" in text_of(browser, "status"))
+        browser.get_log("browser")
+        with reviewing(found) as (_, address):
+            open_page(browser, address)
+            assert text_of(browser, "progress") == "15 of 20 findings decided, 5 for later"
+            assert "Accepted by Dr Ada" in text_of(browser, "findings")
+            assert browser.get_log("browser") == []
+
+
+def press_and_wait(browser, found, key):
+    """Decide about the shown finding, and return its id; the next one is to be seen afterwards."""
+    before = len(read_decisions(found.folder, found.site).decisions)
+    press(browser, key)
+    wait_for(lambda: len(read_decisions(found.folder, found.site).decisions) == before + 1)
+    wait_for(lambda: is_drawn(browser) and "stored" in text_of(browser, "status"))
+    wait_for(lambda: browser.execute_script("return !document.getElementById('accept').disabled"))
+    time.sleep(0.1)
+    return read_decisions(found.folder, found.site).decisions[-1].finding
+
+
+@pytest.fixture
+def audit_copy(large_audit):
+    """The large audit without decisions."""
+    yield large_audit
+    (large_audit.folder / "decisions.json").unlink(missing_ok=True)
+
+
+def test_image_and_contours_are_on_the_canvas_and_can_be_hidden(large_audit, tmp_path):
+    given, suggested = (255, 176, 0), (93, 242, 160)
+    page = write_site_page(large_audit, tmp_path / "page.html", check_files=False)
+    with chromium(tmp_path / "profile") as browser:
+        open_page(browser, page.as_uri())
+        shown = colours_on(browser, "view-given")
+        assert len(shown) > 100
+        assert shown[given] > 50
+        assert colours_on(browser, "view-suggested")[suggested] > 50
+        press(browser, "h")
+        wait_for(lambda: colours_on(browser, "view-given")[given] == 0)
+        assert len(colours_on(browser, "view-given")) > 50
+        press(browser, "h")
+        wait_for(lambda: colours_on(browser, "view-given")[given] == shown[given])
+
+
+def test_a_comment_is_stored_with_the_decision(audit_copy, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    with chromium(tmp_path / "profile") as browser, reviewing(audit_copy) as (_, address):
+        open_page(browser, address)
+        press(browser, "c")
+        press(browser, "Ask Dr Bo: rim?" + Keys.ESCAPE)
+        assert read_decisions(audit_copy.folder, audit_copy.site).decisions == ()
+        press(browser, "k")
+        wait_for(lambda: read_decisions(audit_copy.folder, audit_copy.site).decisions)
+        (decision,) = read_decisions(audit_copy.folder, audit_copy.site).decisions
+        assert (decision.choice, decision.reason) == ("keep", "Ask Dr Bo: rim?")
+
+
+def test_without_a_server_decisions_are_kept_and_downloaded(audit_copy, tmp_path):
+    from selenium.webdriver.common.by import By
+
+    found, profile = audit_copy, tmp_path / "profile"
+    page = write_site_page(found, tmp_path / "page.html", check_files=False)
+    with chromium(profile) as browser:
+        open_page(browser, page.as_uri())
+        press(browser, "a")
+        wait_for(lambda: "Enter your name first" in text_of(browser, "status"))
+        browser.find_element(By.ID, "reviewer").send_keys("Dr Bo\ue00c")
+        press(browser, "a")
+        wait_for(lambda: text_of(browser, "progress").startswith("1 of"))
+        press(browser, "k")
+        wait_for(lambda: text_of(browser, "progress").startswith("2 of"))
+        open_page(browser, page.as_uri())
+        assert text_of(browser, "progress") == "2 of 20 findings decided"
+        browser.find_element(By.ID, "download").click()
+        file = profile / "decisions-site-1.json"
+        wait_for(file.is_file)
+        assert browser.get_log("browser") == []
+        assert set(asked_addresses(browser)) == {page.as_uri()}
+    decisions = read_record(file, Decisions)
+    first, second = (found.audit.cases[number].findings[0].id for number in range(2))
+    assert {one.finding: (one.choice, one.reviewer) for one in decisions.decisions} == {
+        first: ("accept", "Dr Bo"),
+        second: ("keep", "Dr Bo"),
+    }
+    from fedannot.apps.audit.applying import apply_decisions
+    from fedannot.apps.audit.case_files import CaseReader
+
+    applied = apply_decisions(CaseReader(found), decisions, tmp_path / "new")
+    assert [one.origin for one in applied.record.annotations] == ["accepted", "kept"]
+
+
+def test_hostile_names_are_shown_and_do_nothing(large_audit, tmp_path):
+    attack = "<img src=x onerror=\"document.title='broken'\"></script><script>document.title='broken'</script>"
+    cases = tuple(
+        case.model_copy(
+            update={
+                "annotator": attack,
+                "findings": tuple(
+                    one.model_copy(update={"sentence": attack, "classes": (attack,), "kind": attack})
+                    for one in case.findings
+                ),
+            }
+        )
+        for case in large_audit.audit.cases
+    )
+    audit = large_audit.audit.model_copy(update={"cases": cases, "judged_by": attack})
+    page = write_site_page(FoundAudit(large_audit.folder, audit), tmp_path / "page.html", check_files=False)
+    with chromium(tmp_path / "profile") as browser:
+        open_page(browser, page.as_uri())
+        assert attack in text_of(browser, "findings")
+        assert browser.title == "Annotation audit: site-1"
+        assert browser.execute_script("return document.querySelectorAll('img[src=x]').length") == 0
+        assert browser.get_log("browser") == []
+
+
+def test_filters_leave_the_cases_that_they_name(made_audits, tmp_path):
+    from selenium.webdriver.support.select import Select
+
+    found = made_audits["slices"]
+    page = write_site_page(found, tmp_path / "page.html", check_files=False)
+    with chromium(tmp_path / "profile") as browser:
+        open_page(browser, page.as_uri())
+        size = Select(browser.find_element("id", "filter-size"))
+        told = [option.text for option in size.options]
+        size.select_by_value("large")
+        limit = float(re.search(r"over ([\d.]+)", told[-1])[1])
+        shown = browser.execute_script("return document.querySelectorAll('#list li').length")
+        large = sum(any(one.size > limit for one in case.findings) for case in found.audit.cases)
+        assert 0 < shown == large
+        Select(browser.find_element("id", "filter-state")).select_by_value("accept")
+        wait_for(lambda: text_of(browser, "case-title") == "No case has such a finding.")
+
+
+def test_slices_are_moved_by_keys_and_a_point_of_the_plot_leads_to_its_case(made_audits, tmp_path):
+    page = write_site_page(made_audits["slices"], tmp_path / "page.html", check_files=False)
+    with chromium(tmp_path / "profile") as browser:
+        open_page(browser, page.as_uri())
+        before = int(text_of(browser, "slice-number").split()[0])
+        press(browser, "[")
+        wait_for(lambda: text_of(browser, "slice-number").startswith(f"{before - 1} "))
+        title = text_of(browser, "case-title")
+        browser.execute_script(
+            "document.querySelectorAll('#plot .point')[1].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        )
+        wait_for(lambda: text_of(browser, "case-title") != title)
+
+
+@pytest.mark.parametrize("kind", ["images", "slices", "classes"])
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)])
+def test_pages_can_be_used_by_everybody(made_audits, tmp_path, kind, width, dark):
+    page = write_site_page(made_audits[kind], tmp_path / "page.html")
+    with chromium(tmp_path / "profile", width=width, dark=dark) as browser:
+        open_page(browser, page.as_uri())
+        assert accessibility_faults(browser) == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_two_thousand_cases_do_not_stall(large_audit, tmp_path):
+    """The page is there within seconds, and a key acts at once."""
+    cases = tuple(
+        large_audit.audit.cases[number % CASES].model_copy(
+            update={
+                "findings": tuple(
+                    one.model_copy(update={"id": f"{one.id} {number}"})
+                    for one in large_audit.audit.cases[number % CASES].findings
+                ),
+                "arrays": "",
+            }
+        )
+        for number in range(2000)
+    )
+    audit = large_audit.audit.model_copy(update={"cases": cases, "num_cases": len(cases)})
+    page = write_site_page(FoundAudit(large_audit.folder, audit), tmp_path / "page.html", check_files=False)
+    with chromium(tmp_path / "profile") as browser:
+        start = time.monotonic()
+        open_page(browser, page.as_uri())
+        opened = time.monotonic() - start
+        assert browser.execute_script("return document.querySelectorAll('#list li').length") == 2000
+        # Only what is in sight has been decoded.
+        assert browser.execute_script("return document.querySelectorAll('#list img').length") < 60
+        took = browser.execute_script(
+            "const start = performance.now();"
+            "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'n', bubbles: true}));"
+            "document.body.offsetHeight; return performance.now() - start"
+        )
+    assert opened < 15
+    assert took < 500

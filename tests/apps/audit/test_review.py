@@ -1,0 +1,335 @@
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.review import MAX_REQUEST_BYTES, TOKEN_HEADER, ReviewServer
+from fedannot.custom.audit.decisions import read_decisions
+
+
+@contextlib.contextmanager
+def serving(found, idle=60.0):
+    server = ReviewServer(CaseReader(found), None, "Dr Ada")
+    thread = threading.Thread(target=server.serve, args=(idle,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        # As if nobody had ever asked; a connection has it notice at once.
+        server._last_request = float("-inf")
+        socket.create_connection(("127.0.0.1", server.server_port)).close()
+        thread.join()
+        server.server_close()
+
+
+def ask(server, path, method="GET", body=None, *, timeout=30.0, **headers):
+    """Status, headers and content of an answer; headers that are None are left out."""
+    host = f"127.0.0.1:{server.server_port}"
+    sent = {"Host": host, TOKEN_HEADER: server.token}
+    if method == "POST":
+        sent |= {"Origin": f"http://{host}", "Content-Type": "application/json"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=timeout)
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    if body is not None and "Content-Length" not in sent:
+        sent["Content-Length"] = str(len(body))
+    for name, value in sent.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, answer.headers, content
+
+
+def posted(server, case=0, **changes):
+    values = {"case": case, "finding": server.cases[case].findings[0].id, "choice": "accept", "reason": "too large"}
+    values["shown"] = server.reader.shown(server.cases[case])
+    return json.dumps(values | changes).encode()
+
+
+@pytest.fixture
+def server(audit_of):
+    with serving(audit_of("images")) as running:
+        yield running
+
+
+def stored(server):
+    return read_decisions(server.reader.folder, server.reader.audit.site).decisions
+
+
+def test_a_decision_is_stored_with_reviewer_time_reason_and_what_was_shown(server):
+    status, _, content = ask(server, "/decisions", "POST", posted(server))
+    assert status == 200
+    (decision,) = stored(server)
+    assert (decision.choice, decision.reviewer, decision.reason) == ("accept", "Dr Ada", "too large")
+    assert decision.shown == server.reader.shown(server.cases[0])
+    assert decision.time.endswith("+00:00")
+    assert json.loads(content)["decision"]["finding"] == decision.finding
+
+
+def test_the_page_comes_with_the_token_in_its_address(server):
+    status, headers, content = ask(server, f"/?token={server.token}", X_Review_Token=None)
+    assert status == 200
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert content.startswith(b"<!doctype html>")
+    assert server.token.encode() not in content
+
+
+def test_answers_keep_other_pages_out(server):
+    _, headers, _ = ask(server, f"/?token={server.token}")
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert "Access-Control-Allow-Origin" not in headers
+    assert "Python" not in headers["Server"]
+
+
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=wrong", "/?other=1&other=2&o=3&o=4&o=5", "/?token=%E4"])
+def test_without_the_token_there_is_no_page(server, path):
+    status, _, content = ask(server, path)
+    assert status == 403
+    assert b"patients" not in content
+
+
+def test_of_two_tokens_in_the_address_none_counts(server):
+    assert ask(server, f"/?token={server.token}&token={server.token}")[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/case/0", "/crop/0"])
+@pytest.mark.parametrize("token", [None, "", "wrong", "ä"])
+def test_without_the_token_there_is_no_case(server, path, token):
+    assert ask(server, path, X_Review_Token=token)[0] == 403
+    assert ask(server, path)[0] == 200
+
+
+def test_without_the_token_nothing_is_decided(server):
+    assert ask(server, "/decisions", "POST", posted(server), X_Review_Token=None)[0] == 403
+    assert stored(server) == ()
+
+
+@pytest.mark.parametrize(
+    "host", [None, "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "[::1]:{port}"]
+)
+def test_a_name_that_was_made_to_lead_here_gets_nothing(server, host):
+    host = host and host.format(port=server.server_port)
+    for path in (f"/?token={server.token}", "/case/0"):
+        assert ask(server, path, Host=host)[0] == 421
+    assert ask(server, "/decisions", "POST", posted(server), Host=host)[0] == 421
+    assert stored(server) == ()
+
+
+def test_localhost_is_this_server(server):
+    assert ask(server, "/case/0", Host=f"localhost:{server.server_port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "origin", [None, "null", "http://evil.example", "https://127.0.0.1:{port}", "http://127.0.0.1:1"]
+)
+def test_a_page_of_another_origin_decides_nothing(server, origin):
+    origin = origin and origin.format(port=server.server_port)
+    assert ask(server, "/decisions", "POST", posted(server), Origin=origin)[0] == 403
+    assert stored(server) == ()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../etc/passwd",
+        "/case/../../../etc/passwd",
+        "/case/%2e%2e%2fetc%2fpasswd",
+        "/case//etc/passwd",
+        "/case/-1",
+        "/case/4",
+        "/case/99999999999999999999",
+        "/case/%D9%A3",
+        "/case/",
+        "/case/0/1",
+        "/findings.json",
+        "/case",
+    ],
+)
+def test_no_path_of_a_request_is_one_on_the_disk(server, path):
+    assert ask(server, path)[0] == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD", "TRACE"])
+def test_other_methods_are_none(server, method):
+    assert ask(server, "/case/0", method)[0] == 501
+
+
+def test_a_request_that_is_too_large_is_refused_unread(server):
+    status, _, _ = ask(server, "/decisions", "POST", b"", Content_Length=str(MAX_REQUEST_BYTES + 1))
+    assert status == 413
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Content_Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Transfer_Encoding": "chunked"}, 415),
+        ({"Content_Length": "-1"}, 411),
+        ({"Content_Length": "1e3"}, 411),
+        ({"Content_Length": None}, 411),
+    ],
+)
+def test_only_json_of_a_known_length_is_read(server, headers, status):
+    assert ask(server, "/decisions", "POST", posted(server), **headers)[0] == status
+    assert stored(server) == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"choice": "delete"},
+        {"reviewer": "somebody else"},
+        {"case": -1},
+        {"case": 0.5},
+        {"reason": "x" * 2001},
+        {"finding": "x" * 401},
+    ],
+)
+def test_what_is_no_decision_is_refused(server, changes):
+    body = json.dumps(json.loads(posted(server)) | changes).encode()
+    assert ask(server, "/decisions", "POST", body)[0] == 400
+    assert stored(server) == ()
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"case": NaN}', b'{"case":0,"case":1}', b"\xff", b"[" * 5000])
+def test_broken_json_is_refused(server, body):
+    assert ask(server, "/decisions", "POST", body)[0] in (400, 409)
+    assert stored(server) == ()
+
+
+@pytest.mark.parametrize("changes", [{"case": 99}, {"finding": "unknown"}, {"shown": "ab"}, {"shown": ""}])
+def test_a_decision_of_what_was_not_shown_is_refused(server, changes):
+    assert ask(server, "/decisions", "POST", posted(server))[0] == 200
+    before = stored(server)
+    values = json.loads(posted(server)) | changes
+    status, _, content = ask(server, "/decisions", "POST", json.dumps(values).encode())
+    assert status == 409
+    assert "load the page again" in json.loads(content)["problem"]
+    assert stored(server) == before
+
+
+def test_an_annotation_that_changes_after_it_was_shown_cannot_be_decided_on(server):
+    body = posted(server)
+    file = server.reader.files(server.cases[0]).label
+    file.write_bytes(file.read_bytes() + b" ")
+    status, _, content = ask(server, "/decisions", "POST", body)
+    assert status == 409
+    assert "is no longer the annotation that was shown" in json.loads(content)["problem"]
+
+
+def test_a_changed_annotation_is_shown_as_it_is_now(server):
+    before = json.loads(ask(server, "/case/0")[2])
+    file = server.reader.files(server.cases[0]).label
+    other = server.reader.files(server.cases[1]).label
+    file.write_bytes(other.read_bytes())
+    after = json.loads(ask(server, "/case/0")[2])
+    assert after["given"] != before["given"]
+    assert after["shown"] == server.reader.shown(server.cases[1])
+
+
+def test_the_server_listens_on_the_loopback_alone(server):
+    assert server.socket.getsockname()[0] == "127.0.0.1"
+    others = {address[4][0] for address in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for address in others - {"127.0.0.1", "127.0.1.1"}:
+        with socket.socket() as probe:
+            assert probe.connect_ex((address, server.server_port)) != 0
+
+
+def test_every_server_has_a_token_of_its_own(audit_of):
+    found = audit_of("classes")
+    with serving(found) as first, serving(found) as second:
+        assert len(first.token) >= 43
+        assert first.token != second.token
+        assert ask(second, "/case/0", X_Review_Token=first.token)[0] == 403
+
+
+def test_a_server_that_nobody_asks_ends(audit_of):
+    server = ReviewServer(CaseReader(audit_of("classes")), None, "Dr Ada")
+    start = time.monotonic()
+    server.serve(0.2)
+    server.server_close()
+    assert time.monotonic() - start < 5
+
+
+def test_requests_without_the_token_do_not_keep_a_server_alive(audit_of):
+    server = ReviewServer(CaseReader(audit_of("classes")), None, "Dr Ada")
+    thread = threading.Thread(target=server.serve, args=(1.5,), daemon=True)
+    thread.start()
+    end = time.monotonic() + 3
+    while time.monotonic() < end and thread.is_alive():
+        with contextlib.suppress(OSError):
+            ask(server, "/case/0", timeout=0.5, X_Review_Token="wrong")
+    thread.join(timeout=2)
+    server.server_close()
+    assert not thread.is_alive()
+
+
+def test_connections_that_say_nothing_do_not_stop_others(server):
+    silent = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(10)]
+    try:
+        assert ask(server, "/case/0")[0] == 200
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def command(folder, *options):
+    """Start the command and return it with the address that it prints."""
+    arguments = ["review", str(folder), "--no-open", "--no-files", "--reviewer", "Dr Ada", *options]
+    program = f"from fedannot.apps.commands.audit import audit_app; audit_app({arguments!r})"
+    started = subprocess.Popen(
+        [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    line = started.stdout.readline()
+    assert line.startswith("Review of site-1: http://127.0.0.1:"), started.stderr.read()
+    return started, line.split(": ", 1)[1].strip()
+
+
+def test_ctrl_c_ends_the_command(audit_of):
+    started, _ = command(audit_of("classes").folder)
+    started.send_signal(signal.SIGINT)
+    _, errors = started.communicate(timeout=30)
+    assert started.returncode == 130
+    assert errors.splitlines() == ["Stopped by SIGINT. All decisions are stored."]
+
+
+def test_the_command_ends_when_the_page_asks_nothing(audit_of):
+    started, _ = command(audit_of("classes").folder, "--idle-minutes", "0.02")
+    output, _ = started.communicate(timeout=30)
+    assert started.returncode == 0
+    assert output.splitlines()[-1].startswith("Ended after 0.02 minutes without a request.")
+
+
+def test_a_decision_that_was_answered_outlives_a_killed_server(audit_of):
+    found = audit_of("images")
+    reader = CaseReader(found)
+    started, address = command(found.folder)
+    port, token = address.removeprefix("http://127.0.0.1:").split("/?token=")
+
+    class Known:
+        server_port, cases = int(port), [case for case in found.audit.cases if case.findings]
+
+    Known.reader, Known.token = reader, token
+    for case in range(2):
+        assert ask(Known, "/decisions", "POST", posted(Known, case))[0] == 200
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    assert len(read_decisions(found.folder, found.site).decisions) == 2
