@@ -14,11 +14,13 @@ from nvflare.app_common.app_constant import AppConstants
 
 from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
 from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
+from ..run.round_record import dominance_sentence, dominant_site
 from ..settings import SettingsError
 from .messages import REFUSAL_HEADER, SWARM_SITES
 
@@ -46,7 +48,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._registry = OutboundRegistry(method_of(self.settings).leaves)
         self._average: RoundAverage | None = None
         self._round: int | None = None
-        self._accepted: list[str] = []
+        self._accepted: dict[str, int] = {}
         self._claims = SampleClaims(self.logger.warning)
         self._claim_limit = 0
         # A late answer may come in while the others are averaged.
@@ -60,8 +62,6 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
             if self._round != round_number:
                 self._start_round(round_number, fl_ctx)
             reason = self._refuse_or_accept(site, shareable)
-            if reason is None:
-                self._accepted.append(site)
         if reason is not None:
             self.log_warning(fl_ctx, f"Refused {site}: {reason}.", fire_event=False)
         return reason is None
@@ -80,7 +80,14 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                 )
             assert self._average is not None
             params = self._average.result()
-            self.log_info(fl_ctx, f"Round {self._round}/{self.settings.rounds}: averaged {sorted(self._accepted)}.")
+            weights = LayerWeights.same_in_all_blocks(quantity_weights(self._accepted), self._blocks)
+            self.log_info(
+                fl_ctx,
+                f"Round {self._round}/{self.settings.rounds}: averaged {sorted(self._accepted)}, "
+                f"{weights.fewest_effective_sites:.1f} effective sites.",
+            )
+            if dominant_site(weights) is not None:
+                self.log_warning(fl_ctx, dominance_sentence(weights), fire_event=False)
             self._round = None
         return DXO(DataKind.WEIGHTS, data=params).to_shareable()
 
@@ -96,7 +103,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._claim_limit = claim_limit(num_sites)
         block_of = assign_blocks(reference, self._blocks)
         self._average = RoundAverage(round_number, reference, block_of, weights=None, num_sites=num_sites)
-        self._round, self._accepted = round_number, []
+        self._round, self._accepted = round_number, {}
 
     def _refuse_or_accept(self, site: str, shareable: Shareable) -> str | None:
         if (reason := shareable.get_header(REFUSAL_HEADER)) is not None:
@@ -108,6 +115,9 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
             return reason
         samples = self._claims.counted(site, result.meta["num_samples"], self._claim_limit)
         assert self._average is not None
-        return self._average.refuse_or_accept(
+        reason = self._average.refuse_or_accept(
             site, result.data, samples, shareable.get_header(AppConstants.CURRENT_ROUND)
         )
+        if reason is None:
+            self._accepted[site] = samples
+        return reason
