@@ -14,8 +14,9 @@ PRIOR = 0.05
 LEAST_AUROC = 0.7
 _LEAST_PATIENTS = 5
 _SMALLEST_SCORE = 1e-3
-# How firmly the slope stays near one: as firmly as so many cases would hold it.
+# How firmly the curve stays near the one before known errors: slope one, and this probability at the threshold.
 _FIRMNESS = 2.0
+_AT_THRESHOLD = 0.3
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,26 @@ class Calibration:
     slope: float = 1.0
     intercept: float = 0.0
 
+    @property
+    def tells(self) -> bool:
+        """Whether scores may be acted on: known errors were told at the site, or none could be tried."""
+        return self.auroc is None or self.patients < _LEAST_PATIENTS or self.auroc >= LEAST_AUROC
+
     def probability(self, score: float) -> float | None:
         """Return the probability that a reviewer would change the annotation, rising with the score.
 
         None where nothing tells: no known error could be tried in five patients, or scores did not see them.
         """
-        if self.auroc is None or self.auroc < LEAST_AUROC or self.patients < _LEAST_PATIENTS:
+        if self.auroc is None or self.patients < _LEAST_PATIENTS or not self.tells:
             return None
+        return self.fitted(score)
+
+    def fitted(self, score: float) -> float:
+        """Return the fitted probability, also where too little is known to show it."""
         return float(_sigmoid(self.slope * _logit(np.array(score)) + self.intercept))
 
 
-def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int) -> Calibration:
+def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int, threshold: float) -> Calibration:
     """Fit the probability of an error to a score: logistic in the score's logit, rising, errors with a prior share.
 
     Annotations as given count as right; the few that are not make the probability a little too low.
@@ -54,6 +64,7 @@ def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int) ->
         before: of the same cases as they were given, ``(n,)``.
         given: of all cases as they were given, ``(m,)``.
         patients: number of patients of the cases with known errors.
+        threshold: score from which on a case is a finding.
     """
     if not len(known):
         return Calibration(None, 0)
@@ -62,12 +73,15 @@ def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int) ->
     wrong = np.concatenate([np.ones(len(known)), np.zeros(len(given))])
     weights = np.where(wrong == 1, PRIOR / len(known), (1 - PRIOR) / len(given)) * len(wrong)
 
+    start = float(_logit(np.array(_AT_THRESHOLD)) - _logit(np.array(threshold)))
+
     def loss(parameters: Floats) -> float:
         logits = np.exp(parameters[0]) * scores + parameters[1]
         misfit = np.logaddexp(0.0, np.where(wrong == 1, -logits, logits))
-        return float((weights * misfit).sum() + _FIRMNESS * parameters[0] ** 2)
+        firmness = _FIRMNESS * (parameters[0] ** 2 + (parameters[1] - start) ** 2 / 4)
+        return float((weights * misfit).sum() + firmness)
 
-    found = optimize.minimize(loss, np.array([0.0, -1.0]), method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
+    found = optimize.minimize(loss, np.array([0.0, start]), method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
     return Calibration(auroc, patients, float(np.exp(found.x[0])), float(found.x[1]))
 
 

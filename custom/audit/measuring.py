@@ -45,6 +45,13 @@ class MeasuredKind:
         """Return how suspect an object or case is, from 0 to 1."""
         return self.kind.score(suspicion, self.usual)
 
+    def is_finding(self, score: float) -> bool:
+        """Return whether an object or case with this score is worth a reader's time.
+
+        Nothing is of a kind whose known errors are not told at this site.
+        """
+        return score >= self.kind.threshold and self.calibration.tells
+
     def case_scores(self) -> Floats:
         """Return how suspect every case is."""
         return np.array([_of_case(self.kind, self.usual, found) for found in self.given], dtype=np.float64)
@@ -63,16 +70,17 @@ class MeasuredSite:
     cases: tuple["MeasuredCase", ...]
 
     def case_scores(self) -> Floats:
-        """Return how suspect every case is, of whatever kind: its largest probability of an error.
+        """Return how suspect every case is of an error of any kind, 1 − Π(1 − p).
 
-        Of a kind that known errors tell nothing of it is the score, halved.
+        Kinds count by how well known errors of them are told at the site.
         """
-        scores = []
+        right = np.ones(len(self.cases))
         for one in self.kinds:
-            known = [one.calibration.probability(score) for score in one.case_scores()]
-            own = [0.5 * score if p is None else p for score, p in zip(one.case_scores(), known, strict=True)]
-            scores.append(own)
-        return np.asarray(np.array(scores, dtype=np.float64).max(axis=0))
+            auroc = one.calibration.auroc
+            if auroc is not None:
+                weight = max(2 * auroc - 1, 0.0)
+                right *= 1 - weight * np.array([one.calibration.fitted(float(score)) for score in one.case_scores()])
+        return 1 - right
 
 
 @dataclass(frozen=True)
@@ -202,6 +210,7 @@ def _measured_kind(
         np.array([scores[index] for index, _ in known], dtype=np.float64),
         scores,
         patients=len({data.cases[index].unit for index, _ in known}),
+        threshold=kind.threshold,
     )
     return MeasuredKind(kind, usual, tuple(given), calibration)
 

@@ -68,7 +68,7 @@ def _of_one_case(site: MeasuredSite, index: int) -> list[_Found]:
     for measured in site.kinds:
         for suspicion in measured.given[index]:
             score = measured.score(suspicion)
-            if score >= measured.kind.threshold:
+            if measured.is_finding(score):
                 found.append(_Found(measured, suspicion, score))
     explained = {name for one in found for name in one.measured.kind.explains}
     kept = [one for one in found if one.measured.kind.name not in explained]

@@ -1,6 +1,6 @@
 """Scores of bad cases that others use, to be compared with those of the audit; larger is worse."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +72,11 @@ def _confident_pixels(case: ExaminedCase, usual: Floats) -> float:
     return float(other.mean())
 
 
-def label_baselines(probabilities: Floats, labels: NDArray[np.int64], seed: int) -> Mapping[str, Floats]:
+def label_baselines(probabilities: Floats, labels: NDArray[np.uint8], seed: int) -> dict[str, Floats]:
     """Return the scores of all baselines for labels of images."""
     given = probabilities[np.arange(len(labels)), labels]
-    usual = np.array([given[labels == label].mean() if (labels == label).any() else 2.0 for label in range(8)])
+    classes = range(probabilities.shape[1])
+    usual = np.array([given[labels == label].mean() if (labels == label).any() else 2.0 for label in classes])
     confident = np.where(probabilities >= usual, probabilities, -1.0)
     other = (confident.argmax(axis=1) != labels) & (confident.max(axis=1) > 0)
     return {

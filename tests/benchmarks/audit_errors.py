@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from audit_baselines import baseline_scores
+from audit_baselines import baseline_scores, label_baselines
 from erroneous_federations import PACKS, TRUTH_FILE, Pack, put_errors
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -31,7 +31,7 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.lookup import read_job_settings
-from fedannot.custom.networks.building import build_network
+from fedannot.custom.networks.building import build_classifier, build_network
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.run.state import STATE_FILE, RunState
 
@@ -54,7 +54,8 @@ def trained(pack: Pack, folder: Path, share: float, seed: int) -> tuple[torch.nn
         simulate(JOBS / pack.job, folder / "run", data=folder / "data", overrides={"seed": seed, **pack.settings})
     state = RunState.load(state_file)
     settings = read_job_settings(state.settings)
-    network = build_network(**settings.network.model_dump())
+    is_classification = pack.job == "fedavg_classification"
+    network = (build_classifier if is_classification else build_network)(**settings.network.model_dump())
     network.load_state_dict(state.params)
     return ready_to_compute(network), Inference.of(settings)
 
@@ -67,9 +68,15 @@ def site_scores(network: torch.nn.Module, inference: Inference, data: SiteData, 
     measured = measured_site(data, lambda _: network, inference, seed=seed)
     result: Scores = {f"{AUDIT} {one.kind.name}": list(one.case_scores()) for one in measured.kinds}
     result[AUDIT] = measured.case_scores().tolist()
+    result["largest"] = [by_image[name].score for name in names]
     result["findings"] = [len(by_image[name].findings) for name in names]
     examined = sorted(examined_cases(data, lambda _: network, inference), key=lambda case: case.index)
-    return result | {name: list(scores) for name, scores in baseline_scores(examined, seed).items()}
+    if examined[0].annotation.ndim == 1:
+        probabilities = np.concatenate([case.probabilities for case in examined])
+        baselines = label_baselines(probabilities, np.concatenate([case.annotation for case in examined]), seed)
+    else:
+        baselines = baseline_scores(examined, seed)
+    return result | {name: scores.tolist() for name, scores in baselines.items()}
 
 
 def federation_scores(pack: Pack, folder: Path, share: float, seed: int) -> tuple[Scores, list[str]]:
@@ -153,9 +160,8 @@ def main() -> None:
                 scores, errors = federation_scores(PACKS[name], folder, share, seed)
                 found = np.array(scores["findings"]) > 0
                 clean = np.array(errors) == ""
-                print(
-                    f"{name}, share {share:g}, seed {seed}: findings in {100 * found[clean].mean():.1f} % of clean cases"
-                )
+                alarms = 100 * found[clean].mean()
+                print(f"{name}, share {share:g}, seed {seed}: findings in {alarms:.1f} % of cases without error")
                 (folder / "scores.json").write_text(json.dumps({"scores": scores, "errors": errors}))
                 if share:
                     tables.append(rows(PACKS[name], scores, errors))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from ..examined import ExaminedCase
 from ..findings import Unit
@@ -12,53 +11,51 @@ from ..object_errors import ObjectWhereNoneIs
 from .kind import Kind, Suspicion
 from .objects import suspicion_of, without_object
 
-_AROUND_PIXELS = 2
+# An object that is predicted, too, counts by half.
+_MATCHED = 0.5
 
 
 class Spurious(Kind[None]):
-    """Annotated objects that match no predicted one: 1 − max p of any class, in them and two pixels around.
+    """Annotated objects of which the model sees little: 1 − mean p of any class in them, half of it where one matches.
 
-    The only feature is that largest probability.
+    The mean tells known errors better than the largest probability does, most of all where the model has learnt them.
+    Features are that mean, and whether the object matches no predicted one of whatever class.
     """
 
     name = "spurious"
     title = "Objects where none is"
-    threshold = 0.8
+    threshold = 0.85
     error = ObjectWhereNoneIs()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
-        """Measure every annotated object that matches no predicted one, of whatever class."""
+        """Measure every annotated object."""
         part, found = case.part, []
         if part is None:
             return []
-        together = part.of_any_class
-        lone = np.isin(together.annotated, together.unmatched_annotated) & (together.annotated > 0)
-        if not lone.any():
-            return []
-        near = np.ones((2 * _AROUND_PIXELS + 1,) * lone.ndim, dtype=np.bool_)
         foreground = 1 - np.asarray(part.judged.probabilities[0], dtype=np.float64)
-        around = ndimage.maximum_filter(foreground, footprint=near, mode="nearest")
+        lone = set(part.of_any_class.unmatched_annotated)
         for label in range(1, case.num_classes + 1):
             matched = part.objects(label)
-            for number in matched.unmatched_annotated:
+            for number in range(1, matched.num_annotated + 1):
                 inside = matched.annotated == number
-                if lone[inside].all():
-                    features = (float(around[inside].max()),)
-                    found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))
+                is_lone = set(np.unique(part.of_any_class.annotated[inside]).tolist()) <= lone
+                features = (float(foreground[inside].mean()), float(is_lone))
+                found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))
         return found
 
     def usual(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: the model's probability is enough."""
 
     def score(self, suspicion: Suspicion, usual: None) -> float:
-        """Return 1 − max p."""
-        return float(1 - suspicion.features[0])
+        """Return 1 − mean p, by half for an object that is predicted, too."""
+        mean, is_lone = suspicion.features
+        return float(1 - mean) * (1.0 if is_lone else _MATCHED)
 
     def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
         """Say how little the model sees there."""
         return (
             f"The model sees nothing where {names[suspicion.labels[0]]} is annotated: a probability of "
-            f"{100 * suspicion.features[0]:.0f} % at most."
+            f"{100 * suspicion.features[0]:.0f} % on average."
         )
 
     def suggestion(

@@ -24,6 +24,8 @@ class Swapped(Kind[None]):
 
     name = "swapped"
     title = "Objects of another class"
+    # Early models are unsure of classes before they are of places.
+    threshold = 0.25
     error = ClassTakenForAnother()
     explains = ("missing", "spurious", "boundary")
 

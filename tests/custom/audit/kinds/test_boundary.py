@@ -1,0 +1,71 @@
+"""Discs drawn too large or too small by a known length."""
+
+import numpy as np
+import pytest
+from support.examined_cases import drawn, examined, measured, scores, seen, site
+
+from fedannot.custom.audit.kinds.boundary import Boundary
+
+CENTRE = (32, 32)
+
+
+def of_offset(offset, index=12, spacing=None):
+    return examined(drawn((CENTRE, 10 + offset)), seen((CENTRE, 10)), index=index, spacing=spacing)
+
+
+@pytest.mark.parametrize("offset", [-3, 2, 4])
+def test_a_disc_drawn_farther_outside_has_that_amount(offset):
+    (found,), _ = measured(Boundary(), [of_offset(offset)])
+    _, usual = measured(Boundary(), [of_offset(0, index) for index in range(3)])
+    assert Boundary().amount(found[0], usual) == pytest.approx(offset, abs=0.3)
+
+
+def test_what_all_contours_have_in_common_is_no_problem():
+    found, usual = measured(Boundary(), [of_offset(3, index) for index in range(12)])
+    assert usual[1].offset == pytest.approx(3, abs=0.3)
+    assert all(abs(Boundary().amount(one[0], usual)) < 0.1 for one in found)
+
+
+def test_amounts_are_in_millimetres():
+    cases = [of_offset(0, index, (0.5, 0.5)) for index in range(3)]
+    found, usual = measured(Boundary(), [*cases, of_offset(4, 3, (0.5, 0.5))])
+    assert Boundary().amount(found[3][0], usual) == pytest.approx(2, abs=0.2)
+
+
+def test_the_case_that_differs_comes_first():
+    found = scores(Boundary(), [*site(), of_offset(4)])
+    assert np.argmax(found) == 12
+    assert found[12] > Boundary.threshold > max(found[:12])
+
+
+def test_the_score_is_that_of_the_geometric_mean_of_deviations_and_share_of_the_radius():
+    found, usual = measured(Boundary(), [of_offset(0, index) for index in range(5)])
+    amount, deviation, radius = 3.0, usual[1].deviation, found[0][0].features[1]
+    moved = type(found[0][0])(0, (usual[1].offset + amount, radius, 0.0), labels=(1,))
+    measure = np.sqrt(amount / deviation / 4 * amount / radius / 0.15)
+    assert Boundary().score(moved, usual) == pytest.approx(measure / (1 + measure))
+
+
+def test_the_sentence_says_how_far_and_where():
+    found, usual = measured(Boundary(), [of_offset(0, index) for index in range(5)] + [of_offset(-3, 5)])
+    sentence = Boundary().sentence(found[5][0], usual, ("background", "tumour"), "px")
+    assert "tumour lies 3." in sentence or "tumour lies 2.9" in sentence
+    assert "px farther inside" in sentence
+
+
+def test_the_suggestion_is_the_predicted_object():
+    cases = [of_offset(0, index) for index in range(5)] + [of_offset(4, 5)]
+    found, usual = measured(Boundary(), cases)
+    one = found[5][0]
+    suggested = Boundary().suggestion(one, usual, cases[5].annotation, cases[5].predicted, None)
+    assert np.array_equal(suggested, one.place.of(cases[5].predicted))
+
+
+def test_the_suggestion_follows_what_is_usual_at_the_site():
+    cases = [of_offset(3, index) for index in range(5)] + [of_offset(-3, 5)]
+    found, usual = measured(Boundary(), cases)
+    one = found[5][0]
+    whole = cases[5].annotation.copy()
+    one.place.of(whole)[...] = Boundary().suggestion(one, usual, cases[5].annotation, cases[5].predicted, None)
+    # The place holds the predicted object with a pixel around, so that it cuts what is moved by three.
+    assert whole.sum() > cases[5].predicted.sum()

@@ -1,0 +1,115 @@
+"""Annotations that are moved, mirrored or another image's, and problems that are seen without a model."""
+
+import numpy as np
+import pytest
+from support.examined_cases import drawn, examined, measured, scores, seen, site
+
+from fedannot.custom.audit.examined import ExaminedCase
+from fedannot.custom.audit.kinds.empty import Empty
+from fedannot.custom.audit.kinds.equal_images import EqualImages
+from fedannot.custom.audit.kinds.misaligned import Misaligned
+from fedannot.custom.audit.kinds.missing_slice import MissingSlice
+from fedannot.custom.audit.kinds.specks import Specks
+from fedannot.custom.audit.kinds.wrong_label import WrongLabel
+from fedannot.custom.audit.kinds.wrong_pair import WrongPair
+
+
+def test_a_shifted_annotation_is_found_and_moved_back():
+    cases = site()
+    right = drawn(((30, 30), 9))
+    cases.append(examined(np.roll(right, (8, -5), (0, 1)), seen(((30, 30), 9)), index=12))
+    found = scores(Misaligned(), cases)
+    assert np.argmax(found) == 12
+    assert found[12] > Misaligned.threshold > max(found[:12])
+    suspicions, usual = measured(Misaligned(), cases)
+    movement = suspicions[12][0].features.movement
+    assert movement.steps == (-8, 5)
+    suggested = Misaligned().suggestion(suspicions[12][0], usual, cases[12].annotation, cases[12].predicted, None)
+    assert np.array_equal(suggested[0], right)
+
+
+def test_swapped_annotations_of_two_cases_are_wrong_pairs():
+    cases = site()
+    cases[3], cases[7] = cases[3].with_annotation(cases[7].annotation), cases[7].with_annotation(cases[3].annotation)
+    found = np.array(scores(WrongPair(), cases))
+    assert set(np.argsort(-found)[:2]) == {3, 7}
+    assert found[[3, 7]].min() > WrongPair.threshold > np.delete(found, [3, 7]).max()
+
+
+def test_one_image_annotated_in_two_ways_is_found_in_both_cases():
+    cases = site()
+    copy = examined(drawn(((10, 10), 5)), np.asarray(cases[0].probabilities[0, 1]), index=12)
+    found = scores(EqualImages(), [*cases, copy])
+    assert found[0] == found[12] > EqualImages.threshold
+    assert max(found[1:12]) == 0.0
+
+
+def test_one_image_annotated_alike_twice_is_no_problem():
+    cases = site(3)
+    copy = examined(cases[0].annotation[0], np.asarray(cases[0].probabilities[0, 1]), index=3)
+    assert scores(EqualImages(), [*cases, copy]) == [0.0] * 4
+
+
+def test_an_empty_annotation_among_others_scores_their_share():
+    cases = site(19)
+    empty = examined(np.zeros((64, 64), dtype=np.uint8), seen(), index=19)
+    assert scores(Empty(), [*cases, empty]) == [0.0] * 19 + [pytest.approx(19 / 20)]
+
+
+def test_where_half_is_empty_it_is_usual():
+    empty = [examined(np.zeros((64, 64), dtype=np.uint8), seen(), index=12 + index) for index in range(12)]
+    assert max(scores(Empty(), [*site(12), *empty])) < Empty.threshold
+
+
+def test_a_speck_is_found_and_left_out():
+    annotation = drawn(((30, 30), 14))
+    annotation[5, 5] = 1
+    case = examined(annotation, seen(((30, 30), 14)), index=12)
+    cases = [examined(drawn(((30, 30), 14)), seen(((30, 30), 14)), index=index) for index in range(12)]
+    found, usual = measured(Specks(), [*cases, case])
+    suspect = [one for one in found[12] if Specks().score(one, usual) >= Specks.threshold]
+    assert len(suspect) == 1
+    whole = case.annotation.copy()
+    suspect[0].place.of(whole)[...] = Specks().suggestion(suspect[0], usual, case.annotation, case.predicted, None)
+    assert np.array_equal(whole[0], drawn(((30, 30), 14)))
+
+
+def test_a_slice_left_out_is_found_and_filled():
+    whole = np.zeros((9, 20, 20), dtype=np.uint8)
+    whole[2:8, 5:15, 5:15] = 1
+    given = whole.copy()
+    given[4] = 0
+    probabilities = np.stack([1 - whole, whole], axis=1).astype(np.float64)
+    case = ExaminedCase(0, "volume", given, probabilities, np.zeros((9, 1, 20, 20)))
+    found, usual = measured(MissingSlice(), [case])
+    (one,) = [one for one in found[0] if MissingSlice().score(one, usual) >= MissingSlice.threshold]
+    assert one.place.sample == 4
+    one.place.of(given)[...] = MissingSlice().suggestion(one, usual, case.annotation, case.predicted, None)
+    assert np.array_equal(given, whole)
+
+
+def test_a_whole_volume_has_the_same_gap():
+    whole = np.zeros((20, 20, 9), dtype=np.uint8)
+    whole[5:15, 5:15, 2:8] = 1
+    given = whole.copy()
+    given[..., 4] = 0
+    probabilities = np.stack([1 - whole, whole])[None].astype(np.float64)
+    case = ExaminedCase(0, "volume", given[None], probabilities, np.zeros((1, 1, 20, 20, 9)))
+    found, usual = measured(MissingSlice(), [case])
+    (one,) = [one for one in found[0] if MissingSlice().score(one, usual) >= MissingSlice.threshold]
+    assert (one.place.start, one.place.stop) == ((5, 5, 4), (15, 15, 5))
+
+
+def labelled(index, label, probabilities):
+    return ExaminedCase(index, str(index), np.array([label]), np.array([probabilities]), np.zeros((1, 1, 4, 4)))
+
+
+def test_a_label_is_doubted_against_what_is_usual_for_its_class():
+    """The model gives the rare class 0.3 at most: that is no doubt, and 0.3 for it in another class is."""
+    cases = [labelled(index, 0, (0.9, 0.1)) for index in range(8)]
+    cases += [labelled(8, 1, (0.7, 0.3)), labelled(9, 1, (0.7, 0.3)), labelled(10, 0, (0.7, 0.3))]
+    found = scores(WrongLabel(), cases)
+    usual = (8 * 0.9 + 0.7) / 9
+    assert found[8] == pytest.approx(0.7 / usual / (0.7 / usual + 1.0))
+    assert found[8] < 0.5 < found[10]
+    assert np.argmax(found) == 10

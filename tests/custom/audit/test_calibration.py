@@ -1,0 +1,49 @@
+"""Probabilities that scores stand for."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fedannot.custom.audit.calibration import Calibration, area_under_curve, calibrate
+
+
+def test_the_area_counts_pairs_and_ties_by_half():
+    wrong, right = np.array([0.9, 0.5]), np.array([0.5, 0.1])
+    assert area_under_curve(wrong, right) == pytest.approx((1 + 1 + 0.5 + 1) / 4)
+    assert area_under_curve(np.zeros(0), right) == 0.5
+
+
+def test_the_probability_rises_with_the_score():
+    generator = np.random.default_rng(0)
+    known, given = generator.beta(6, 3, 20), generator.beta(2, 6, 60)
+    found = calibrate(known, given[:20], given, patients=20, threshold=0.5)
+    probabilities = [found.probability(score) for score in np.linspace(0, 1, 21)]
+    assert all(low < high for low, high in itertools.pairwise(probabilities))
+    assert found.auroc > 0.9
+
+
+def test_surely_told_errors_have_a_high_probability_and_others_a_low_one():
+    found = calibrate(np.full(20, 0.95), np.full(20, 0.02), np.full(200, 0.02), patients=20, threshold=0.5)
+    assert found.probability(0.95) > 0.5
+    assert found.probability(0.02) < 0.02
+
+
+def test_a_probability_is_kept_back_where_known_errors_do_not_show():
+    same = np.linspace(0.1, 0.9, 20)
+    found = calibrate(same, same, same, patients=20, threshold=0.5)
+    assert found.auroc == pytest.approx(0.5)
+    assert found.probability(0.9) is None
+    assert not found.tells
+
+
+def test_four_patients_tell_nothing():
+    found = calibrate(np.full(4, 0.9), np.full(4, 0.1), np.full(4, 0.1), patients=4, threshold=0.5)
+    assert found.probability(0.9) is None
+    assert found.tells
+
+
+def test_without_known_errors_nothing_is_known():
+    found = calibrate(np.zeros(0), np.zeros(0), np.full(4, 0.1), patients=0, threshold=0.5)
+    assert found == Calibration(None, 0)
+    assert found.probability(1.0) is None
