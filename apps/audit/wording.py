@@ -86,7 +86,8 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         steps.append(f"Review the {first} below: {whose} a change. The worst come first.")
     elif with_findings:
         count = min(max(1, round(0.1 * audit.num_cases)), len(with_findings))
-        steps.append(f"Review the first {plural(count, 'case')} below. The worst come first.")
+        first = "first case" if count == 1 else f"first {count} cases"
+        steps.append(f"Review the {first} below. The worst come first.")
     verdicts = {one.verdict for one in audit.conclusions}
     if "cannot tell" in verdicts:
         steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")
@@ -149,20 +150,20 @@ def _figures(one: Conclusion, audit: SiteAudit) -> str:
     if one.estimate is None:
         return ""
     patients = f", {plural(one.patients, 'patient')}"
-    interval = f" (90 % interval {_value(one.low, one)} to {_value(one.high, one)})" if _has_interval(one) else ""
+    interval = ""
+    if one.low is not None and one.high is not None:
+        interval = f" (90 % interval {_number_of(one.low, one)} to {_value(one.high, one)})"
     # Of what is absolute, such as a share, there is no zero to be found.
     zero = audit.zero.get(one.class_name, "") if one.parameter.startswith("offset") else ""
     return f"{_value(one.estimate, one)}{interval}{patients}{f'. {zero}' if zero else ''}"
 
 
-def _has_interval(one: Conclusion) -> bool:
-    return one.low is not None and one.high is not None
+def _value(value: float, one: Conclusion) -> str:
+    return f"{_number_of(value, one)} {one.unit or '%'}"
 
 
-def _value(value: float | None, one: Conclusion) -> str:
-    if value is None:
-        return "unknown"
-    return f"{100 * value:.0f} %" if one.unit is None else f"{_signed(value)} {one.unit}"
+def _number_of(value: float, one: Conclusion) -> str:
+    return f"{100 * value:.0f}" if one.unit is None else _signed(value)
 
 
 def _signed(value: float) -> str:

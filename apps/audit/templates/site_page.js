@@ -440,7 +440,8 @@ function download() {
 
 // The plot.
 const SVG = "http://www.w3.org/2000/svg";
-const PLOT = { width: 640, height: 360, left: 62, right: 16, top: 14, bottom: 42 };
+const NARROW = window.innerWidth < 560;
+const PLOT = { width: NARROW ? 360 : 640, height: NARROW ? 300 : 360, left: 62, right: 16, top: 14, bottom: 42 };
 function shape(tag, options, text) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(options)) made.setAttribute(name, value);

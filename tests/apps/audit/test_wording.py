@@ -56,14 +56,14 @@ def test_what_needs_something_done_comes_first():
 
 def test_figures_have_sign_unit_interval_patients_and_where_zero_lies():
     (told,) = told_conclusions(audit(conclusion("established", "x", estimate=-2.1, low=-2.6, high=-1.6, unit="mm")))
-    assert told.figures == "−2.1 mm (90 % interval −2.6 mm to −1.6 mm), 34 patients. Zero is the median site."
+    assert told.figures == "−2.1 mm (90 % interval −2.6 to −1.6 mm), 34 patients. Zero is the median site."
 
 
 def test_a_share_has_no_zero():
     (told,) = told_conclusions(
         audit(conclusion("small", "x", parameter="missing 1", estimate=0.8, low=0.7, high=0.9, unit=None))
     )
-    assert told.figures == "80 % (90 % interval 70 % to 90 %), 34 patients"
+    assert told.figures == "80 % (90 % interval 70 to 90 %), 34 patients"
 
 
 def test_what_has_no_estimate_has_no_figures():
@@ -83,7 +83,9 @@ def test_steps_begin_with_files_and_name_how_many_cases_to_review():
 def test_where_nothing_is_known_of_the_probability_a_tenth_is_reviewed():
     cases = tuple(case(finding(str(number))) for number in range(15))
     (step,) = next_steps(audit(cases=cases), None)
-    assert step.startswith("Review the first 2 cases below.")
+    assert step == "Review the first 2 cases below. The worst come first."
+    (step,) = next_steps(audit(cases=cases[:1]), None)
+    assert step == "Review the first case below. The worst come first."
 
 
 def test_who_cannot_tell_asks_for_reviewed_cases():
