@@ -40,7 +40,7 @@ def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) ->
 def _conclusion(
     name: str, kind: str, class_name: str, record: ParameterRecord, unit: Unit | None, level: float
 ) -> Conclusion:
-    verdict = _verdict(record, level)
+    verdict = verdict_of(record, level)
     known = record.deviation is not None and record.estimate is not None and verdict != "cannot tell"
     if kind == OFFSET:
         sentence = _offset_sentence(class_name, record, unit, verdict) if known else _unknown_offset(class_name)
@@ -56,7 +56,13 @@ def _conclusion(
     )
 
 
-def _verdict(record: ParameterRecord, level: float) -> Any:
+def verdict_of(record: ParameterRecord, level: float) -> Any:
+    """Return whether a deviation is ``established``, ``small``, ``none``, or it ``cannot tell``.
+
+    Args:
+        record: of the parameter.
+        level: of the server's test.
+    """
     if record.established:
         return "established"
     if record.p_value is None:

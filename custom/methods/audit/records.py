@@ -1,6 +1,11 @@
 """What an audit adds to a run's summary, as records."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...run.plain_values import finite
 from ...run.records import Record
+from .outbound import AUROC, FLAGGED
 
 
 class KindShare(Record):
@@ -30,6 +35,21 @@ class AuditRecord(Record):
     patients: dict[str, int]
     told: tuple[str, ...]
 
+    @classmethod
+    def of(cls, reported: Mapping[str, Mapping[str, Any]], kinds: Sequence[str], told: Sequence[str]) -> "AuditRecord":
+        """Take over what sites reported.
+
+        Args:
+            reported: the fields of each site's answer, which the guard has checked.
+            kinds: the kinds of problems, in the order of the fields.
+            told: see above.
+        """
+        return cls(
+            kinds={site: _shares(fields, kinds) for site, fields in reported.items()},
+            patients={site: fields["num_patients"] for site, fields in reported.items()},
+            told=tuple(told),
+        )
+
 
 class AuditFindings(Record):
     """What the summary of an audit has beside the channels.
@@ -39,3 +59,9 @@ class AuditFindings(Record):
     """
 
     audit: AuditRecord | None
+
+
+def _shares(fields: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, KindShare]:
+    """What a site reported of each kind."""
+    columns = zip(kinds, fields[FLAGGED], fields[AUROC], strict=True)
+    return {kind: KindShare(**finite({"flagged": flagged, "auroc": auroc})) for kind, flagged, auroc in columns}
