@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
-from ...custom.data.federation import FEDERATION_FILE, FederationDescription, write_federation
+from ...custom.data.federation import FEDERATION_FILE, FederationDescription, read_federation, write_federation
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
 from ..runs.progress import Progress
@@ -13,7 +13,8 @@ from ..runs.simulate import simulate
 
 Profile = Literal["quick", "thorough"]
 
-JOB = "audit"
+# By what is annotated; the embedded phantom is segmented.
+JOBS = {"segmentation": "audit", "classification": "audit_classification"}
 # In the output folder: a federation of the one site that is audited.
 ALONE_FOLDER = "federation"
 
@@ -28,7 +29,7 @@ def run_audit(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
-    """Run the job of an audit in this process; what it finds at a site lies in the run's folder of the site.
+    """Run the job that audits such data in this process; what it finds at a site lies in the run's folder of the site.
 
     Args:
         out: the output folder.
@@ -43,10 +44,12 @@ def run_audit(
         DataError: if the data are neither a federation's nor a site's, or cannot be used.
         JobError, RunError: as :func:`fedannot.apps.runs.simulate.simulate`.
     """
+    federation = None if data is None else _federation(data, out)
+    task = "segmentation" if federation is None else read_federation(federation).task
     return simulate(
-        jobs / JOB,
+        jobs / JOBS[task],
         out,
-        data=None if data is None else _federation(data, out),
+        data=federation,
         settings="quick" if profile == "quick" else None,
         overrides=overrides,
         resume=resume,

@@ -2,6 +2,7 @@
 
 from . import (
     audit,
+    audit_classification,
     auto,
     auto_classification,
     decoupled,
@@ -30,4 +31,5 @@ METHODS: tuple[Method, ...] = (
     fedgsca.METHOD,
     auto_classification.METHOD,
     audit.METHOD,
+    audit_classification.METHOD,
 )

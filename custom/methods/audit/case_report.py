@@ -16,7 +16,7 @@ from .outbound import AUROC, FLAGGED
 from .settings import AuditSettings
 
 if TYPE_CHECKING:
-    from .site import Judges
+    from .judges import Judges
 
 _DIGITS = 3
 

@@ -10,27 +10,41 @@ CONCLUDE = "conclude"
 
 FLAGGED, AUROC = "flagged_shares", "kind_aurocs"
 
-LEAVES = (
-    *CHANNEL_FIELDS,
+# What every method leaves whose models judge patients that they have not learnt.
+FOLDS_FIELDS = (
     OutboundField("has_kept", (KEEP_JUDGE,), "flag", "whether the site has kept the model that judges a part of it"),
-    OutboundField("num_patients", (AUDIT_CASES,), "count", "patients or volumes that were audited"),
-    OutboundField(
-        FLAGGED,
-        (AUDIT_CASES,),
-        "numbers",
-        "share of the patients with a finding, by kind of problem: what the federation's page shows",
-        "num_patients",
-        length=len(SEGMENTATION_KINDS),
-        limits=(0.0, 1.0),
-    ),
-    OutboundField(
-        AUROC,
-        (AUDIT_CASES,),
-        "numbers",
-        "how well known errors of each kind are told from none at the site: what its findings are worth",
-        "num_patients",
-        length=len(SEGMENTATION_KINDS),
-        limits=(0.0, 1.0),
-    ),
     OutboundField("has_concluded", (CONCLUDE,), "flag", "whether the site has what the federation concludes of it"),
 )
+
+
+def share_fields(task: str, num_kinds: int) -> tuple[OutboundField, ...]:
+    """Return what leaves of the cases that a site has scored.
+
+    Args:
+        task: whose answer holds it.
+        num_kinds: number of kinds of problems.
+    """
+    return (
+        OutboundField("num_patients", (task,), "count", "patients or volumes that were audited"),
+        OutboundField(
+            FLAGGED,
+            (task,),
+            "numbers",
+            "share of the patients with a finding, by kind of problem: what the federation's page shows",
+            "num_patients",
+            length=num_kinds,
+            limits=(0.0, 1.0),
+        ),
+        OutboundField(
+            AUROC,
+            (task,),
+            "numbers",
+            "how well known errors of each kind are told from none at the site: what its findings are worth",
+            "num_patients",
+            length=num_kinds,
+            limits=(0.0, 1.0),
+        ),
+    )
+
+
+LEAVES = (*CHANNEL_FIELDS, *FOLDS_FIELDS, *share_fields(AUDIT_CASES, len(SEGMENTATION_KINDS)))

@@ -1,8 +1,14 @@
 """What an audit adds to a run's summary, as records."""
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from pydantic import Field
+
+from ...audit.findings import Unit
+from ...run.plain_values import finite
 from ...run.records import Record
+from .outbound import AUROC, FLAGGED
 
 
 class KindShare(Record):
@@ -24,15 +30,38 @@ class AuditRecord(Record):
         version: of this form.
         kinds: by site and kind of problem.
         patients: audited, by site.
-        units: of the offsets, ``mm`` or ``px``, by site.
+        units: of the offsets, by site; empty where contours are not what is audited.
         told: sites that have what the federation concludes of them.
     """
 
     version: int = 1
     kinds: dict[str, dict[str, KindShare]]
     patients: dict[str, int]
-    units: dict[str, Literal["px", "mm"]]
+    units: dict[str, Unit] = Field(default_factory=dict)
     told: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        reported: Mapping[str, Mapping[str, Any]],
+        kinds: Sequence[str],
+        told: Sequence[str],
+        units: Mapping[str, Unit] | None = None,
+    ) -> "AuditRecord":
+        """Take over what sites reported.
+
+        Args:
+            reported: the fields of each site's answer, which the guard has checked.
+            kinds: the kinds of problems, in the order of the fields.
+            told: see above.
+            units: see above.
+        """
+        return cls(
+            kinds={site: _shares(fields, kinds) for site, fields in reported.items()},
+            patients={site: fields["num_patients"] for site, fields in reported.items()},
+            units=dict(units or {}),
+            told=tuple(told),
+        )
 
 
 class AuditFindings(Record):
@@ -43,3 +72,9 @@ class AuditFindings(Record):
     """
 
     audit: AuditRecord | None
+
+
+def _shares(fields: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, KindShare]:
+    """What a site reported of each kind."""
+    columns = zip(kinds, fields[FLAGGED], fields[AUROC], strict=True)
+    return {kind: KindShare(**finite({"flagged": flagged, "auroc": auroc})) for kind, flagged, auroc in columns}

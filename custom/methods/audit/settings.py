@@ -4,18 +4,18 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from ...settings import RunSettings
 from ..auto.settings import JudgingSettings
 
 
-class AuditSettings(JudgingSettings):
-    """Settings of an audit: federated averaging, once for every part of the patients, then the estimates.
+class FoldsSettings(RunSettings):
+    """Settings of methods whose models judge patients that they have not learnt.
 
     Args:
         folds: parts of each site's patients, each judged by a model that has not learnt it; 1 judges all by an early
             model that has, which is quicker and misses more.
     """
 
-    method: str = "audit"
     folds: Annotated[int, Field(ge=1, le=5)] = 2
 
     @property
@@ -24,9 +24,15 @@ class AuditSettings(JudgingSettings):
         return self.rounds // self.folds
 
     @model_validator(mode="after")
-    def _folds_have_equal_rounds(self) -> "AuditSettings":
+    def _folds_have_equal_rounds(self) -> "FoldsSettings":
         if self.rounds % self.folds:
             raise ValueError(
                 f"rounds is {self.rounds}, which {self.folds} folds cannot share; expected a multiple of folds"
             )
         return self
+
+
+class AuditSettings(JudgingSettings, FoldsSettings):
+    """Settings of an audit: federated averaging, once for every part of the patients, then the estimates."""
+
+    method: str = "audit"

@@ -11,7 +11,7 @@ NOISE_LEVEL = "noise_level"
 SUPPORT = "support"
 UNDOES = "undoes_confusion"
 
-LEAVES = (
+CONFUSION_FIELDS = (
     *estimate_fields(
         NOISE_LEVEL,
         ESTIMATE_CONFUSION,
@@ -26,6 +26,10 @@ LEAVES = (
         calibrated=False,
         length=1,
     ),
+)
+
+LEAVES = (
+    *CONFUSION_FIELDS,
     OutboundField(
         UNDOES,
         (TRAIN, UNDO_CONFUSION, USE_GIVEN_LABELS),

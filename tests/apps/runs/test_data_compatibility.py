@@ -185,5 +185,5 @@ def test_descriptions_that_cannot_be_read(federation, tmp_path):
 
 def test_jobs_of_a_task():
     found = [job.name for job in fitting_jobs(JOBS, "classification")]
-    assert found == ["auto_classification", "fedavg_classification", "fedgsca"]
+    assert found == ["audit_classification", "auto_classification", "fedavg_classification", "fedgsca"]
     assert fitting_jobs(JOBS / "absent", "classification") == []

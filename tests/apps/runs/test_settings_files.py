@@ -79,6 +79,8 @@ SHARED_MISLABELLED = {
     "training.local_epochs": 5,
 }
 SHIPPED = {
+    "audit": {"quick"},
+    "audit_classification": {"quick"},
     "fedaaai": {*PUBLISHED},
     "fedavg": {*PUBLISHED, *INCOMPLETE, "left-atrium"},
     "fedia": {*INCOMPLETE},

@@ -66,8 +66,8 @@ def test_an_unknown_method_is_named_with_the_file_and_those_of_its_task() -> Non
     with pytest.raises(SettingsError) as caught:
         find_method("classification", "feda3i", "jobs/mine/settings.conf")
     assert str(caught.value) == (
-        "jobs/mine/settings.conf: key 'method' is 'feda3i'; allowed for classification: auto_classification, fedavg, "
-        "fedgsca."
+        "jobs/mine/settings.conf: key 'method' is 'feda3i'; allowed for classification: audit_classification, "
+        "auto_classification, fedavg, fedgsca."
     )
 
 
@@ -133,7 +133,7 @@ def test_nor_does_an_own_name_that_is_of_the_other_task(installed: Callable[...,
     installed(feda3i="other_methods:FEDAVG")
     with pytest.raises(
         SettingsError,
-        match="key 'method' is 'feda3i'; allowed for classification: auto_class",
+        match="key 'method' is 'feda3i'; allowed for classification: audit_class",
     ):
         find_method("classification", "feda3i")
 

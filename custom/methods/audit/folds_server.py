@@ -1,0 +1,63 @@
+"""A model for every part of the patients, and sites that are told by themselves what is concluded of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....transforms.natural_order import natural_order
+from ..fedavg.server import FedAvgServer
+from ..views import Round
+from .folds import fold_of_round
+from .outbound import CONCLUDE, KEEP_JUDGE
+from .settings import FoldsSettings
+
+
+class FoldsServer(FedAvgServer):
+    """Trains the models that judge, by federated averaging.
+
+    Sites keep the model of every fold but the last (task ``keep_judge``), since each judges the patients that it has
+    not learnt. What is concluded of a site it is told by itself (``conclude``).
+    """
+
+    settings: FoldsSettings
+
+    def __init__(self, settings: FoldsSettings) -> None:
+        super().__init__(settings)
+        self._telling: Mapping[str, Any] | None = None
+
+    def stage(self, this_round: Round) -> str:
+        """Return which part of the patients the round's model will judge."""
+        return f"judge of part {self._fold(this_round.number) + 1} of {self.settings.folds}"
+
+    def begins_anew(self, this_round: Round) -> bool:
+        """With every part of the patients."""
+        return this_round.number > 1 and self._fold(this_round.number) != self._fold(this_round.number - 1)
+
+    def before_round(self, this_round: Round) -> None:
+        """Let the sites keep the model of a finished fold."""
+        if not self.begins_anew(this_round):
+            return
+        answers = this_round.ask(KEEP_JUDGE)
+        if absent := sorted(set(this_round.num_samples) - set(answers), key=natural_order):
+            this_round.warning(f"{', '.join(absent)}: no model was kept; the last one judges all patients there.")
+
+    def message(self, this_round: Round) -> dict[str, Any]:
+        """Return what is concluded of the one site that is being told; nothing else."""
+        del this_round
+        return {} if self._telling is None else {"conclude": self._telling}
+
+    def tell(self, this_round: Round, concluded: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Tell each site by itself what is concluded of it; return those that have it."""
+        told: list[str] = []
+        for site, of_site in concluded.items():
+            self._telling = of_site
+            try:
+                answers = this_round.ask(CONCLUDE, [site])
+            finally:
+                self._telling = None
+            if this_round.is_stopped():
+                break
+            told += [one for one, fields in answers.items() if fields["has_concluded"]]
+        return told
+
+    def _fold(self, number: int) -> int:
+        return fold_of_round(number, self.settings.rounds_of_fold)

@@ -1,0 +1,49 @@
+"""What the models of an audit say of a site's images, each of the patients that it has not learnt."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import nn
+
+from ...channel.confusion import Floats, Labels
+from ...data.site_data import SiteData
+from ..audit.judges import Judges
+from ..auto_classification.judgement import balanced, judged_probabilities
+from .settings import AuditClassificationSettings
+
+
+@dataclass(frozen=True)
+class JudgedLabels:
+    """Labels with what is said of their samples; they stay at the site.
+
+    Attributes:
+        probabilities: of classes, means over views, ``(N, C)``.
+        balanced: those in which rare classes have their due, likewise.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+    """
+
+    probabilities: Floats
+    balanced: Floats
+    labels: Labels
+    units: tuple[str, ...]
+
+
+def judged_labels(judges: Judges, data: SiteData, settings: AuditClassificationSettings) -> JudgedLabels:
+    """Judge all samples, those of one model together.
+
+    Args:
+        judges: the models.
+        data: the site's cases.
+        settings: the job's.
+    """
+    of_network: dict[int, tuple[nn.Module, list[int]]] = {}
+    for index, case in enumerate(data.cases):
+        network = judges.network_of(case)
+        of_network.setdefault(id(network), (network, []))[1].append(index)
+    said = np.zeros((len(data.cases), settings.network.num_classes))
+    for network, indices in of_network.values():
+        own = replace(data, cases=tuple(data.cases[index] for index in indices))
+        said[indices] = judged_probabilities(network, own, judges.inference, settings.training).numpy()
+    labels = data.labels.numpy().astype(np.int64)
+    return JudgedLabels(said, balanced(said, labels), labels, data.units)

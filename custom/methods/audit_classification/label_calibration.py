@@ -1,0 +1,101 @@
+"""What scores of labels are worth at a site: how well known wrong labels are told, and the probability of a wrong one.
+
+The given labels are a mixture of right and wrong ones, in the share of the noise level. So known wrong labels are
+compared with labels of which some are wrong, too (Elkan and Noto, *Learning Classifiers from Only Positive and
+Unlabeled Data*, KDD 2008).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from ...audit.calibration import LEAST_AUROC, area_under_curve
+from ...channel.confusion import Floats, Labels
+from .label_scores import score_labels
+
+# The share of wrong labels is never taken for smaller or larger.
+_SHARES = (0.01, 0.9)
+_LEAST_PATIENTS = 5
+_SMALLEST_SCORE = 1e-6
+# How firmly the slope stays near one: as firmly as so many labels would hold it.
+_FIRMNESS = 2.0
+
+
+@dataclass(frozen=True)
+class LabelCalibration:
+    """What scores of labels are worth at a site.
+
+    Attributes:
+        auroc: probability that a wrong label scores higher than a right one; None where none could be tried.
+        patients: number of patients whose labels were tried.
+        slope: of the logit of the probability against that of the score, above 0.
+        intercept: likewise.
+    """
+
+    auroc: float | None
+    patients: int
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def probability(self, score: float) -> float | None:
+        """Return the probability that a label is wrong; None where nothing tells."""
+        if self.auroc is None or self.auroc < LEAST_AUROC or self.patients < _LEAST_PATIENTS:
+            return None
+        return float(_sigmoid(self.slope * _logit(np.array(score)) + self.intercept))
+
+
+def calibrate_scores(
+    balanced: Floats, labels: Labels, units: Sequence[str], share: float, *, seed: int
+) -> LabelCalibration:
+    """Give every sample in turn a wrong label, and fit the probability of a wrong one to the score.
+
+    With f the density of scores of wrong labels, g that of given ones and π the share of wrong ones among these, the
+    probability is h = π f / g. Of known wrong labels and given ones together, one is a known one with probability
+    h / (h + π). That is fitted, with h logistic in the score's logit. Where a share π of the given ones is wrong, the
+    AUROC of known ones beside them is (1 − π) A + π / 2, from which A follows.
+
+    Args:
+        balanced: see :func:`fedannot.custom.methods.audit_classification.label_scores.score_labels`.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+        share: of wrong labels among the given ones, as far as it is known; NaN where it is not.
+        seed: decides the wrong labels.
+    """
+    num_classes = balanced.shape[1]
+    if len(labels) == 0 or num_classes < 2:
+        return LabelCalibration(None, 0)
+    steps = np.random.default_rng(seed).integers(1, num_classes, size=len(labels))
+    known = score_labels(balanced, (labels + steps) % num_classes).scores
+    given = score_labels(balanced, labels).scores
+    wrong = float(np.clip(share if math.isfinite(share) else _SHARES[0], *_SHARES))
+    auroc = (area_under_curve(known, given) - wrong / 2) / (1 - wrong)
+    slope, intercept = _fitted(_logit(known), _logit(given), wrong)
+    return LabelCalibration(float(np.clip(auroc, 0.0, 1.0)), len(set(units)), slope, intercept)
+
+
+def _fitted(known: Floats, given: Floats, share: float) -> tuple[float, float]:
+    """Slope and intercept of h, by the likelihood of which labels are known to be wrong."""
+
+    def loss(parameters: Floats) -> float:
+        slope = np.exp(parameters[0])
+        of_known, of_given = (_sigmoid(slope * logits + parameters[1]) for logits in (known, given))
+        likely = (
+            np.log(np.maximum(of_known, 1e-12) / (of_known + share)).sum() + np.log(share / (of_given + share)).sum()
+        )
+        return float(_FIRMNESS * parameters[0] ** 2 - likely)
+
+    start = np.array([0.0, float(_logit(np.array(share)))])
+    found = optimize.minimize(loss, start, method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
+    return float(np.exp(found.x[0])), float(found.x[1])
+
+
+def _logit(scores: Floats) -> Floats:
+    clipped = np.clip(scores, _SMALLEST_SCORE, 1 - _SMALLEST_SCORE)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+
+def _sigmoid(values: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-values)))

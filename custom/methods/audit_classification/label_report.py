@@ -1,0 +1,154 @@
+"""A site scores its labels, and says what leaves of that: a share over patients, and how well wrong labels are told."""
+
+import hashlib
+import math
+import shutil
+from datetime import UTC, datetime
+
+import numpy as np
+
+from ...audit.findings import AUDIT_FOLDER, AuditedCase, Finding, KindResult, SiteAudit, write_audit
+from ...audit.kind_names import CLASSIFICATION_KINDS
+from ...channel.confusion import Floats
+from ...channel.estimate import Estimate
+from ...data.datalist import TRAINING
+from ...data.site_data import SiteData
+from ...networks.hashing import model_hash
+from ...seeding import derive_seed
+from ..audit.judges import Judges
+from ..audit.outbound import AUROC, FLAGGED
+from ..auto_classification.outbound import NOISE_LEVEL
+from ..auto_classification.sure_samples import estimate_noise_level
+from ..views import Answer, SiteView
+from .judged_labels import JudgedLabels, judged_labels
+from .label_calibration import LabelCalibration, calibrate_scores
+from .label_scores import LabelScores, score_labels
+from .settings import AuditClassificationSettings
+
+_KIND = CLASSIFICATION_KINDS[0]
+_TITLE = "Wrong labels"
+# From where on another class is more probable than the given one.
+_THRESHOLD = 0.5
+_DIGITS = 3
+
+
+def noise_level(judged: JudgedLabels, site: SiteView, settings: AuditClassificationSettings) -> Estimate:
+    """Return the share of the site's labels that are wrong, as it stays at the site.
+
+    Args:
+        judged: its labels.
+        site: the site.
+        settings: the job's.
+    """
+    seed = derive_seed(site.seed, site.name, site.round_number, NOISE_LEVEL)
+    return estimate_noise_level(judged.balanced, judged.labels, judged.units, settings.surest, seed=seed)
+
+
+def label_report(judges: Judges, site: SiteView, settings: AuditClassificationSettings) -> Answer:
+    """Audit a site's labels, write what is found into the run's folder, and return shares; these alone leave.
+
+    Args:
+        judges: the models that judge.
+        site: the site.
+        settings: the job's.
+    """
+    data, data_folder, folder = site.load(TRAINING), site.locate().folder, site.run_folder / AUDIT_FOLDER
+    judged = judged_labels(judges, data, settings)
+    scored = score_labels(judged.balanced, judged.labels)
+    seed, share = derive_seed(site.seed, site.name, _KIND), noise_level(judged, site, settings).value
+    calibration = calibrate_scores(judged.balanced, judged.labels, judged.units, share, seed=seed)
+    cases = [
+        _audited(index, data, judged, scored, calibration, case.image_name(data_folder))
+        for index, case in enumerate(data.cases)
+    ]
+    patients = {case.unit for case in cases}
+    flagged = {case.unit for case in cases if case.findings}
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    write_audit(
+        folder,
+        SiteAudit(
+            site=site.name,
+            data=str(data_folder.resolve()),
+            method=settings.method,
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            model_sha256=model_hash(judges.last.state_dict()),
+            judged_by=judges.in_words(),
+            task=settings.task,
+            classes=data.classes,
+            unit=None,
+            num_cases=len(cases),
+            num_patients=len(patients),
+            left_out=tuple((one.name, one.reason) for one in data.excluded),
+            kinds=(_kind_result(calibration, cases),),
+            cases=tuple(sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image))),
+        ),
+    )
+    site.info(f"Audited {len(cases)} labels; what is found lies in {folder}.")
+    auroc = math.nan if calibration.auroc is None else round(calibration.auroc, _DIGITS)
+    return Answer(
+        {
+            "num_patients": len(patients),
+            FLAGGED: [round(len(flagged) / len(patients), _DIGITS)],
+            AUROC: [auroc],
+        }
+    )
+
+
+def _kind_result(calibration: LabelCalibration, cases: list[AuditedCase]) -> KindResult:
+    count = sum(bool(case.findings) for case in cases)
+    return KindResult(
+        kind=_KIND,
+        title=_TITLE,
+        auroc=calibration.auroc,
+        patients=calibration.patients,
+        num_cases=count,
+        num_findings=count,
+    )
+
+
+def _audited(
+    index: int,
+    data: SiteData,
+    judged: JudgedLabels,
+    scored: LabelScores,
+    calibration: LabelCalibration,
+    image: str,
+) -> AuditedCase:
+    """A case with the finding that its label is wrong, where another class is more probable."""
+    case, said = data.cases[index], judged.probabilities[index]
+    given, score = data.classes[int(judged.labels[index])], float(scored.scores[index])
+    disagreement, uncertainty = float(np.clip(1 - said[judged.labels[index]], 0, 1)), _uncertainty(said)
+    findings = []
+    if score >= _THRESHOLD:
+        other = int(scored.others[index])
+        findings.append(
+            Finding(
+                id=hashlib.sha256(f"{_KIND}/{image}".encode()).hexdigest()[:16],
+                kind=_KIND,
+                classes=(given, data.classes[other]),
+                score=score,
+                probability=calibration.probability(score),
+                disagreement=disagreement,
+                uncertainty=uncertainty,
+                sentence=(
+                    f"Labelled {given}, looks like {data.classes[other]}: the model gives {data.classes[other]} "
+                    f"{100 * said[other]:.0f} % and {given} {100 * said[judged.labels[index]]:.0f} %."
+                ),
+            )
+        )
+    return AuditedCase(
+        image=image,
+        label=given,
+        unit=case.unit,
+        annotator=None if case.files is None else case.files.annotator,
+        disagreement=disagreement,
+        uncertainty=uncertainty,
+        findings=tuple(findings),
+    )
+
+
+def _uncertainty(said: Floats) -> float:
+    """Entropy over the largest possible one."""
+    known = said[said > 0]
+    return float(np.clip(-(known * np.log(known)).sum() / np.log(len(said)), 0, 1))

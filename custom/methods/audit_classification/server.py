@@ -1,0 +1,81 @@
+"""An audit of class labels at the server: noise levels of all sites, and what each site is told alone."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...audit.kind_names import CLASSIFICATION_KINDS
+from ...channel.estimate_fields import received
+from ...channel.estimate_record import plain_estimate
+from ...run.plain_values import finite
+from ...run.records import RoundRecord
+from ..audit.folds_server import FoldsServer
+from ..audit.records import AuditRecord
+from ..auto.records import ParameterRecord
+from ..auto_classification.decision import Decision, SiteDecision, decide
+from ..auto_classification.outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT
+from ..views import Round
+from .outbound import AUDIT_LABELS
+from .records import LabelAuditFindings
+from .settings import AuditClassificationSettings
+
+
+class AuditClassificationServer(FoldsServer):
+    """Trains the models that judge, asks for noise levels after the last round, and tells each site what follows.
+
+    After the last round sites report their noise levels with interval, self-calibration and support
+    (``estimate_confusion``) and score their labels (``audit_labels``), of which shares alone leave. At last every site
+    is told by itself what is concluded (``conclude``).
+    """
+
+    settings: AuditClassificationSettings
+
+    def __init__(self, settings: AuditClassificationSettings) -> None:
+        super().__init__(settings)
+        self._noise_levels: dict[str, ParameterRecord] = {}
+        self._neutral_is = ""
+        self._audit: AuditRecord | None = None
+
+    def after_rounds(self, this_round: Round) -> bool:
+        """Ask for noise levels and shares, and tell each site by itself what is concluded of it."""
+        answers = this_round.ask(ESTIMATE_CONFUSION)
+        if this_round.is_stopped():
+            return False
+        decision = _decided(answers, self.settings.floor)
+        self._noise_levels = {site: _record(one) for site, one in decision.sites.items()}
+        self._neutral_is = decision.neutral_is
+        for site, one in decision.sites.items():
+            this_round.info(f"Noise level of {site}: {one.finding.reason}")
+        reported = this_round.ask(AUDIT_LABELS)
+        concluded = {
+            site: {"wrong_labels": self._noise_levels[site].plain()} for site in reported if site in self._noise_levels
+        }
+        told = self.tell(this_round, concluded)
+        if this_round.is_stopped():
+            return False
+        self._audit = AuditRecord.of(reported, CLASSIFICATION_KINDS, told)
+        return True
+
+    def describe(self, this_round: Round) -> dict[str, Any]:
+        """Return every noise level with evidence, and the shares that sites reported."""
+        del this_round
+        return LabelAuditFindings(
+            noise_levels=self._noise_levels, neutral_is=self._neutral_is, audit=self._audit
+        ).plain()
+
+    def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
+        """Take nothing back: what comes after the last round is done anew."""
+
+
+def _decided(answers: Mapping[str, Mapping[str, Any]], floor: float) -> Decision:
+    estimates, supports = (
+        {site: received(name, fields)[0] for site, fields in answers.items()} for name in (NOISE_LEVEL, SUPPORT)
+    )
+    return decide(estimates, supports, "zero", floor)
+
+
+def _record(one: SiteDecision) -> ParameterRecord:
+    """What is known of a site's labels; without a p-value where nothing can be told."""
+    numbers = finite({"deviation": one.finding.deviation, "p_value": one.finding.p_value if one.can_tell else None})
+    return ParameterRecord(
+        **plain_estimate(one.estimate), **numbers, established=one.is_noisy, reason=one.finding.reason
+    )

@@ -1,0 +1,21 @@
+"""Settings of the audit of class labels."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ..audit.settings import FoldsSettings
+from ..fedavg.settings import ClassificationSettings
+
+
+class AuditClassificationSettings(ClassificationSettings, FoldsSettings):
+    """Settings of an audit of labels: federated averaging, once for every part of the patients, then the estimates.
+
+    Args:
+        surest: share of the samples that seem to be of a class by which the noise level is estimated, the surest ones.
+        floor: smaller noise levels count as right labels.
+    """
+
+    method: str = "audit_classification"
+    surest: Annotated[float, Field(gt=0, le=1)] = 0.5
+    floor: Annotated[float, Field(ge=0, lt=1)] = 0.05

@@ -1,0 +1,208 @@
+"""How well an audit of class labels finds wrong ones, beside other scores: cells of a phantom, or blood cells.
+
+    python tests/benchmarks/audit_labels.py --out DIR --seeds 100 101
+    FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_labels.py --packs blood --out DIR --seeds 100 101
+
+A row is one noise. `jobs/audit_classification` runs on a federation whose labels are changed by it, where each label is
+judged by a model that has not learnt it. All labels of all sites are ranked together. A line has AUROC, precision among
+the first 10 %, and the share of cases to review until 80 % of the wrong labels are found. Mean loss and confidence
+(1 − p of the given class) order alike; so "mean loss" is that of the quick audit's early model, which has learnt the
+labels that it judges. What is concluded of the sites stands above. What was trained is kept.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from real_federations import write_blood_cells
+from sklearn.metrics import roc_auc_score
+
+from fedannot.apps.benchmarks.fedgsca import cells
+from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
+from fedannot.custom.audit.findings import AUDIT_FOLDER, SiteAudit, read_audit
+from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases
+from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.methods.audit.folds import parts
+from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
+from fedannot.custom.methods.audit.judges import Judges
+from fedannot.custom.methods.audit_classification.judged_labels import JudgedLabels, judged_labels
+from fedannot.custom.methods.audit_classification.label_scores import score_labels
+from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
+from fedannot.custom.networks.building import build_classifier
+from fedannot.custom.networks.devices import ready_to_compute
+from fedannot.custom.run.state import STATE_FILE, RunState
+
+JOB = Path(__file__).parents[2] / "jobs" / "audit_classification"
+BLOOD_TABLE = Path(__file__).with_name("blood_cells.yaml")
+NOISES = ("S10", "S20", "S40", "C20")
+CLEAN = "clean"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Data and the settings that fit them."""
+
+    write: Callable[[Path, int, str | None], None]
+    settings: Mapping[str, Any]
+
+
+def write_cells(folder: Path, seed: int, noise: str | None) -> None:
+    """Write the phantom's cells."""
+    cells(noise)(folder, seed)
+
+
+def write_blood(folder: Path, seed: int, noise: str | None) -> None:
+    """Write blood cells of one hospital in four sites, mislabelled."""
+    clean = folder if noise is None else folder.with_name("clean")
+    if not clean.exists():
+        write_blood_cells(clean, seed)
+    if noise is not None:
+        mislabel_cases(clean, folder, noise, table=BLOOD_TABLE, seed=seed)
+
+
+PACKS = {"cells": Pack(write_cells, {}), "blood": Pack(write_blood, {"network.in_channels": 3})}
+
+
+@dataclass(frozen=True)
+class JudgedSite:
+    """A site's labels, what is said of them, and what the audit wrote."""
+
+    judged: JudgedLabels
+    wrong: NDArray[np.bool_]
+    audit: SiteAudit
+
+
+def audited(pack: Pack, folder: Path, noise: str | None, seed: int, profile: str) -> list[JudgedSite]:
+    """Make the federation and audit it, or find what was made before."""
+    data, run = folder / "data", folder / profile
+    if not data.exists():
+        pack.write(data, seed, noise)
+    if not (run / "summary.json").exists():
+        settings = "quick" if profile == "quick" else None
+        simulate(JOB, run, data=data, settings=settings, overrides={"seed": seed, **pack.settings})
+    sites = read_federation(data).sites
+    return [judged_site(run, load_site_data(data / site, folder / "cache", site=site)) for site in sites]
+
+
+def judged_site(run: Path, data: SiteData) -> JudgedSite:
+    """Return what the models of a finished audit say of a site's labels."""
+    state = RunState.load(run / RUN_FOLDER / "server" / JOB_ID / STATE_FILE)
+    settings = AuditClassificationSettings.model_validate(state.settings)
+    network = build_classifier(**settings.network.model_dump())
+    network.load_state_dict(state.params)
+    (folder,) = (
+        file.parent for file in run.glob(f"{RUN_FOLDER}/**/{AUDIT_FOLDER}/findings.json") if _is_of(file, data)
+    )
+    kept = {
+        int(file.parent.name.removeprefix("part_")) - 1: torch.load(file, weights_only=True)
+        for file in folder.parent.glob(f"{JUDGES_FOLDER}/*/*.pt")
+    }
+    part = parts(data.units, settings.folds, seed=settings.seed, site=data.site)
+    judges = Judges(settings, ready_to_compute(network), part, kept)
+    assert data.clean_labels is not None or not kept
+    true = data.labels if data.clean_labels is None else data.clean_labels
+    wrong = (data.labels != true).numpy()
+    return JudgedSite(judged_labels(judges, data, settings), wrong, read_audit(folder))
+
+
+def _is_of(file: Path, data: SiteData) -> bool:
+    return read_audit(file.parent).site == data.site
+
+
+def scores_of(judged: JudgedLabels) -> dict[str, Floats]:
+    """Return the audit's scores and those of others; larger is worse."""
+    p, labels = judged.probabilities, judged.labels
+    given = p[np.arange(len(labels)), labels]
+    usual = np.array([given[labels == label].mean() if (labels == label).any() else 2.0 for label in range(p.shape[1])])
+    confident = np.where(p >= usual, p, -1.0)
+    other = (confident.argmax(axis=1) != labels) & (confident.max(axis=1) > 0)
+    return {
+        "audit": score_labels(judged.balanced, labels).scores,
+        "confidence": 1 - given,
+        "kinds": _kinds(p, labels, usual),
+        "margin": p.max(axis=1) - given,
+        "confident joint": other + 1e-3 * (1 - given),
+    }
+
+
+def _kinds(p, labels, usual):
+    r = p / np.maximum(np.where(usual == 2.0, 1.0, usual), 1e-6)
+    g = np.maximum(r[np.arange(len(labels)), labels], 1e-6)
+    r = r.copy()
+    r[np.arange(len(labels)), labels] = -1
+    return r.max(1) / (r.max(1) + g)
+
+
+def figures(scores: Floats, wrong: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Return AUROC, precision among the first 10 %, share to review until 80 % are found."""
+    found = np.cumsum(wrong[np.argsort(-scores, kind="stable")])
+    first = max(1, round(0.1 * len(wrong)))
+    needed = int(np.searchsorted(found, 0.8 * wrong.sum()) + 1)
+    return float(roc_auc_score(wrong, scores)), float(found[first - 1] / first), needed / len(wrong)
+
+
+def row_of(thorough: list[JudgedSite], quick: list[JudgedSite]) -> dict[str, tuple[float, float, float]]:
+    """Return the figures of all scores over all sites."""
+    wrong = np.concatenate([site.wrong for site in thorough])
+    of_sites = [scores_of(site.judged) for site in thorough]
+    early = [scores_of(site.judged) for site in quick]
+    columns = {name: np.concatenate([scores[name] for scores in of_sites]) for name in of_sites[0]}
+    columns["quick audit"] = np.concatenate([scores["audit"] for scores in early])
+    columns["mean loss"] = np.concatenate([scores["confidence"] for scores in early])
+    return {name: figures(scores, wrong) for name, scores in columns.items()}
+
+
+def told(site: JudgedSite) -> str:
+    """Return what was concluded of a site beside the truth."""
+    (conclusion,), (kind,) = site.audit.conclusions, site.audit.kinds
+    expected = sum(one.probability or 0.0 for case in site.audit.cases for one in case.findings)
+    wrong = {case.image for case in site.audit.cases if case.findings}
+    auroc = "-" if kind.auroc is None else f"{kind.auroc:.3f}"
+    true = float(roc_auc_score(site.wrong, scores_of(site.judged)["audit"])) if site.wrong.any() else float("nan")
+    return (
+        f"    {site.audit.site}: {site.wrong.mean():.0%} wrong. {conclusion.sentence} Known errors told with AUROC "
+        f"{auroc}, real ones with {true:.3f}; {len(wrong)} findings, {expected:.0f} of them expected to be wrong, "
+        f"{site.wrong.sum()} labels are."
+    )
+
+
+def main() -> None:
+    """Run what is asked for and print tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packs", nargs="+", default=["cells"], choices=PACKS)
+    parser.add_argument("--noises", nargs="+", default=list(NOISES), help=f"{CLEAN} for labels as they are")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100])
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    for name in arguments.packs:
+        for noise in arguments.noises:
+            rows = []
+            for seed in arguments.seeds:
+                folder = arguments.out / f"{name}-{noise}-{seed}"
+                audit = partial(audited, PACKS[name], folder, None if noise == CLEAN else noise, seed)
+                thorough, quick = audit("thorough"), audit("quick")
+                print(f"{name}, {noise}, seed {seed}")
+                print("\n".join(map(told, thorough)), flush=True)
+                if noise != CLEAN:
+                    rows.append(row_of(thorough, quick))
+            for score in rows[0] if rows else ():
+                means = [statistics.fmean(values) for values in zip(*(row[score] for row in rows), strict=True)]
+                each = ", ".join(f"{row[score][0]:.3f}" for row in rows)
+                print(f"  {score:16s} AUROC {means[0]:.3f} ({each})  first 10 % {means[1]:.2f}  review {means[2]:.2f}")
+            (arguments.out / f"{name}-{noise}.json").write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    main()
