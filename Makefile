@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
 # An editable install links file by file (which type checkers can follow), so a new file asks for a new install.
-SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -name '*.py')
+SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -name '*.py' -o -path '*/templates/*')
 DEMO := runs/demo
 SITES := 8
 # One more than there are cores: tests of processes wait for them about a quarter of their time.
