@@ -14,13 +14,12 @@ from nvflare.app_common.app_constant import AppConstants
 
 from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
-from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
 from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
-from ..run.round_record import dominance_sentence, dominant_site
+from ..run.round_record import averaged_by_quantity
 from ..settings import SettingsError
 from .messages import REFUSAL_HEADER, SWARM_SITES
 
@@ -80,14 +79,10 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                 )
             assert self._average is not None
             params = self._average.result()
-            weights = LayerWeights.same_in_all_blocks(quantity_weights(self._accepted), self._blocks)
-            self.log_info(
-                fl_ctx,
-                f"Round {self._round}/{self.settings.rounds}: averaged {sorted(self._accepted)}, "
-                f"{weights.fewest_effective_sites:.1f} effective sites.",
-            )
-            if dominant_site(weights) is not None:
-                self.log_warning(fl_ctx, dominance_sentence(weights), fire_event=False)
+            averaged, warning = averaged_by_quantity(self._accepted)
+            self.log_info(fl_ctx, f"Round {self._round}/{self.settings.rounds}: {averaged}")
+            if warning is not None:
+                self.log_warning(fl_ctx, warning, fire_event=False)
             self._round = None
         return DXO(DataKind.WEIGHTS, data=params).to_shareable()
 
