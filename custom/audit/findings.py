@@ -43,9 +43,8 @@ class Place(JsonRecord):
         Of several samples it is ``(samples, h, w)``. A suggestion has the same shape, and is put into it.
         """
         box = tuple(slice(start, stop) for start, stop in zip(self.start, self.stop, strict=True))
-        if self.samples == 1:
-            return array[(self.sample, *box)]
-        return array[(slice(self.sample, self.sample + self.samples), *box)]
+        part = array[self.sample : self.sample + self.samples][(slice(None), *box)]
+        return part[0] if self.samples == 1 else part
 
 
 class Finding(JsonRecord):

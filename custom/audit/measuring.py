@@ -72,14 +72,17 @@ class MeasuredSite:
     def case_scores(self) -> Floats:
         """Return how suspect every case is of an error of any kind, 1 − Π(1 − p).
 
-        Kinds count by how well known errors of them are told at the site.
+        Kinds count by how well known errors of them are told at the site; those that none could be tried of count where
+        they are findings, their score by half.
         """
         right = np.ones(len(self.cases))
         for one in self.kinds:
-            auroc = one.calibration.auroc
-            if auroc is not None:
-                weight = max(2 * auroc - 1, 0.0)
-                right *= 1 - weight * np.array([one.calibration.fitted(float(score)) for score in one.case_scores()])
+            scores, auroc = one.case_scores(), one.calibration.auroc
+            if auroc is None:
+                right *= 1 - 0.5 * np.where(scores >= one.kind.threshold, scores, 0.0)
+            else:
+                probabilities = np.array([one.calibration.fitted(float(score)) for score in scores])
+                right *= 1 - max(2 * auroc - 1, 0.0) * probabilities
         return 1 - right
 
 

@@ -140,8 +140,8 @@ def _moved(inside: NDArray[np.bool_], offset: float, spacing: tuple[float, ...] 
 
     move = MoveContour(offset)
     if spacing is None or len(spacing) == inside.ndim:
-        return np.asarray(move(inside.astype(np.uint8), spacing)) != 0
-    return np.stack([np.asarray(move(plane.astype(np.uint8), spacing)) != 0 for plane in inside])
+        return np.asarray(np.asarray(move(inside.astype(np.uint8), spacing)) != 0)
+    return np.asarray(np.stack([np.asarray(move(plane.astype(np.uint8), spacing)) != 0 for plane in inside]))
 
 
 def _radius(pixels: float, spacing: Sequence[float] | None, num_axes: int) -> float:

@@ -40,7 +40,7 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
     name = "wrong_pair"
     title = "Annotations of another image"
     error = AnotherCasesAnnotation()
-    explains = ("boundary", "missing", "spurious", "swapped", "misaligned")
+    explains = ("boundary", "missing", "spurious", "swapped")
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure the whole case."""
