@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 SHARE_OF_PATIENTS = 0.2
 LEAST_PATIENTS = 10
+# What is less likely an error is not worth a reader's time.
+LEAST_PROBABILITY = 0.2
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class MeasuredKind:
 
         Nothing is of a kind whose known errors are not told at this site.
         """
-        return score >= self.kind.threshold and self.calibration.tells
+        probability = self.calibration.probability(score)
+        is_likely = probability is None or probability >= LEAST_PROBABILITY
+        return score >= self.kind.threshold and self.calibration.tells and is_likely
 
     def case_scores(self) -> Floats:
         """Return how suspect every case is."""

@@ -49,6 +49,7 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
 
     name = "boundary"
     title = "Contours too large or too small"
+    threshold = 0.6
     error = DrawnTooLargeOrSmall()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:

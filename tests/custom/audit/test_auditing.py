@@ -178,6 +178,7 @@ def test_a_wrong_label_is_the_first_finding_and_names_both_classes(tmp_path):
     labels = [0, 1, 2] * 6
     data = make_data([1, *labels[1:]], labels)
     network = Brightness()
+    nn.init.constant_(network.scale, 4.0)
     found, kinds = audit_site(data, lambda _: network, Inference(8), tmp_path, tmp_path, seed=1)
     assert found[0].image == "0.png"
     assert found[0].label == "b"
