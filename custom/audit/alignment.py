@@ -96,3 +96,9 @@ def thumbnail_dice(one: NDArray[np.float32], other: NDArray[np.float32]) -> floa
     """Return the Dice of two thumbnails; 1 of two empty ones."""
     total = float(one.sum() + other.sum())
     return 2 * float(np.minimum(one, other).sum()) / total if total > 0 else 1.0
+
+
+def thumbnail_containment(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return which share of the smaller of two thumbnails the other one has; 0 where one is empty."""
+    smaller = min(float(one.sum()), float(other.sum()))
+    return min(float(np.minimum(one, other).sum()) / smaller, 1.0) if smaller > 0 else 0.0

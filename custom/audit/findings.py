@@ -42,7 +42,7 @@ class Place(JsonRecord):
         Of several samples it is ``(samples, h, w)``. A suggestion has the same shape, and is put into it.
         """
         box = tuple(slice(start, stop) for start, stop in zip(self.start, self.stop, strict=True))
-        part = array[slice(self.sample, self.sample + self.samples)][(slice(None), *box)]
+        part = array[self.sample : self.sample + self.samples][(slice(None), *box)]
         return part[0] if self.samples == 1 else part
 
 

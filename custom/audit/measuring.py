@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 SHARE_OF_PATIENTS = 0.2
 LEAST_PATIENTS = 10
+# What is less likely an error is not worth a reader's time.
+LEAST_PROBABILITY = 0.2
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class MeasuredKind:
 
         Nothing is of a kind whose known errors are not told at this site.
         """
-        return score >= self.kind.threshold and self.calibration.tells
+        probability = self.calibration.probability(score)
+        is_likely = probability is None or probability >= LEAST_PROBABILITY
+        return score >= self.kind.threshold and self.calibration.tells and is_likely
 
     def case_scores(self) -> Floats:
         """Return how suspect every case is."""
@@ -72,14 +76,17 @@ class MeasuredSite:
     def case_scores(self) -> Floats:
         """Return how suspect every case is of an error of any kind, 1 − Π(1 − p).
 
-        Kinds count by how well known errors of them are told at the site.
+        Kinds count by how well known errors of them are told at the site; those that none could be tried of count where
+        they are findings, their score by half.
         """
         right = np.ones(len(self.cases))
         for one in self.kinds:
-            auroc = one.calibration.auroc
-            if auroc is not None:
-                weight = max(2 * auroc - 1, 0.0)
-                right *= 1 - weight * np.array([one.calibration.fitted(float(score)) for score in one.case_scores()])
+            scores, auroc = one.case_scores(), one.calibration.auroc
+            if auroc is None:
+                right *= 1 - 0.5 * np.where(scores >= one.kind.threshold, scores, 0.0)
+            else:
+                probabilities = np.array([one.calibration.fitted(float(score)) for score in scores])
+                right *= 1 - max(2 * auroc - 1, 0.0) * probabilities
         return 1 - right
 
 

@@ -39,8 +39,9 @@ def audited_cases(site: MeasuredSite, data: SiteData, data_folder: Path, out: Pa
         data_folder: the folder of the site's data.
         out: the folder of the audit, with a folder for arrays.
     """
-    cases = [_audited(site, index, data, data_folder, out) for index in range(len(data.cases))]
-    return tuple(sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image)))
+    scores = site.case_scores()
+    worst_first = sorted(range(len(data.cases)), key=lambda index: (-scores[index], -site.cases[index].disagreement))
+    return tuple(_audited(site, index, data, data_folder, out) for index in worst_first)
 
 
 def kind_results(site: MeasuredSite) -> tuple[KindResult, ...]:

@@ -49,6 +49,7 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
 
     name = "boundary"
     title = "Contours too large or too small"
+    threshold = 0.6
     error = DrawnTooLargeOrSmall()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
@@ -141,7 +142,7 @@ def _moved(inside: NDArray[np.bool_], offset: float, spacing: tuple[float, ...] 
     move = MoveContour(offset)
     if spacing is None or len(spacing) == inside.ndim:
         return np.asarray(np.asarray(move(inside.astype(np.uint8), spacing)) != 0)
-    return np.stack([np.asarray(move(plane.astype(np.uint8), spacing)) != 0 for plane in inside])
+    return np.asarray(np.stack([np.asarray(move(plane.astype(np.uint8), spacing)) != 0 for plane in inside]))
 
 
 def _radius(pixels: float, spacing: Sequence[float] | None, num_axes: int) -> float:

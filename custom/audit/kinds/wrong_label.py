@@ -14,7 +14,7 @@ _SMALLEST = 1e-6
 
 
 class WrongLabel(Kind[NDArray[np.float64]]):
-    """Labels of images: each class's probability counts against what it is, on average, for images given as it.
+    """Labels of images: the given class's probability against what it is, on average, for images given as it.
 
     So a rare class that the model is never sure of is not doubted for that alone (Northcutt et al., *Confident
     Learning*, JAIR 70, 2021). Features are the probabilities, and the given label is the first of the labels.
@@ -23,6 +23,7 @@ class WrongLabel(Kind[NDArray[np.float64]]):
     name = "wrong_label"
     title = "Wrong labels"
     tasks = ("classification",)
+    threshold = 0.75
     error = LabelTakenForAnother()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
@@ -55,11 +56,9 @@ class WrongLabel(Kind[NDArray[np.float64]]):
         return np.asarray(np.maximum(np.array(means), _SMALLEST))
 
     def score(self, suspicion: Suspicion, usual: NDArray[np.float64]) -> float:
-        """Return r_other / (r_other + r_given), r being a class's probability over its usual one."""
-        ratios = suspicion.features / usual
-        given = max(ratios[suspicion.labels[0]], _SMALLEST)
-        other = np.delete(ratios, suspicion.labels[0]).max(initial=0.0)
-        return float(other / (other + given))
+        """Return 1 / (1 + r), r being the given class's probability over its usual one."""
+        given = suspicion.labels[0]
+        return float(1 / (1 + suspicion.features[given] / usual[given]))
 
     def sentence(self, suspicion: Suspicion, usual: NDArray[np.float64], names: Sequence[str], unit: Unit) -> str:
         """Say which class it looks like."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbnail_dice
+from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbnail_containment, thumbnail_dice
 from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
 from ..findings import Unit
@@ -17,6 +17,8 @@ Thumbnail = NDArray[np.float32]
 
 # How much better another case's prediction has to fit so that the score is one half, and a change by which it doubles.
 _MARGIN, _WIDTH = 0.1, 0.05
+# One that holds the whole prediction, or lies in it, is drawn too large or too small: it has to fit worse by this.
+_CONTAINED, _FROM_SHARE = 0.2, 0.8
 # An annotation that agrees less even where it fits best is none of this image.
 _LEAST_DICE = 0.2
 
@@ -40,7 +42,7 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
     name = "wrong_pair"
     title = "Annotations of another image"
     error = AnotherCasesAnnotation()
-    explains = ("boundary", "missing", "spurious", "swapped", "misaligned")
+    explains = ("boundary", "missing", "spurious", "swapped")
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure the whole case."""
@@ -74,7 +76,8 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
             return 0.0
         own = thumbnail_dice(annotated, usual[suspicion.case])
         others = [thumbnail_dice(annotated, predicted) for case, predicted in usual.items() if case != suspicion.case]
-        margin = max(others, default=0.0) - own
+        contained = (thumbnail_containment(annotated, usual[suspicion.case]) - _FROM_SHARE) / (1 - _FROM_SHARE)
+        margin = max(others, default=0.0) - own - _CONTAINED * max(contained, 0.0)
         return max(float(1 / (1 + np.exp(-(margin - _MARGIN) / _WIDTH))), _fits_nowhere(suspicion.features.aligned))
 
     def sentence(

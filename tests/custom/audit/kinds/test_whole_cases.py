@@ -105,11 +105,13 @@ def labelled(index, label, probabilities):
 
 
 def test_a_label_is_doubted_against_what_is_usual_for_its_class():
-    """The model gives the rare class 0.3 at most: that is no doubt, and 0.3 for it in another class is."""
+    """The model gives the rare class 0.3 at most: that is no doubt, and a twentieth is."""
     cases = [labelled(index, 0, (0.9, 0.1)) for index in range(8)]
     cases += [labelled(8, 1, (0.7, 0.3)), labelled(9, 1, (0.7, 0.3)), labelled(10, 0, (0.7, 0.3))]
+    cases.append(labelled(11, 1, (0.95, 0.05)))
     found = scores(WrongLabel(), cases)
-    usual = (8 * 0.9 + 0.7) / 9
-    assert found[8] == pytest.approx(0.7 / usual / (0.7 / usual + 1.0))
-    assert found[8] < 0.5 < found[10]
-    assert np.argmax(found) == 10
+    usual = (0.3 + 0.3 + 0.05) / 3
+    assert found[8] == pytest.approx(1 / (1 + 0.3 / usual))
+    assert found[8] < WrongLabel.threshold
+    assert found[11] == pytest.approx(1 / (1 + 0.05 / usual))
+    assert np.argmax(found) == 11
