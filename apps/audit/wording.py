@@ -93,6 +93,8 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")
     if "established" in verdicts:
         steps.append("Agree with your annotators on where the contour lies and what counts, by means of these cases.")
+    if any(one.verdict == "established" and one.parameter.startswith("offset") for one in audit.conclusions):
+        steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
     if not steps:
         steps.append("Nothing.")
     return steps
@@ -147,15 +149,15 @@ def size_in_words(size: float, unit: str | None) -> str:
 
 
 def _figures(one: Conclusion, audit: SiteAudit) -> str:
-    if one.estimate is None:
+    """How far from zero a parameter lies, on the scale of the sentence beside it."""
+    if one.from_zero is None:
         return ""
-    patients = f", {plural(one.patients, 'patient')}"
-    interval = ""
-    if one.low is not None and one.high is not None:
-        interval = f" (90 % interval {_number_of(one.low, one)} to {_value(one.high, one)})"
+    deviation, low, high = one.from_zero
+    interval = f"90 % interval {_number_of(low, one)} to {_value(high, one)}"
     # Of what is absolute, such as a share, there is no zero to be found.
     zero = audit.zero.get(one.class_name, "") if one.parameter.startswith("offset") else ""
-    return f"{_value(one.estimate, one)}{interval}{patients}{f'. {zero}' if zero else ''}"
+    shown = f"{_value(deviation, one)} ({interval}), {plural(one.patients, 'patient')}"
+    return f"{shown}{f'. {zero}' if zero else ''}"
 
 
 def _value(value: float, one: Conclusion) -> str:

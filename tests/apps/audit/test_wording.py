@@ -55,13 +55,17 @@ def test_what_needs_something_done_comes_first():
 
 
 def test_figures_have_sign_unit_interval_patients_and_where_zero_lies():
-    (told,) = told_conclusions(audit(conclusion("established", "x", estimate=-2.1, low=-2.6, high=-1.6, unit="mm")))
+    # Zero is at +0.9 on the model's scale.
+    values = {"estimate": -1.2, "low": -1.7, "high": -0.7, "deviation": -2.1, "unit": "mm"}
+    (told,) = told_conclusions(audit(conclusion("established", "x", **values)))
     assert told.figures == "−2.1 mm (90 % interval −2.6 to −1.6 mm), 34 patients. Zero is the median site."
 
 
 def test_a_share_has_no_zero():
     (told,) = told_conclusions(
-        audit(conclusion("small", "x", parameter="missing 1", estimate=0.8, low=0.7, high=0.9, unit=None))
+        audit(
+            conclusion("small", "x", parameter="missing 1", estimate=0.8, low=0.7, high=0.9, deviation=0.8, unit=None)
+        )
     )
     assert told.figures == "80 % (90 % interval 70 to 90 %), 34 patients"
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.examined_cases import drawn, examined, measured, scores, seen, site
 
+from fedannot.custom.audit.alignment import thumbnail_containment
 from fedannot.custom.audit.examined import ExaminedCase
 from fedannot.custom.audit.kinds.empty import Empty
 from fedannot.custom.audit.kinds.equal_images import EqualImages
@@ -34,6 +35,23 @@ def test_swapped_annotations_of_two_cases_are_wrong_pairs():
     found = np.array(scores(WrongPair(), cases))
     assert set(np.argsort(-found)[:2]) == {3, 7}
     assert found[[3, 7]].min() > WrongPair.threshold > np.delete(found, [3, 7]).max()
+
+
+def test_an_annotation_that_is_only_too_large_is_none_of_another_image():
+    cases = site()
+    cases.append(examined(drawn(((32, 32), 12)), seen(((32, 32), 9)), index=12))
+    # Another case's object has the size that this one is annotated with.
+    cases.append(examined(drawn(((33, 33), 12)), seen(((33, 33), 12)), index=13))
+    assert scores(WrongPair(), cases)[12] < WrongPair.threshold
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"), [([1, 1, 0, 0], [1, 1, 1, 0], 1.0), ([1, 1, 0, 0], [0, 1, 1, 0], 0.5)]
+)
+def test_containment_is_the_share_of_the_smaller(one, other, share):
+    small, large = (np.array(values, dtype=np.float32) for values in (one, other))
+    assert thumbnail_containment(small, large) == thumbnail_containment(large, small) == share
+    assert thumbnail_containment(small, np.zeros_like(small)) == 0.0
 
 
 def test_one_image_annotated_in_two_ways_is_found_in_both_cases():
