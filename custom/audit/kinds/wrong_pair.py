@@ -72,7 +72,8 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
     def score(self, suspicion: Suspicion, usual: dict[int, Thumbnail]) -> float:
         """Return how much better another case's prediction fits, or that nothing does."""
         annotated = suspicion.features.annotated
-        if not annotated.any():
+        if suspicion.features.aligned is None:
+            # Nothing is annotated, or the model sees nothing: it says nothing of what belongs there.
             return 0.0
         own = thumbnail_dice(annotated, usual[suspicion.case])
         others = [thumbnail_dice(annotated, predicted) for case, predicted in usual.items() if case != suspicion.case]
@@ -102,8 +103,6 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
         return predicted.copy()
 
 
-def _fits_nowhere(aligned: Alignment | None) -> float:
-    if aligned is None:
-        return 0.0
+def _fits_nowhere(aligned: Alignment) -> float:
     best = aligned.dice + aligned.gain
     return max(0.0, 1 - best / _LEAST_DICE / 2) * (2 * aligned.sureness - 1)

@@ -37,6 +37,13 @@ def test_swapped_annotations_of_two_cases_are_wrong_pairs():
     assert found[[3, 7]].min() > WrongPair.threshold > np.delete(found, [3, 7]).max()
 
 
+def test_where_the_model_sees_nothing_no_annotation_is_another_images():
+    cases = site()
+    cases.append(examined(drawn(((20, 40), 8)), seen(), index=12))
+    cases.append(examined(drawn(((20, 40), 8)), seen(((20, 40), 8)), index=13))
+    assert scores(WrongPair(), cases)[12] == 0.0
+
+
 def test_an_annotation_that_is_only_too_large_is_none_of_another_image():
     cases = site()
     cases.append(examined(drawn(((32, 32), 12)), seen(((32, 32), 9)), index=12))
