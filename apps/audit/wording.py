@@ -91,7 +91,12 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     if "cannot tell" in verdicts:
         steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")
     if "established" in verdicts:
-        steps.append("Agree with your annotators on where the contour lies and what counts, by means of these cases.")
+        agreed = (
+            "what tells the classes apart"
+            if audit.task == "classification"
+            else "where the contour lies and what counts"
+        )
+        steps.append(f"Agree with your annotators on {agreed}, by means of these cases.")
     if not steps:
         steps.append("Nothing.")
     return steps

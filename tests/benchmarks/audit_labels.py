@@ -129,20 +129,13 @@ def scores_of(judged: JudgedLabels) -> dict[str, Floats]:
     confident = np.where(p >= usual, p, -1.0)
     other = (confident.argmax(axis=1) != labels) & (confident.max(axis=1) > 0)
     return {
-        "audit": score_labels(judged.balanced, labels).scores,
+        "audit": score_labels(judged.with_look_alikes, labels).scores,
+        "no look-alikes": score_labels(p, labels).scores,
         "confidence": 1 - given,
-        "kinds": _kinds(p, labels, usual),
+        "own thresholds": score_labels(p / usual, labels).scores,
         "margin": p.max(axis=1) - given,
         "confident joint": other + 1e-3 * (1 - given),
     }
-
-
-def _kinds(p, labels, usual):
-    r = p / np.maximum(np.where(usual == 2.0, 1.0, usual), 1e-6)
-    g = np.maximum(r[np.arange(len(labels)), labels], 1e-6)
-    r = r.copy()
-    r[np.arange(len(labels)), labels] = -1
-    return r.max(1) / (r.max(1) + g)
 
 
 def figures(scores: Floats, wrong: NDArray[np.bool_]) -> tuple[float, float, float]:
