@@ -1,4 +1,4 @@
-"""What the models of an audit say of a site's images, each of the patients that it has not learnt."""
+"""What the models of an audit say of a site's images, each of the patients that it judges."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""How suspect every label of a site is, from what a model says of the images that has not learnt their labels."""
+"""How suspect every label of a site is, from what a model says of the images that has hardly learnt their labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def with_look_alikes(probabilities: Floats, labels: Labels, units: Sequence[str]
     own label decides nothing.
 
     Args:
-        probabilities: out-of-fold, ``(N, C)``.
+        probabilities: of the model that judges, ``(N, C)``.
         labels: given, ``(N,)``.
         units: patient of each sample.
     """
