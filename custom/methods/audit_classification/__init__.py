@@ -1,9 +1,9 @@
 """The audit of class labels: an early model of federated averaging judges every site's labels.
 
-With more than one fold sites split their patients into parts, as in `audit`, and each part is judged by a model that was
-trained on the others. A site reports its noise level as in `auto_classification`. It scores every label by how much more
-another class is probable, by the model and by the labels of samples that look alike. Labels and scores stay at the site,
-which is told alone what is concluded of it.
+With more than one fold sites split their patients into parts, as in `audit`, and each part is judged by a model that
+was trained on the others. A site reports its noise level as in `auto_classification`. It scores every label by how much
+more another class is probable, by the model and by the labels of samples that look alike. Labels and scores stay at
+the site, which is told alone what is concluded of it.
 
 Equations, by what they define:
     parts of the patients                fedannot.custom.methods.audit.folds.parts
