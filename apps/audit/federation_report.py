@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from ...custom.channel.established import LEVEL
 from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
+from ...custom.methods.audit_classification.records import LabelAuditFindings
 from ...custom.methods.auto.decisions import MISSING, OFFSET
 from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, SiteChannelRecord
 from ...custom.methods.lookup import read_job_settings
@@ -16,6 +18,15 @@ _WORDS = {
     "small": "Too small to act on",
     "none": "About right",
     "cannot tell": "Cannot tell",
+}
+
+
+# As the name of a parameter of an audit of labels.
+WRONG_LABELS, ALL_CLASSES = "labels", "0"
+_TITLES = {
+    OFFSET: "Contours too large (+) or too small (−)",
+    MISSING: "Objects left out, %",
+    WRONG_LABELS: "Wrong labels, %",
 }
 
 
@@ -117,12 +128,7 @@ def federation_report(summary: Summary) -> FederationReport:
     Raises:
         DataError: if the run audited nothing.
     """
-    channels, findings = summary.added(ChannelFindings), summary.added(AuditFindings)
-    if channels is None or findings is None or findings.audit is None or not channels.channels:
-        raise DataError(
-            f"The run of {summary.method!r} audited nothing; expected one of jobs/audit that came to its end."
-        )
-    channel, audit = channels.channels[-1], findings.audit
+    channel, audit = _concluded(summary)
     sites = sorted(channel.sites, key=natural_order)
     names = dict.fromkeys(name for site in sites for name in channel.sites[site].parameters)
     tables = tuple(_table(channel, audit, name, summary) for name in sorted(names, key=_place))
@@ -138,6 +144,34 @@ def federation_report(summary: Summary) -> FederationReport:
         },
         patients=audit.patients,
         silent=tuple(sorted(set(summary.sites) - set(audit.told), key=natural_order)),
+    )
+
+
+def _concluded(summary: Summary) -> tuple[ChannelRecord, AuditRecord]:
+    """What was concluded of all sites, and what they reported of their cases."""
+    channels, findings = summary.added(ChannelFindings), summary.added(AuditFindings)
+    if channels is not None and findings is not None and findings.audit is not None and channels.channels:
+        return channels.channels[-1], findings.audit
+    labels = summary.added(LabelAuditFindings)
+    if labels is not None and labels.audit is not None:
+        return _labels_as_channel(labels, summary.rounds_finished), labels.audit
+    raise DataError(f"The run of {summary.method!r} audited nothing; expected one of jobs/audit that came to its end.")
+
+
+def _labels_as_channel(labels: LabelAuditFindings, rounds: int) -> ChannelRecord:
+    """The noise levels as a channel with one parameter, of all classes together."""
+    noisy = sorted((site for site, one in labels.noise_levels.items() if one.established), key=natural_order)
+    would = f"wrong labels at {len(noisy)} of {len(labels.noise_levels)} sites" if noisy else "nothing at any site"
+    return ChannelRecord(
+        before_round=rounds + 1,
+        zero={ALL_CLASSES: labels.neutral_is},
+        decision=f"jobs/auto_classification would undo {would}.",
+        sites={
+            site: SiteChannelRecord(
+                parameters={f"{WRONG_LABELS} {ALL_CLASSES}": one}, offsets={}, missing={}, undone_before_round=None
+            )
+            for site, one in labels.noise_levels.items()
+        },
     )
 
 
@@ -163,6 +197,7 @@ def _headline(channel: ChannelRecord) -> str:
         (sites_where(OFFSET, -1), "contours too small"),
         (sites_where(OFFSET, 1), "contours too large"),
         (sites_where(MISSING, 1), "objects left out"),
+        (sites_where(WRONG_LABELS, 1), "wrong labels"),
     )
     found = [f"{what} at {count}" for count, what in counts if count]
     if found:
@@ -176,17 +211,16 @@ def _headline(channel: ChannelRecord) -> str:
 def _table(channel: ChannelRecord, audit: AuditRecord, name: str, summary: Summary) -> ParameterTable:
     kind, _, label = name.partition(" ")
     settings = read_job_settings(summary.settings)
-    assert isinstance(settings, AuditSettings)
+    level = settings.level if isinstance(settings, AuditSettings) else LEVEL
     rows = tuple(
-        _row(site, name, channel.sites[site], audit.units.get(site, "px"), settings.level)
+        _row(site, name, channel.sites[site], audit.units.get(site, "px"), level)
         for site in sorted(channel.sites, key=natural_order)
         if name in channel.sites[site].parameters
     )
-    what = "Contours too large (+) or too small (−)" if kind == OFFSET else "Objects left out, %"
-    is_only = len(channel.zero) == 1
+    what, is_only = _TITLES[kind], len(channel.zero) == 1
     return ParameterTable(
         what if is_only else f"Class {label}: {what[0].lower()}{what[1:]}",
-        channel.zero.get(label, "") if kind == OFFSET else "A share counts from the most complete site.",
+        "A share counts from the most complete site." if kind == MISSING else channel.zero.get(label, ""),
         rows,
     )
 
@@ -217,6 +251,8 @@ def _would(kind: str, label: str, record: SiteChannelRecord, unit: str) -> str:
         return f"move contours by {-record.offsets[label]:+.1f} {unit}"
     if kind == MISSING and label in record.missing:
         return "ignore objects that are probably missing"
+    if kind == WRONG_LABELS and record.parameters[f"{kind} {label}"].established:
+        return "undo wrong labels"
     return "nothing"
 
 

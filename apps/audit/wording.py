@@ -92,7 +92,12 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     if "cannot tell" in verdicts:
         steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")
     if "established" in verdicts:
-        steps.append("Agree with your annotators on where the contour lies and what counts, by means of these cases.")
+        agreed = (
+            "what tells the classes apart"
+            if audit.task == "classification"
+            else "where the contour lies and what counts"
+        )
+        steps.append(f"Agree with your annotators on {agreed}, by means of these cases.")
     if any(one.verdict == "established" and one.parameter.startswith("offset") for one in audit.conclusions):
         steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
     if not steps:

@@ -3,11 +3,10 @@
     python tests/benchmarks/audit_labels.py --out DIR --seeds 100 101
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_labels.py --packs blood --out DIR --seeds 100 101
 
-A row is one noise. `jobs/audit_classification` runs on a federation whose labels are changed by it, where each label is
-judged by a model that has not learnt it. All labels of all sites are ranked together. A line has AUROC, precision among
-the first 10 %, and the share of cases to review until 80 % of the wrong labels are found. Mean loss and confidence
-(1 − p of the given class) order alike; so "mean loss" is that of the quick audit's early model, which has learnt the
-labels that it judges. What is concluded of the sites stands above. What was trained is kept.
+A row is one noise. `jobs/audit_classification` runs on a federation whose labels are changed by it, and all labels of
+all sites are ranked together. A line has AUROC, precision among the first 10 %, and the share of cases to review until
+80 % of the wrong labels are found. Mean loss and confidence (1 − p of the given class) order alike. With `--parts` each
+label is judged by a model that has not learnt it, too. What is concluded of sites stands above.
 """
 
 import argparse
@@ -84,14 +83,13 @@ class JudgedSite:
     audit: SiteAudit
 
 
-def audited(pack: Pack, folder: Path, noise: str | None, seed: int, profile: str) -> list[JudgedSite]:
+def audited(pack: Pack, folder: Path, noise: str | None, seed: int, profile: str | None) -> list[JudgedSite]:
     """Make the federation and audit it, or find what was made before."""
-    data, run = folder / "data", folder / profile
+    data, run = folder / "data", folder / (profile or "audit")
     if not data.exists():
         pack.write(data, seed, noise)
     if not (run / "summary.json").exists():
-        settings = "quick" if profile == "quick" else None
-        simulate(JOB, run, data=data, settings=settings, overrides={"seed": seed, **pack.settings})
+        simulate(JOB, run, data=data, settings=profile, overrides={"seed": seed, **pack.settings})
     sites = read_federation(data).sites
     return [judged_site(run, load_site_data(data / site, folder / "cache", site=site)) for site in sites]
 
@@ -129,20 +127,13 @@ def scores_of(judged: JudgedLabels) -> dict[str, Floats]:
     confident = np.where(p >= usual, p, -1.0)
     other = (confident.argmax(axis=1) != labels) & (confident.max(axis=1) > 0)
     return {
-        "audit": score_labels(judged.balanced, labels).scores,
-        "confidence": 1 - given,
-        "kinds": _kinds(p, labels, usual),
+        "audit": score_labels(judged.with_look_alikes, labels).scores,
+        "no look-alikes": score_labels(p, labels).scores,
+        "loss, confidence": 1 - given,
+        "own thresholds": score_labels(p / usual, labels).scores,
         "margin": p.max(axis=1) - given,
         "confident joint": other + 1e-3 * (1 - given),
     }
-
-
-def _kinds(p, labels, usual):
-    r = p / np.maximum(np.where(usual == 2.0, 1.0, usual), 1e-6)
-    g = np.maximum(r[np.arange(len(labels)), labels], 1e-6)
-    r = r.copy()
-    r[np.arange(len(labels)), labels] = -1
-    return r.max(1) / (r.max(1) + g)
 
 
 def figures(scores: Floats, wrong: NDArray[np.bool_]) -> tuple[float, float, float]:
@@ -153,15 +144,11 @@ def figures(scores: Floats, wrong: NDArray[np.bool_]) -> tuple[float, float, flo
     return float(roc_auc_score(wrong, scores)), float(found[first - 1] / first), needed / len(wrong)
 
 
-def row_of(thorough: list[JudgedSite], quick: list[JudgedSite]) -> dict[str, tuple[float, float, float]]:
+def row_of(sites: list[JudgedSite]) -> dict[str, tuple[float, float, float]]:
     """Return the figures of all scores over all sites."""
-    wrong = np.concatenate([site.wrong for site in thorough])
-    of_sites = [scores_of(site.judged) for site in thorough]
-    early = [scores_of(site.judged) for site in quick]
-    columns = {name: np.concatenate([scores[name] for scores in of_sites]) for name in of_sites[0]}
-    columns["quick audit"] = np.concatenate([scores["audit"] for scores in early])
-    columns["mean loss"] = np.concatenate([scores["confidence"] for scores in early])
-    return {name: figures(scores, wrong) for name, scores in columns.items()}
+    wrong = np.concatenate([site.wrong for site in sites])
+    of_sites = [scores_of(site.judged) for site in sites]
+    return {name: figures(np.concatenate([scores[name] for scores in of_sites]), wrong) for name in of_sites[0]}
 
 
 def told(site: JudgedSite) -> str:
@@ -184,6 +171,7 @@ def main() -> None:
     parser.add_argument("--packs", nargs="+", default=["cells"], choices=PACKS)
     parser.add_argument("--noises", nargs="+", default=list(NOISES), help=f"{CLEAN} for labels as they are")
     parser.add_argument("--seeds", type=int, nargs="+", default=[100])
+    parser.add_argument("--parts", action="store_true", help="also with models that have not learnt the labels")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     for name in arguments.packs:
@@ -192,15 +180,19 @@ def main() -> None:
             for seed in arguments.seeds:
                 folder = arguments.out / f"{name}-{noise}-{seed}"
                 audit = partial(audited, PACKS[name], folder, None if noise == CLEAN else noise, seed)
-                thorough, quick = audit("thorough"), audit("quick")
-                print(f"{name}, {noise}, seed {seed}")
-                print("\n".join(map(told, thorough)), flush=True)
-                if noise != CLEAN:
-                    rows.append(row_of(thorough, quick))
+                row = {}
+                for profile in (None, "parts") if arguments.parts else (None,):
+                    sites = audit(profile)
+                    print(f"{name}, {noise}, seed {seed}{'' if profile is None else ', parts'}")
+                    print("\n".join(map(told, sites)), flush=True)
+                    if noise != CLEAN:
+                        ending = "" if profile is None else ", parts"
+                        row |= {score + ending: of_score for score, of_score in row_of(sites).items()}
+                rows += [row] if row else []
             for score in rows[0] if rows else ():
                 means = [statistics.fmean(values) for values in zip(*(row[score] for row in rows), strict=True)]
                 each = ", ".join(f"{row[score][0]:.3f}" for row in rows)
-                print(f"  {score:16s} AUROC {means[0]:.3f} ({each})  first 10 % {means[1]:.2f}  review {means[2]:.2f}")
+                print(f"  {score:23s} AUROC {means[0]:.3f} ({each})  first 10 % {means[1]:.2f}  review {means[2]:.2f}")
             (arguments.out / f"{name}-{noise}.json").write_text(json.dumps(rows, indent=2))
 
 

@@ -59,8 +59,8 @@ class AuditRecord(Record):
         return cls(
             kinds={site: _shares(fields, kinds) for site, fields in reported.items()},
             patients={site: fields["num_patients"] for site, fields in reported.items()},
-            units=dict(units or {}),
             told=tuple(told),
+            **({} if units is None else {"units": dict(units)}),
         )
 
 

@@ -1,15 +1,16 @@
-"""The audit of class labels: a short federation whose models judge labels that they have not learnt.
+"""The audit of class labels: an early model of federated averaging judges every site's labels.
 
-As in `audit`, sites split their patients into parts, and each part is judged by a model that was trained by federated
-averaging on the others. A site reports its noise level as in `auto_classification`; it scores every label by how much
-more another class is probable, each beside what is usual for that class (Northcutt et al., *Confident Learning*,
-JAIR 70, 2021). Labels and scores stay at the site, which is told alone what is concluded of it.
+With more than one fold sites split their patients into parts, as in `audit`, and each part is judged by a model that
+was trained on the others. A site reports its noise level as in `auto_classification`. It scores every label by how much
+more another class is probable, by the model and by the labels of samples that look alike. Labels and scores stay at
+the site, which is told alone what is concluded of it.
 
 Equations, by what they define:
     parts of the patients                fedannot.custom.methods.audit.folds.parts
     noise level and interval             fedannot.custom.methods.auto_classification.sure_samples.estimate_noise_level
     share of doubted labels that are so  fedannot.custom.methods.auto_classification.sure_samples.estimate_support
     what is established (Holm)           fedannot.custom.channel.established.established
+    what look-alikes say                 label_scores.with_look_alikes
     score of a label                     label_scores.score_labels
     probability that a label is wrong    label_calibration.calibrate_scores
 """

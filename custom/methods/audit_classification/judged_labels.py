@@ -1,4 +1,4 @@
-"""What the models of an audit say of a site's images, each of the patients that it has not learnt."""
+"""What the models of an audit say of a site's images, each of the patients that it judges."""
 
 from dataclasses import dataclass, replace
 
@@ -9,6 +9,7 @@ from ...channel.confusion import Floats, Labels
 from ...data.site_data import SiteData
 from ..audit.judges import Judges
 from ..auto_classification.judgement import balanced, judged_probabilities
+from .label_scores import with_look_alikes
 from .settings import AuditClassificationSettings
 
 
@@ -18,13 +19,15 @@ class JudgedLabels:
 
     Attributes:
         probabilities: of classes, means over views, ``(N, C)``.
-        balanced: those in which rare classes have their due, likewise.
+        balanced: those in which rare classes have their due, likewise, for the noise level.
+        with_look_alikes: those times the root of what look-alikes say, likewise, for the scores.
         labels: given, ``(N,)``.
         units: patient of each sample.
     """
 
     probabilities: Floats
     balanced: Floats
+    with_look_alikes: Floats
     labels: Labels
     units: tuple[str, ...]
 
@@ -46,4 +49,5 @@ def judged_labels(judges: Judges, data: SiteData, settings: AuditClassificationS
         own = replace(data, cases=tuple(data.cases[index] for index in indices))
         said[indices] = judged_probabilities(network, own, judges.inference, settings.training).numpy()
     labels = data.labels.numpy().astype(np.int64)
-    return JudgedLabels(said, balanced(said, labels), labels, data.units)
+    together = with_look_alikes(said, labels, data.units)
+    return JudgedLabels(said, balanced(said, labels), together, labels, data.units)

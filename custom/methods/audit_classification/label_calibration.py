@@ -18,6 +18,8 @@ from .label_scores import score_labels
 
 # The share of wrong labels is never taken for smaller or larger.
 _SHARES = (0.01, 0.9)
+# Where given labels are nearly as often wrong as those that are put in, they tell nothing of each other.
+_LARGEST_MIXTURE = 0.8
 _LEAST_PATIENTS = 5
 _SMALLEST_SCORE = 1e-6
 # How firmly the slope stays near one: as firmly as so many labels would hold it.
@@ -48,46 +50,52 @@ class LabelCalibration:
 
 
 def calibrate_scores(
-    balanced: Floats, labels: Labels, units: Sequence[str], share: float, *, seed: int
+    probabilities: Floats, labels: Labels, units: Sequence[str], share: float, *, seed: int
 ) -> LabelCalibration:
     """Give every sample in turn a wrong label, and fit the probability of a wrong one to the score.
 
-    With f the density of scores of wrong labels, g that of given ones and π the share of wrong ones among these, the
-    probability is h = π f / g. Of known wrong labels and given ones together, one is a known one with probability
-    h / (h + π). That is fitted, with h logistic in the score's logit. Where a share π of the given ones is wrong, the
-    AUROC of known ones beside them is (1 − π) A + π / 2, from which A follows.
+    Given labels are wrong in a share π. A label that is put in place of a wrong one is right by chance, in a share
+    c = π / (C − 1). With f the density of scores of wrong labels and f₀ of right ones, given labels have
+    g = π f + (1 − π) f₀, and those that are put in k = (1 − c) f + c f₀. The probability h = π f / g of a wrong label
+    follows from k / g = (1 − c) h / π + c (1 − h) / (1 − π). It is fitted by which labels are put in, with h logistic
+    in the score's logit. The AUROC of right and wrong labels, A, follows from that of k and g, which is
+    (1 − c − π) A + (c + π) / 2.
 
     Args:
-        balanced: see :func:`fedannot.custom.methods.audit_classification.label_scores.score_labels`.
+        probabilities: see :func:`fedannot.custom.methods.audit_classification.label_scores.score_labels`.
         labels: given, ``(N,)``.
         units: patient of each sample.
         share: of wrong labels among the given ones, as far as it is known; NaN where it is not.
         seed: decides the wrong labels.
     """
-    num_classes = balanced.shape[1]
+    num_classes = probabilities.shape[1]
     if len(labels) == 0 or num_classes < 2:
         return LabelCalibration(None, 0)
     steps = np.random.default_rng(seed).integers(1, num_classes, size=len(labels))
-    known = score_labels(balanced, (labels + steps) % num_classes).scores
-    given = score_labels(balanced, labels).scores
+    known = score_labels(probabilities, (labels + steps) % num_classes).scores
+    given = score_labels(probabilities, labels).scores
     wrong = float(np.clip(share if math.isfinite(share) else _SHARES[0], *_SHARES))
-    auroc = (area_under_curve(known, given) - wrong / 2) / (1 - wrong)
-    slope, intercept = _fitted(_logit(known), _logit(given), wrong)
+    by_chance = wrong / (num_classes - 1)
+    if wrong + by_chance > _LARGEST_MIXTURE:
+        return LabelCalibration(None, 0)
+    auroc = (area_under_curve(known, given) - (wrong + by_chance) / 2) / (1 - wrong - by_chance)
+    slope, intercept = _fitted(_logit(known), _logit(given), wrong, by_chance)
     return LabelCalibration(float(np.clip(auroc, 0.0, 1.0)), len(set(units)), slope, intercept)
 
 
-def _fitted(known: Floats, given: Floats, share: float) -> tuple[float, float]:
-    """Slope and intercept of h, by the likelihood of which labels are known to be wrong."""
+def _fitted(known: Floats, given: Floats, wrong: float, by_chance: float) -> tuple[float, float]:
+    """Slope and intercept of h, by the likelihood of which labels were put in."""
+
+    def ratio(logits: Floats, parameters: Floats) -> Floats:
+        h = _sigmoid(np.exp(parameters[0]) * logits + parameters[1])
+        return np.asarray((1 - by_chance) * h / wrong + by_chance * (1 - h) / (1 - wrong))
 
     def loss(parameters: Floats) -> float:
-        slope = np.exp(parameters[0])
-        of_known, of_given = (_sigmoid(slope * logits + parameters[1]) for logits in (known, given))
-        likely = (
-            np.log(np.maximum(of_known, 1e-12) / (of_known + share)).sum() + np.log(share / (of_given + share)).sum()
-        )
+        of_known, of_given = ratio(known, parameters), ratio(given, parameters)
+        likely = np.log(np.maximum(of_known, 1e-12) / (1 + of_known)).sum() - np.log1p(of_given).sum()
         return float(_FIRMNESS * parameters[0] ** 2 - likely)
 
-    start = np.array([0.0, float(_logit(np.array(share)))])
+    start = np.array([0.0, float(_logit(np.array(wrong)))])
     found = optimize.minimize(loss, start, method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
     return float(np.exp(found.x[0])), float(found.x[1])
 

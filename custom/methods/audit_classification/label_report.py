@@ -54,9 +54,9 @@ def label_report(judges: Judges, site: SiteView, settings: AuditClassificationSe
     """
     data, data_folder, folder = site.load(TRAINING), site.locate().folder, site.run_folder / AUDIT_FOLDER
     judged = judged_labels(judges, data, settings)
-    scored = score_labels(judged.balanced, judged.labels)
+    scored = score_labels(judged.with_look_alikes, judged.labels)
     seed, share = derive_seed(site.seed, site.name, _KIND), noise_level(judged, site, settings).value
-    calibration = calibrate_scores(judged.balanced, judged.labels, judged.units, share, seed=seed)
+    calibration = calibrate_scores(judged.with_look_alikes, judged.labels, judged.units, share, seed=seed)
     cases = [
         _audited(index, data, judged, scored, calibration, case.image_name(data_folder))
         for index, case in enumerate(data.cases)

@@ -1,10 +1,16 @@
-"""How suspect every label of a site is, from what a model says of the images that has not learnt their labels."""
+"""How suspect every label of a site is, from what a model says of the images that has hardly learnt their labels."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...channel.confusion import Floats, Labels
+from ..auto_classification.sure_samples import look_alikes
+
+_NEIGHBOURS = 20
+# What is known of a sample without neighbours: as much as so many of them say.
+_PRIOR_NEIGHBOURS = 2.0
 
 
 @dataclass(frozen=True)
@@ -20,18 +26,38 @@ class LabelScores:
     others: Labels
 
 
-def score_labels(balanced: Floats, labels: Labels) -> LabelScores:
+def with_look_alikes(probabilities: Floats, labels: Labels, units: Sequence[str]) -> Floats:
+    """Return probabilities of classes times the root of what look-alikes say, ``(N, C)``.
+
+    They are the 20 samples of other patients that look most alike to the model. They say of a class how many of them
+    are given as it, each beside the root of how frequent the class is, so that rare classes have their due. A sample's
+    own label decides nothing.
+
+    Args:
+        probabilities: of the model that judges, ``(N, C)``.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+    """
+    num_classes = probabilities.shape[1]
+    frequency = (np.bincount(labels, minlength=num_classes) + 1) / (len(labels) + num_classes)
+    near = look_alikes(probabilities, units, np.arange(len(labels)), _NEIGHBOURS)
+    counts = np.stack([np.bincount(labels[others], minlength=num_classes) for others in near])
+    said = (counts + _PRIOR_NEIGHBOURS * frequency) / np.sqrt(frequency)
+    together = probabilities * np.sqrt(said)
+    return np.asarray(together / together.sum(axis=1, keepdims=True))
+
+
+def score_labels(probabilities: Floats, labels: Labels) -> LabelScores:
     """Score labels: q_other / (q_other + q_given), q_other being the largest of the other classes.
 
     Args:
-        balanced: q, probabilities in which rare classes have their due, ``(N, C)``; see
-            :func:`fedannot.custom.methods.auto_classification.judgement.balanced`.
+        probabilities: q, of the model, or with what look-alikes say, ``(N, C)``.
         labels: given, or others that are tried in their place, ``(N,)``.
     """
     rows = np.arange(len(labels))
-    rest = balanced.copy()
+    rest = probabilities.copy()
     rest[rows, labels] = -1.0
     others = rest.argmax(axis=1).astype(np.int64)
-    of_other, of_given = balanced[rows, others], balanced[rows, labels]
+    of_other, of_given = probabilities[rows, others], probabilities[rows, labels]
     total = of_other + of_given
     return LabelScores(np.divide(of_other, total, out=np.full(len(labels), 0.5), where=total > 0), others)

@@ -14,8 +14,11 @@ class AuditClassificationSettings(ClassificationSettings, FoldsSettings):
     Args:
         surest: share of the samples that seem to be of a class by which the noise level is estimated, the surest ones.
         floor: smaller noise levels count as right labels.
+        folds: as in an audit of masks, but 1 by default: a model of few rounds has hardly learnt single labels, and one
+            that has learnt from half of the cases judges worse.
     """
 
     method: str = "audit_classification"
+    folds: Annotated[int, Field(ge=1, le=5)] = 1
     surest: Annotated[float, Field(gt=0, le=1)] = 0.5
     floor: Annotated[float, Field(ge=0, lt=1)] = 0.05

@@ -47,9 +47,8 @@ class AuditClassificationSite(FoldsSite):
     def _conclude(self, site: SiteView) -> Answer:
         """Add what the federation concludes to the findings."""
         # It checks what the server says with records, which no other task needs.
-        from ...channel.established import LEVEL  # noqa: PLC0415
         from .conclusions import with_conclusion  # noqa: PLC0415
 
         folder = site.run_folder / AUDIT_FOLDER
-        write_audit(folder, with_conclusion(read_audit(folder), site.message["conclude"], LEVEL))
+        write_audit(folder, with_conclusion(read_audit(folder), site.message["conclude"], self.settings.floor))
         return Answer({"has_concluded": True})

@@ -99,17 +99,33 @@ def estimate_support(
     doubted = np.flatnonzero(surest_samples(probabilities, share) & (seems != labels))
     if len(doubted) == 0:
         return Estimate.unknown()
-    of_patient = np.unique(np.asarray(units, dtype=str), return_inverse=True)[1]
-    scaled = _scaled(np.log(np.maximum(probabilities, _SMALLEST_PROBABILITY)))
-    asked = min(len(labels), _NEIGHBOURS + int(np.bincount(of_patient).max()))
-    _, near = cKDTree(scaled).query(scaled[doubted], k=asked)
     sides = []
-    for sample, others in zip(doubted, near.reshape(len(doubted), asked), strict=True):
-        given = labels[others[of_patient[others] != of_patient[sample]][:_NEIGHBOURS]]
+    for sample, others in zip(doubted, look_alikes(probabilities, units, doubted, _NEIGHBOURS), strict=True):
+        given = labels[others]
         sides.append((1 + np.sign(np.sum(given == seems[sample]) - np.sum(given == labels[sample]))) / 2)
     of_doubted = [units[int(index)] for index in doubted]
     interval = ratio_interval(np.array(sides), np.ones(len(sides)), of_doubted, seed=seed)
     return Estimate.of_interval(len(set(of_doubted)), interval)
+
+
+def look_alikes(
+    probabilities: Floats, units: Sequence[str], samples: NDArray[np.intp], count: int
+) -> list[NDArray[np.intp]]:
+    """Return for each of some samples the other patients' samples that look most alike to the model, by their indices.
+
+    Args:
+        probabilities: of classes, ``(N, C)``; the spread of each class's logarithm is one unit of distance.
+        units: patient of each sample.
+        samples: which are asked for, ``(M,)``.
+        count: so many at most for each.
+    """
+    of_patient = np.unique(np.asarray(units, dtype=str), return_inverse=True)[1]
+    scaled = _scaled(np.log(np.maximum(probabilities, _SMALLEST_PROBABILITY)))
+    asked = min(len(scaled), count + int(np.bincount(of_patient).max()))
+    near = cKDTree(scaled).query(scaled[samples], k=asked)[1].reshape(len(samples), asked)
+    return [
+        others[of_patient[others] != of_patient[sample]][:count] for sample, others in zip(samples, near, strict=True)
+    ]
 
 
 def _scaled(features: Floats) -> Floats:

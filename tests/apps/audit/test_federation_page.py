@@ -11,6 +11,7 @@ from fedannot.apps.audit.federation_page import _tick_step, write_federation_pag
 from fedannot.apps.audit.federation_report import federation_report
 from fedannot.custom.audit.kind_names import SEGMENTATION_KINDS
 from fedannot.custom.methods.audit.settings import AuditSettings
+from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
 from fedannot.transforms.errors import DataError
 
 HOSTILE = "<script>alert(1)</script>"
@@ -109,6 +110,25 @@ def test_every_site_with_a_figure_is_a_point_at_its_place(tmp_path: Path):
 @pytest.mark.parametrize(("extent", "step"), [(9.0, 1.0), (9.1, 2.0), (0.9, 0.1), (45, 5.0), (0, 1.0)])
 def test_ticks_are_round_and_few(extent, step):
     assert _tick_step(extent) == pytest.approx(step)
+
+
+def test_labels_are_shown_like_contours(tmp_path: Path):
+    shares = {"wrong_label": {"flagged": 0.4, "auroc": 0.9}}
+    audited_labels = summary(
+        task="classification",
+        method="audit_classification",
+        settings=AuditClassificationSettings(rounds=6).model_dump(mode="json"),
+        sites={"a": {}, "b": {}},
+        noise_levels={"a": parameter(0.4, 0.4), "b": parameter(0.02, 0.02, p_value=0.6, established=False)},
+        neutral_is="Right labels have a noise level of 0.",
+        audit={"version": 1, "kinds": {"a": shares, "b": shares}, "patients": {"a": 9, "b": 9}, "told": ["a", "b"]},
+    )
+    report = federation_report(audited_labels)
+    assert report.headline == "Wrong labels at 1 of 2 sites."
+    assert report.decision == "jobs/auto_classification would undo wrong labels at 1 of 2 sites."
+    (table,) = report.tables
+    assert [(row.shown, row.would) for row in table.rows] == [("+40 %", "undo wrong labels"), ("+2 %", "nothing")]
+    assert write_federation_page(audited_labels, tmp_path / "audit.html").is_file()
 
 
 def test_a_run_that_audited_nothing_is_named():

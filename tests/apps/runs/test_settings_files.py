@@ -80,7 +80,7 @@ SHARED_MISLABELLED = {
 }
 SHIPPED = {
     "audit": {"quick"},
-    "audit_classification": {"quick"},
+    "audit_classification": {"quick", "parts"},
     "fedaaai": {*PUBLISHED},
     "fedavg": {*PUBLISHED, *INCOMPLETE, "left-atrium"},
     "fedia": {*INCOMPLETE},

@@ -1,0 +1,101 @@
+"""An audit of labels at the server: who is asked what, and what each site is told alone."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from support.rounds import round_of
+
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.methods.audit.outbound import CONCLUDE, KEEP_JUDGE
+from fedannot.custom.methods.audit_classification.outbound import AUDIT_LABELS, LEAVES
+from fedannot.custom.methods.audit_classification.server import AuditClassificationServer
+from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
+from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT
+from fedannot.custom.outbound.registry import OutboundRegistry
+
+# By site: noise level, and share of the doubted labels in which look-alikes side with the model.
+LEVELS = {"clean": (0.02, 0.9), "noisy": (0.3, 0.9), "strange": (0.3, 0.3)}
+SETTINGS = {"rounds": 6, "folds": 2, "network": {"in_channels": 1, "num_classes": 3}}
+
+
+def confusion(level: float, support: float) -> dict[str, Any]:
+    return sent(NOISE_LEVEL, [Estimate(90, level, level - 0.03, level + 0.03, 1.0, 0.9)], calibrated=True) | sent(
+        SUPPORT, [Estimate(30, support, support - 0.1, support + 0.1)], calibrated=False
+    )
+
+
+SHARES = {"num_patients": 90, "flagged_shares": [0.25], "kind_aurocs": [0.95]}
+
+
+class Sites:
+    """Answer the server's questions, and note what each is told."""
+
+    def __init__(self, deaf: Collection[str] = ()) -> None:
+        self.deaf = set(deaf)
+        self.asked: list[str] = []
+        self.told: dict[str, Any] = {}
+        self.server = AuditClassificationServer(AuditClassificationSettings.model_validate(SETTINGS))
+
+    def __call__(self, task: str, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        self.asked.append(task)
+        message = self.server.message(round_of(6))
+        if task == CONCLUDE:
+            (site,) = sites or ()
+            self.told[site] = message["conclude"]
+            return {} if site in self.deaf else {site: {"has_concluded": True}}
+        assert (sites, message) == (None, {})
+        answers = {KEEP_JUDGE: {"has_kept": True}, AUDIT_LABELS: SHARES}
+        return {site: answers.get(task) or confusion(*level) for site, level in LEVELS.items() if site not in self.deaf}
+
+
+def test_answers_are_what_is_declared() -> None:
+    registry = OutboundRegistry(LEAVES)
+    registry.check(ESTIMATE_CONFUSION, confusion(0.1, 0.9))
+    registry.check(AUDIT_LABELS, SHARES)
+    assert registry.refusal(AUDIT_LABELS, SHARES, 3) is None
+    assert registry.refusal(AUDIT_LABELS, SHARES | {"flagged_shares": [0.2, 0.2]}, 3) is not None
+    assert registry.refusal(AUDIT_LABELS, SHARES | {"flagged_shares": [1.2]}, 3) is not None
+
+
+def test_each_site_is_told_its_own_after_the_last_round() -> None:
+    sites = Sites()
+    last = round_of(6, ask=sites, said=[])
+    assert sites.server.describe(last) == {"noise_levels": {}, "neutral_is": "", "audit": None}
+    assert sites.server.after_rounds(last)
+    assert sites.asked == [ESTIMATE_CONFUSION, AUDIT_LABELS, *[CONCLUDE] * 3]
+    told = {site: one["wrong_labels"] for site, one in sites.told.items()}
+    assert {site: one["estimate"] for site, one in told.items()} == {"clean": 0.02, "noisy": 0.3, "strange": 0.3}
+    assert {site: one["established"] for site, one in told.items()} == {
+        "clean": False, "noisy": True, "strange": False
+    }  # fmt: skip
+    # Where look-alikes side with the labels the model may not know the images: it cannot be told.
+    assert told["strange"]["p_value"] is None
+    assert "may not know its images" in told["strange"]["reason"]
+    described = sites.server.describe(last)
+    assert described["audit"] == {
+        "kinds": {site: {"wrong_label": {"flagged": 0.25, "auroc": 0.95}} for site in LEVELS},
+        "patients": dict.fromkeys(LEVELS, 90),
+        "told": ["clean", "noisy", "strange"],
+    }
+    assert described["noise_levels"] == told
+    assert sites.server.message(last) == {}
+
+
+def test_a_site_that_does_not_answer_is_told_nothing_and_the_others_go_on() -> None:
+    sites = Sites(deaf=["noisy"])
+    last = round_of(6, ask=sites, said=[])
+    assert sites.server.after_rounds(last)
+    assert sorted(sites.told) == sites.server.describe(last)["audit"]["told"] == ["clean", "strange"]
+
+
+def test_a_stopped_run_concludes_nothing() -> None:
+    sites = Sites()
+    assert not sites.server.after_rounds(round_of(6, ask=sites, said=[], stopped=True))
+    assert sites.told == {}
+
+
+@pytest.mark.parametrize(("number", "stage"), [(1, "judge of part 1 of 2"), (4, "judge of part 2 of 2")])
+def test_half_of_the_rounds_train_the_judge_of_each_part(number: int, stage: str) -> None:
+    assert Sites().server.stage(round_of(number)) == stage

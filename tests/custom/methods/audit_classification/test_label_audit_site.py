@@ -1,0 +1,119 @@
+"""An audit of labels at a site: who judges whom, what is found and stays there, and what leaves."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.labelled_pictures import Brightness, make_data
+from support.site_views import HandmadeSite
+
+from fedannot.custom.audit.findings import AUDIT_FOLDER, read_audit
+from fedannot.custom.methods.audit.folds import parts
+from fedannot.custom.methods.audit.outbound import CONCLUDE, KEEP_JUDGE
+from fedannot.custom.methods.audit_classification.judged_labels import judged_labels
+from fedannot.custom.methods.audit_classification.outbound import AUDIT_LABELS, LEAVES
+from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
+from fedannot.custom.methods.audit_classification.site import AuditClassificationSite
+from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION
+from fedannot.custom.outbound.registry import OutboundRegistry
+
+# Brightness is the class; every fifth label is the next class.
+TRUE = [index % 3 for index in range(60)]
+GIVEN = [(label + 1) % 3 if index % 5 == 0 else label for index, label in enumerate(TRUE)]
+BRIGHTNESS = (np.array(TRUE) + np.linspace(-0.1, 0.1, 60)).tolist()
+DATA = make_data(GIVEN, BRIGHTNESS, true=TRUE)
+WRONG = {f"{index}.png" for index in range(0, 60, 5)}
+CLASSES = ("a", "b", "c")
+
+
+def method_of(folds: int = 1, surest: float = 1.0) -> AuditClassificationSite:
+    values = {
+        "rounds": 2 * folds, "folds": folds, "surest": surest, "network": {"in_channels": 1, "num_classes": 3},
+        "training": {"batch_size": 6, "local_epochs": 1, "learning_rate": 0.01, "augmentation": False},
+    }  # fmt: skip
+    return AuditClassificationSite(AuditClassificationSettings.model_validate(values))
+
+
+def network_of(scale: float = 4.0) -> Brightness:
+    network = Brightness()
+    with torch.no_grad():
+        network.scale.fill_(scale)
+    return network
+
+
+def test_the_noise_level_leaves_and_no_case_does(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    answer = method.answer(ESTIMATE_CONFUSION, network_of(), site.view(method, 2))
+    assert answer.fields["noise_level"] == [0.2]
+    assert answer.fields["support"] == [1.0]
+    OutboundRegistry(LEAVES).check(ESTIMATE_CONFUSION, dict(answer.fields))
+    assert OutboundRegistry(LEAVES).refusal(ESTIMATE_CONFUSION, answer.fields, 3) is None
+
+
+def test_every_wrong_label_is_a_finding_that_names_both_classes(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    method.answer(AUDIT_LABELS, network_of(), site.view(method, 2))
+    audit = read_audit(site.run_folder / AUDIT_FOLDER)
+    assert (audit.task, audit.unit, audit.classes, audit.num_cases) == ("classification", None, CLASSES, 60)
+    assert {case.image for case in audit.cases if case.findings} == WRONG
+    assert [bool(case.findings) for case in audit.cases] == [True] * 12 + [False] * 48
+    for case in audit.cases[:12]:
+        (finding,) = case.findings
+        index = int(case.image.removesuffix(".png"))
+        given, seems = CLASSES[GIVEN[index]], CLASSES[TRUE[index]]
+        assert (case.label, finding.classes, finding.kind) == (given, (given, seems), "wrong_label")
+        assert finding.sentence.startswith(f"Labelled {given}, looks like {seems}: the model gives {seems} ")
+        assert not finding.has_suggestion
+        assert finding.probability is not None
+        assert finding.probability > 0.8
+        assert finding.disagreement > 0.5
+
+
+def test_a_finding_has_the_same_name_in_a_repeated_audit(tmp_path: Path) -> None:
+    method, names = method_of(), []
+    for repeat in ("one", "other"):
+        site = HandmadeSite(tmp_path / repeat, DATA)
+        method.answer(AUDIT_LABELS, network_of(), site.view(method, 2))
+        found = read_audit(site.run_folder / AUDIT_FOLDER).cases
+        names.append({case.image: one.id for case in found for one in case.findings})
+    assert names[0] == names[1]
+    assert len(set(names[0].values())) == 12
+
+
+def test_shares_alone_leave(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    fields = method.answer(AUDIT_LABELS, network_of(), site.view(method, 2)).fields
+    assert fields == {"num_patients": 60, "flagged_shares": [0.2], "kind_aurocs": [1.0]}
+    OutboundRegistry(LEAVES).check(AUDIT_LABELS, dict(fields))
+
+
+def test_a_label_is_judged_by_the_model_that_has_not_learnt_it(tmp_path: Path) -> None:
+    """Models of the two parts are told apart by how sure they are."""
+    method, site = method_of(folds=2), HandmadeSite(tmp_path, DATA)
+    assert method.answer(KEEP_JUDGE, network_of(1.0), site.view(method, 3)).fields == {"has_kept": True}
+    judges = method.judges(network_of(6.0), site.view(method, 4))
+    judged = judged_labels(judges, DATA, method.settings)
+    part = parts(DATA.units, 2, seed=method.settings.seed, site="site-1")
+    for index, unit in enumerate(DATA.units):
+        scale = (1.0, 6.0)[part[unit]]
+        logits = -scale * (BRIGHTNESS[index] - np.arange(3)) ** 2
+        expected = np.exp(logits) / np.exp(logits).sum()
+        assert judged.probabilities[index] == pytest.approx(expected, abs=1e-5)
+    trained = method.train(network_of(), site.view(method, 1))
+    assert set(trained.trained_on or ()) == {unit for unit, fold in part.items() if fold != 0}
+
+
+def test_what_is_concluded_stands_beside_the_findings(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    method.answer(AUDIT_LABELS, network_of(), site.view(method, 2))
+    told = {
+        "estimate": 0.2, "low": 0.12, "high": 0.3, "patients": 60, "slope": 1.0, "auroc": 0.9, "deviation": 0.2,
+        "p_value": 0.001, "established": True, "reason": "Established.",
+    }  # fmt: skip
+    message = {"conclude": {"wrong_labels": told}}
+    answer = method.answer(CONCLUDE, network_of(), site.view(method, 2, message))
+    assert answer.fields == {"has_concluded": True}
+    audit = read_audit(site.run_folder / AUDIT_FOLDER)
+    assert [one.sentence for one in audit.conclusions] == ["About 1 in 5 labels is wrong (12 to 30 %), sure."]
+    assert sum(bool(case.findings) for case in audit.cases) == 12
