@@ -56,12 +56,12 @@ class AuditRecord(Record):
             told: see above.
             units: see above.
         """
-        return cls(
+        record = cls(
             kinds={site: _shares(fields, kinds) for site, fields in reported.items()},
             patients={site: fields["num_patients"] for site, fields in reported.items()},
             told=tuple(told),
-            **({} if units is None else {"units": dict(units)}),
         )
+        return record if units is None else record.model_copy(update={"units": dict(units)})
 
 
 class AuditFindings(Record):
