@@ -75,8 +75,8 @@ class ExaminedCase:
     Attributes:
         index: its place among the site's cases.
         unit: the patient or volume.
-        annotation: given classes ``(S, H, W[, D])``, S samples as in :class:`LoadedCase`; ``(S,)`` for classification.
-        probabilities: of every class, ``(S, C + 1, H, W[, D])``, the background first; ``(S, C)``.
+        annotation: given classes ``(S, H, W[, D])``, S samples as in :class:`LoadedCase`.
+        probabilities: of every class, ``(S, C + 1, H, W[, D])``, the background first.
         image: ``(S, channels, H, W[, D])``.
         spacing: size of a pixel along each axis of a sample in millimetres; None measures in pixels.
         slice_spacing: distance of neighbouring samples in millimetres, None where it is not known.
@@ -92,8 +92,8 @@ class ExaminedCase:
 
     @property
     def num_classes(self) -> int:
-        """Number of foreground classes; for classification of all."""
-        return int(self.probabilities.shape[1]) - (self.annotation.ndim > 1)
+        """Number of foreground classes."""
+        return int(self.probabilities.shape[1]) - 1
 
     def with_annotation(self, annotation: NDArray[Any]) -> "ExaminedCase":
         """Return the case with another annotation."""

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...transforms.ignored_label import IGNORED_LABEL
-from ..data.description import ClassificationDescription
 from ..data.site_data import LoadedCase, SiteData
 from ..evaluation.inference import Inference, evaluating
 from ..seeding import derive_seed
 from .calibration import Calibration, calibrate
 from .examined import ExaminedCase, as_samples, as_volume
-from .kinds.kind import Kind, Suspicion, Task
+from .kinds.kind import Kind, Suspicion
 from .kinds.registry import KINDS
 
 Floats = NDArray[np.float64]
@@ -116,25 +115,18 @@ def measured_site(
     data: SiteData, judge_of: Callable[[LoadedCase], nn.Module], inference: Inference, *, seed: int
 ) -> MeasuredSite:
     """Measure all cases of a site; see :func:`fedannot.custom.audit.auditing.audit_site`."""
-    kinds = kinds_of(data)
     chosen = _some_patients([case.unit for case in data.cases], seed)
-    given: dict[str, list[tuple[Suspicion, ...]]] = {kind.name: [()] * len(data.cases) for kind in kinds}
-    known: dict[str, list[tuple[int, tuple[Suspicion, ...]]]] = {kind.name: [] for kind in kinds}
+    given: dict[str, list[tuple[Suspicion, ...]]] = {kind.name: [()] * len(data.cases) for kind in KINDS}
+    known: dict[str, list[tuple[int, tuple[Suspicion, ...]]]] = {kind.name: [] for kind in KINDS}
     cases: list[MeasuredCase | None] = [None] * len(data.cases)
     for case in examined_cases(data, judge_of, inference):
         cases[case.index] = _measured_case(case)
-        for kind in kinds:
+        for kind in KINDS:
             given[kind.name][case.index] = tuple(kind.suspicions(case))
             if case.unit in chosen and (wrong := _with_known_error(kind, case, data, seed)) is not None:
                 known[kind.name].append((case.index, tuple(kind.suspicions(wrong))))
-    measured = [_measured_kind(kind, given[kind.name], known[kind.name], data) for kind in kinds]
+    measured = [_measured_kind(kind, given[kind.name], known[kind.name], data) for kind in KINDS]
     return MeasuredSite(tuple(measured), tuple(case for case in cases if case is not None))
-
-
-def kinds_of(data: SiteData) -> tuple[Kind[Any], ...]:
-    """Return the kinds of problems that a site's annotations can have."""
-    task: Task = "classification" if isinstance(data.description, ClassificationDescription) else "segmentation"
-    return tuple(kind for kind in KINDS if task in kind.tasks)
 
 
 def examined_cases(

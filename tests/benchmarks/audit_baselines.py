@@ -70,18 +70,3 @@ def _confident_pixels(case: ExaminedCase, usual: Floats) -> float:
     confident = np.where(case.probabilities >= usual.reshape(shape), case.probabilities, -1.0)
     other = (confident.argmax(axis=1) != case.annotation) & (confident.max(axis=1) > 0)
     return float(other.mean())
-
-
-def label_baselines(probabilities: Floats, labels: NDArray[np.uint8], seed: int) -> dict[str, Floats]:
-    """Return the scores of all baselines for labels of images."""
-    given = probabilities[np.arange(len(labels)), labels]
-    classes = range(probabilities.shape[1])
-    usual = np.array([given[labels == label].mean() if (labels == label).any() else 2.0 for label in classes])
-    confident = np.where(probabilities >= usual, probabilities, -1.0)
-    other = (confident.argmax(axis=1) != labels) & (confident.max(axis=1) > 0)
-    return {
-        "mean loss": -np.log(np.maximum(given, 1e-12)),
-        "margin": np.sort(probabilities, axis=1)[:, -1] - given,
-        "confident joint": other + 1e-3 * (1 - given),
-        "random": np.random.default_rng(seed).random(len(labels)),
-    }

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from audit_baselines import baseline_scores, label_baselines
+from audit_baselines import baseline_scores
 from erroneous_federations import PACKS, TRUTH_FILE, Pack, put_errors
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -31,11 +31,12 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.lookup import read_job_settings
-from fedannot.custom.networks.building import build_classifier, build_network
+from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.run.state import STATE_FILE, RunState
 
 JOBS = Path(__file__).parents[2] / "jobs"
+JOB = "fedavg"
 ALL = "all"
 AUDIT = "audit"
 
@@ -51,11 +52,10 @@ def trained(pack: Pack, folder: Path, share: float, seed: int) -> tuple[torch.nn
         pack.write(folder / "data", seed)
         if share:
             put_errors(folder / "data", pack, share, seed)
-        simulate(JOBS / pack.job, folder / "run", data=folder / "data", overrides={"seed": seed, **pack.settings})
+        simulate(JOBS / JOB, folder / "run", data=folder / "data", overrides={"seed": seed, **pack.settings})
     state = RunState.load(state_file)
     settings = read_job_settings(state.settings)
-    is_classification = pack.job == "fedavg_classification"
-    network = (build_classifier if is_classification else build_network)(**settings.network.model_dump())
+    network = build_network(**settings.network.model_dump())
     network.load_state_dict(state.params)
     return ready_to_compute(network), Inference.of(settings)
 
@@ -71,12 +71,7 @@ def site_scores(network: torch.nn.Module, inference: Inference, data: SiteData, 
     result["largest"] = [by_image[name].score for name in names]
     result["findings"] = [len(by_image[name].findings) for name in names]
     examined = sorted(examined_cases(data, lambda _: network, inference), key=lambda case: case.index)
-    if examined[0].annotation.ndim == 1:
-        probabilities = np.concatenate([case.probabilities for case in examined])
-        baselines = label_baselines(probabilities, np.concatenate([case.annotation for case in examined]), seed)
-    else:
-        baselines = baseline_scores(examined, seed)
-    return result | {name: scores.tolist() for name, scores in baselines.items()}
+    return result | {name: scores.tolist() for name, scores in baseline_scores(examined, seed).items()}
 
 
 def federation_scores(pack: Pack, folder: Path, share: float, seed: int) -> tuple[Scores, list[str]]:

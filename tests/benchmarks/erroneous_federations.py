@@ -3,14 +3,12 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from real_federations import (
     hippocampus_dataset_options,
-    write_blood_cells,
     write_breast_lesions,
     write_hippocampi,
     write_majority_cells,
@@ -26,7 +24,6 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.masks import Mask, plain_name, read_classes, write_classes
 from fedannot.custom.seeding import derive_seed
 
-WRONG_LABEL = "wrong_label"
 # Pixels of a mask's file for one of an object that the network can see: files are larger than what it is given.
 LEAST_PIXELS_IN_FILES = 80
 TRUTH_FILE = "errors.json"
@@ -39,15 +36,13 @@ class Pack:
     Attributes:
         write: writes a federation into a folder for a seed.
         settings: of the short training.
-        kinds: errors that are put in; none where labels are wrong.
-        job: whose training it is.
+        kinds: errors that are put in.
         least_pixels: of an object, in its file.
     """
 
     write: Callable[[Path, int], None]
     settings: Mapping[str, Any]
     kinds: tuple[str, ...] = ("boundary", "missing", "spurious", "misaligned", "wrong_pair")
-    job: str = "fedavg"
     least_pixels: int = LEAST_PIXELS_IN_FILES
 
 
@@ -71,12 +66,6 @@ PACKS = {
         },
         kinds=("boundary", "missing", "spurious", "swapped", "misaligned", "wrong_pair"),
         least_pixels=10,
-    ),
-    "blood": Pack(
-        write_blood_cells,
-        {"network.in_channels": 3, "rounds": 10},
-        kinds=(WRONG_LABEL,),
-        job="fedavg_classification",
     ),
 }
 
@@ -103,8 +92,7 @@ def put_errors(federation: Path, pack: Pack, share: float, seed: int) -> None:
     while done < count and waiting:
         site, index = waiting.pop()
         kind = pack.kinds[done % len(pack.kinds)]
-        put = _put_wrong_label if kind == WRONG_LABEL else partial(_put_error, errors_of(pack)[kind])
-        image = put(federation / site, index, generator)
+        image = _put_error(errors_of(pack)[kind], federation / site, index, generator)
         if image is not None:
             truth.setdefault(site, {})[image] = kind
             done += 1
@@ -143,11 +131,3 @@ def _put_error(error: KnownError[Any], site: Path, index: int, generator: np.ran
     written = write_classes(file.with_name(plain_name(file)), Mask(changed, mask.affine), description)
     assert written == file, f"expected a mask in the format that the project writes, found {file}"
     return str(items[index]["image"])
-
-
-def _put_wrong_label(site: Path, index: int, generator: np.random.Generator) -> str:
-    content = _items(site)
-    item, num_classes = content[TRAINING][index], len(read_site_description(site).classes)
-    item["label"] = int((item["label"] + generator.integers(1, num_classes)) % num_classes)
-    (site / "datalist.json").write_text(json.dumps(content))
-    return str(item["image"])

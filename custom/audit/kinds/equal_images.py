@@ -19,7 +19,6 @@ class ImageAndAnnotation:
 
     image: str
     annotation: NDArray[np.float32]
-    is_mask: bool
 
 
 class EqualImages(Kind[dict[str, list[Suspicion]]]):
@@ -27,19 +26,15 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
 
     name = "equal_images"
     title = "Equal images with different annotations"
-    tasks = ("segmentation", "classification")
     needs_model = False
     threshold = 0.55
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Keep the hash of the image, and the annotation."""
         image = hashlib.sha256(f"{case.image.shape}".encode() + case.image.tobytes()).hexdigest()
-        if case.annotation.ndim == 1:
-            annotation = case.annotation.astype(np.float32)
-        else:
-            whole = as_volume(case.annotation)
-            annotation = thumbnail(((whole != 0) & (whole != 255)).astype(np.float32), THUMBNAIL_SIDES[whole.ndim])
-        return [Suspicion(case.index, ImageAndAnnotation(image, annotation, case.annotation.ndim > 1))]
+        whole = as_volume(case.annotation)
+        annotation = thumbnail(((whole != 0) & (whole != 255)).astype(np.float32), THUMBNAIL_SIDES[whole.ndim])
+        return [Suspicion(case.index, ImageAndAnnotation(image, annotation))]
 
     def usual(self, given: Sequence[Suspicion]) -> dict[str, list[Suspicion]]:
         """Return the cases of every image."""
@@ -49,7 +44,7 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
         return cases
 
     def score(self, suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> float:
-        """Return one half and more for annotations that differ: 1 − Dice / 2, 1 for other labels."""
+        """Return one half and more for annotations that differ: 1 − Dice / 2."""
         return self._other(suspicion, usual)[1]
 
     def sentence(
@@ -68,6 +63,5 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
             theirs = other.features.annotation
             if other.case == suspicion.case or np.array_equal(own, theirs):
                 continue
-            is_mask = suspicion.features.is_mask
-            differences.append((other.case, 1 - 0.5 * thumbnail_dice(own, theirs) if is_mask else 1.0))
+            differences.append((other.case, 1 - 0.5 * thumbnail_dice(own, theirs)))
         return max(differences, key=lambda one: one[1])

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from ..findings import Place, Unit
 from ..known_errors import KnownError
 
 Usual = TypeVar("Usual")
-Task = Literal["segmentation", "classification"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,6 @@ class Kind(ABC, Generic[Usual]):
     Attributes:
         name: names the kind in findings.
         title: in words, for readers.
-        tasks: of which annotations it is a problem.
         needs_model: whether it needs predictions; the others look at annotations and images alone.
         threshold: a case is a finding from this score on.
         error: the known error that it is tested with at a site; None where there is none.
@@ -56,7 +54,6 @@ class Kind(ABC, Generic[Usual]):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    tasks: ClassVar[tuple[Task, ...]] = ("segmentation",)
     needs_model: ClassVar[bool] = True
     threshold: ClassVar[float] = 0.5
     error: ClassVar[KnownError[Any] | None] = None

@@ -1,4 +1,4 @@
-"""All kinds of problems that an audit looks for, in the order of a page; a new one is a file and a line here."""
+"""All kinds of problems of contours and objects, in the order of a page; a new one is a file and a line here."""
 
 from typing import Any
 
@@ -12,11 +12,9 @@ from .missing_slice import MissingSlice
 from .specks import Specks
 from .spurious import Spurious
 from .swapped import Swapped
-from .wrong_label import WrongLabel
 from .wrong_pair import WrongPair
 
 KINDS: tuple[Kind[Any], ...] = (
-    WrongLabel(),
     WrongPair(),
     Misaligned(),
     Boundary(),

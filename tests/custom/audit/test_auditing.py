@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from support.examined_cases import drawn, seen
-from support.labelled_pictures import Brightness, make_data
 from torch import nn
 
 from fedannot.custom.audit.auditing import audit_site
@@ -172,16 +171,3 @@ def test_a_lesion_in_several_slices_is_one_finding(tmp_path):
     mended = slices[4].label.numpy().copy()
     finding.place.of(mended)[...] = read_case_arrays(tmp_path / case.arrays).suggestions[finding.id]
     assert mended[:, drawn(SECOND) > 0].sum() == 4 * NUM_SEEN
-
-
-def test_a_wrong_label_is_the_first_finding_and_names_both_classes(tmp_path):
-    labels = [0, 1, 2] * 6
-    data = make_data([1, *labels[1:]], labels)
-    network = Brightness()
-    nn.init.constant_(network.scale, 4.0)
-    found, kinds = audit_site(data, lambda _: network, Inference(8), tmp_path, tmp_path, seed=1)
-    assert found[0].image == "0.png"
-    assert found[0].label == "b"
-    assert found[0].arrays == ""
-    assert [one.classes for one in found[0].findings if one.kind == "wrong_label"] == [("b", "a")]
-    assert {one.kind for one in kinds} == {"wrong_label", "equal_images"}

@@ -12,7 +12,6 @@ from fedannot.custom.audit.case_errors import (
     moved,
     usual_radius,
 )
-from fedannot.custom.audit.label_errors import LabelTakenForAnother
 from fedannot.custom.audit.object_errors import ClassTakenForAnother, ObjectLeftOut, ObjectWhereNoneIs, SliceLeftOut
 
 TWO = drawn(((20, 20), 8), ((46, 46), 6))
@@ -122,11 +121,6 @@ def test_ignored_pixels_stay():
     annotation = TWO.copy()
     annotation[:5] = 255
     assert (put(DrawnTooLargeOrSmall(), annotation)[:5] == 255).all()
-
-
-def test_a_label_becomes_any_other_one():
-    found = {int(put(LabelTakenForAnother(), np.array(2, dtype=np.uint8), seed, 4)) for seed in range(40)}
-    assert found == {0, 1, 3}
 
 
 def test_the_usual_radius_is_that_of_a_disc():

@@ -11,7 +11,6 @@ from fedannot.custom.audit.kinds.equal_images import EqualImages
 from fedannot.custom.audit.kinds.misaligned import Misaligned
 from fedannot.custom.audit.kinds.missing_slice import MissingSlice
 from fedannot.custom.audit.kinds.specks import Specks
-from fedannot.custom.audit.kinds.wrong_label import WrongLabel
 from fedannot.custom.audit.kinds.wrong_pair import WrongPair
 
 
@@ -123,20 +122,3 @@ def test_a_whole_volume_has_the_same_gap():
     found, usual = measured(MissingSlice(), [case])
     (one,) = [one for one in found[0] if MissingSlice().score(one, usual) >= MissingSlice.threshold]
     assert (one.place.start, one.place.stop) == ((5, 5, 4), (15, 15, 5))
-
-
-def labelled(index, label, probabilities):
-    return ExaminedCase(index, str(index), np.array([label]), np.array([probabilities]), np.zeros((1, 1, 4, 4)))
-
-
-def test_a_label_is_doubted_against_what_is_usual_for_its_class():
-    """The model gives the rare class 0.3 at most: that is no doubt, and a twentieth is."""
-    cases = [labelled(index, 0, (0.9, 0.1)) for index in range(8)]
-    cases += [labelled(8, 1, (0.7, 0.3)), labelled(9, 1, (0.7, 0.3)), labelled(10, 0, (0.7, 0.3))]
-    cases.append(labelled(11, 1, (0.95, 0.05)))
-    found = scores(WrongLabel(), cases)
-    usual = (0.3 + 0.3 + 0.05) / 3
-    assert found[8] == pytest.approx(1 / (1 + 0.3 / usual))
-    assert found[8] < WrongLabel.threshold
-    assert found[11] == pytest.approx(1 / (1 + 0.05 / usual))
-    assert np.argmax(found) == 11
