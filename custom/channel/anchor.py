@@ -1,6 +1,6 @@
 """Where zero lies on the scale of offsets: the model's own bias is common to all sites and cannot be known."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -31,9 +31,10 @@ class Anchor:
         kind: ``reference``, ``balanced``, ``median``, ``edges`` or ``site``.
         value: a, what is subtracted from the sites' estimates.
         deviation: its standard deviation, as far as it follows from those of the estimates.
-        sentence: how it came about and what it assumes, for reports.
+        sentence: how it came about and what it assumes, for reports; it names no site that the choice does not.
         is_sure: whether anything may be done on its strength; a median is not where most sites disagree with it,
             nor what was asked for and is not there.
+        groups: the two groups of sites that it lies between; empty otherwise.
     """
 
     kind: AnchorKind
@@ -41,6 +42,15 @@ class Anchor:
     deviation: float
     sentence: str
     is_sure: bool = True
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def sentence_with_sites(self) -> str:
+        """The sentence with the groups' names, for who may see all sites."""
+        if not self.groups:
+            return self.sentence
+        listed = "; ".join(", ".join(sorted(group, key=natural_order)) for group in self.groups)
+        return f"{self.sentence} The groups: {listed}."
 
     @property
     def is_inferred(self) -> bool:
@@ -147,20 +157,15 @@ def _balanced(
     for group in (levels.upper, levels.lower):
         means.append(float(np.mean([known[site].value for site in group])))
         squares.append(sum(deviation_of(known[site]) ** 2 for site in group) / len(group) ** 2)
-    groups = f"{_names(levels.upper)}; {_names(levels.lower)}"
     sentence = (
-        f"Zero is half-way between two groups of sites ({groups}): it assumes that they err equally far in the two "
-        "directions."
+        "Zero is half-way between two groups of sites: it assumes that they err equally far in the two directions."
     )
     value = sum(means) / 2
     if edges is not None and abs(value - edges.value) > edge_error:
         value = min(max(value, edges.value - edge_error), edges.value + edge_error)
         sentence += f" It is moved to {edge_error:g} from the edges of the images."
-    return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence)
-
-
-def _names(sites: Collection[str]) -> str:
-    return ", ".join(sorted(sites, key=natural_order))
+    groups = (tuple(levels.upper), tuple(levels.lower))
+    return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence, groups=groups)
 
 
 def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, margin: float) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 from ....transforms.natural_order import natural_order
 from ...audit.findings import Unit
 from ...audit.kind_names import SEGMENTATION_KINDS
+from ...channel.anchor import Anchor
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ..auto.answers import ChannelAnswer
@@ -48,7 +49,8 @@ class AuditServer(FoldsServer):
         this_round.info(channel.decision)
         reported = this_round.ask(AUDIT_CASES)
         told = self.tell(
-            this_round, {site: _of_site(channel, channel.sites[site]) for site in reported if site in channel.sites}
+            this_round,
+            {site: _of_site(decisions.anchors, channel.sites[site]) for site in reported if site in channel.sites},
         )
         if this_round.is_stopped():
             return False
@@ -75,9 +77,9 @@ def _decision(undo: Mapping[str, SiteUndo]) -> str:
     return f"jobs/auto would undo what is established at {len(sites)} of {len(undo)} sites: {', '.join(sites)}."
 
 
-def _of_site(channel: ChannelRecord, site: SiteChannelRecord) -> dict[str, Any]:
-    """What a site is told: its own parameters, and where zero lies."""
+def _of_site(anchors: Sequence[Anchor | None], site: SiteChannelRecord) -> dict[str, Any]:
+    """What a site is told: its own parameters, and where zero lies, without the names of others."""
     return {
-        "zero": dict(channel.zero),
+        "zero": {str(label): anchor.sentence for label, anchor in enumerate(anchors, start=1) if anchor is not None},
         "parameters": {name: parameter.plain() for name, parameter in site.parameters.items()},
     }

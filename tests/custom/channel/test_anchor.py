@@ -25,7 +25,7 @@ def test_two_groups_balance():
     anchor = choose_anchor(estimates(*GROUPS), seed=100, floor=0.5)
     assert anchor.kind == "balanced"
     assert anchor.value == pytest.approx((np.mean(GROUPS[:8]) + 4.5) / 2)
-    assert "site-08, site-09" in anchor.sentence
+    assert "site-08, site-09" in anchor.sentence_with_sites
 
 
 def test_without_groups_the_median_site_is_zero():

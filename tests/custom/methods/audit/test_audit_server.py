@@ -100,11 +100,17 @@ def test_each_site_is_told_its_own_after_the_last_round():
     zero = (sum(list(OFFSETS.values())[:4]) / 4 + 4.7) / 2
     for site, offset in OFFSETS.items():
         assert sites.told[site]["parameters"]["offset 1"]["deviation"] == pytest.approx(offset - zero)
+    # What one site is told names no other.
+    others = {
+        site: [other for other in OFFSETS if other != site and other in str(told)] for site, told in sites.told.items()
+    }
+    assert not any(others.values()), others
     assert server.message(sites.round) == {}
     described = server.describe(sites.round)
     assert described["audit"]["told"] == sorted(OFFSETS)
     assert described["audit"]["kinds"]["site-1"]["boundary"] == {"flagged": 0.25, "auroc": 0.9}
     assert described["audit"]["kinds"]["site-1"]["missing"] == {"flagged": 0.25, "auroc": None}
+    assert described["channels"][0]["zero"]["1"].endswith("The groups: site-5, site-6; site-1, site-2, site-3, site-4.")
     assert "would undo what is established at 6 of 6 sites" in described["channels"][0]["decision"]
 
 
