@@ -50,7 +50,7 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
 def test_a_deployed_job_asks_for_what_the_job_does_whatever_its_settings(name: str, tmp_path: Path) -> None:
     """The digest that participants approve is that of the job in the tree; the settings come back as they were."""
-    made = deployable_job(JOBS / name, tmp_path / "out", sites=SITES, overrides={"rounds": 77, "seed": 5})
+    made = deployable_job(JOBS / name, tmp_path / "out", sites=SITES, overrides={"rounds": 78, "seed": 5})
     assert read_configuration(tmp_path / "out") == (name, made.configuration)
     assert made.configuration.digest == read_configuration(JOBS / name)[1].digest
     assert check_settings(made.configuration.settings, Limits()) == made.settings

@@ -67,7 +67,14 @@ def test_who_is_not_there_has_no_entries():
 def test_zero_decision_and_what_cannot_be_told_are_said():
     doubted = parameter(1.0, p_value=None, reason="Cannot tell: its images differ.")
     out = StringIO()
-    print_channels(ChannelFindings(channels=(channel(6, None, **{"offset 1": doubted}),)), Console(file=out, width=300))
+    found = ChannelFindings(channels=(channel(6, None, **{"offset 1": doubted}),))
+    print_channels(found, 8, Console(file=out, width=300))
     said = out.getvalue()
     for part in ("Zero is here.", "before round 6. Decided.", "site-1: offset 1: Cannot tell: its images differ."):
         assert part in said
+
+
+def test_an_estimate_of_an_audit_is_made_after_the_last_round():
+    out = StringIO()
+    print_channels(ChannelFindings(channels=(channel(7, None),)), 6, Console(file=out, width=300))
+    assert "Estimated after the last round. Decided." in out.getvalue()
