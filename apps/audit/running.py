@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, FederationDescription, read_federation, write_federation
+from ...custom.data.yaml_file import read_values, validated
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
 from ..runs.progress import Progress
@@ -15,8 +18,9 @@ Profile = Literal["quick", "thorough"]
 
 # By what is annotated; the embedded phantom is segmented.
 JOBS = {"segmentation": "audit", "classification": "audit_classification"}
-# In the output folder: a federation of the one site that is audited.
+# Beside the output folder, after its name: a federation of the one site that is audited.
 ALONE_FOLDER = "federation"
+_MADE = "One site alone"
 
 
 def run_audit(
@@ -35,7 +39,8 @@ def run_audit(
         out: the output folder.
         jobs: the folder of jobs.
         data: a federation's folder, or one site's; None for the embedded phantom.
-        profile: ``quick`` has one early model judge all cases, ``thorough`` models that have not learnt them.
+        profile: ``quick`` has one early model judge all cases, ``thorough`` is the job as it is: of contours models
+            that have not learnt them, of labels one of more rounds.
         overrides: settings that replace the job's.
         resume: whether the run in the output folder goes on.
         progress: where it is told what is done.
@@ -66,17 +71,29 @@ def _federation(data: Path, out: Path) -> Path:
             f"{data}: found neither {FEDERATION_FILE} nor {DESCRIPTION_FILE}; expected a federation's folder or a "
             "site's."
         )
-    folder, name = out.with_name(f"{out.name}-{ALONE_FOLDER}"), data.resolve().name
-    folder.mkdir(parents=True, exist_ok=True)
+    name = data.resolve().name
     is_segmentation = isinstance(read_site_description(data), SegmentationDescription)
-    description = FederationDescription(
-        name=name,
-        task="segmentation" if is_segmentation else "classification",
-        sites=(name,),
-        made=f"One site alone: {data}",
-    )
+    values = {"task": "segmentation" if is_segmentation else "classification", "sites": (name,)}
+    try:
+        description = FederationDescription.model_validate({"name": name, "made": f"{_MADE}: {data}", **values})
+    except ValidationError as error:
+        raise DataError(f"{data}: the folder's name cannot be a site's: {error.errors()[0]['msg']}.") from error
+    folder = out.with_name(f"{out.name}-{ALONE_FOLDER}")
     link = folder / name
-    if not link.exists():
-        link.symlink_to(data.resolve(), target_is_directory=True)
+    if folder.exists() and not _is_made_here(folder):
+        raise DataError(f"{folder}: found other files; an audit of one site needs this folder, or another --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    # An earlier audit of this name may have been of other data.
+    link.unlink(missing_ok=True)
+    link.symlink_to(data.resolve(), target_is_directory=True)
     write_federation(folder, description)
     return folder
+
+
+def _is_made_here(folder: Path) -> bool:
+    """Whether a folder is that of an earlier audit of one site."""
+    file = folder / FEDERATION_FILE
+    if not file.is_file():
+        return not any(folder.iterdir())
+    made = validated(read_values(file, FederationDescription), FederationDescription, str(file)).made
+    return made is not None and made.startswith(_MADE)

@@ -45,8 +45,8 @@ def audit(
     profile: Annotated[
         Profile,
         typer.Option(
-            help="quick: an early model judges all cases. thorough: models that have not learnt them, in twice the "
-            "time."
+            help="quick: an early model judges all cases. thorough: of contours, models that have not learnt them, in "
+            "twice the rounds; of labels, a model of more rounds."
         ),
     ] = Profile.QUICK,
     set_: SettingOption = None,

@@ -13,6 +13,7 @@ from test_simulator import run_simulator
 
 from fedannot.apps.audit.running import run_audit
 from fedannot.apps.runs.job import Job
+from fedannot.custom.audit.decisions import Decision, Decisions, read_decisions, write_decisions
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.state import STATE_FILE
@@ -74,9 +75,16 @@ def test_a_run_resumed_in_the_second_part_finds_the_same(whole: Path, tmp_path: 
     again = shutil.copytree(whole / "whole", tmp_path / "again")
     state = again / "run" / "server" / "simulate_job" / STATE_FILE
     shutil.copyfile(state.with_name("fedannot_state_round_3.pt"), state)
+    # What somebody has decided meanwhile stays.
+    (audit,) = (again / "run" / "site-2").rglob("audit")
+    decisions = Decisions(site="site-2").with_decision(
+        Decision(finding="a", choice="keep", reviewer="Dr Ada", time="2026-01-01T00:00:00+00:00")
+    )
+    write_decisions(audit, decisions)
     resumed = simulate(whole / "job", again, data=whole / "data", resume=True)
     assert resumed["channels"] == read_summary(whole / "whole")["channels"]
     assert findings(again / "run") == findings(whole / "whole")
+    assert read_decisions(audit, "site-2") == decisions
 
 
 @pytest.mark.processes

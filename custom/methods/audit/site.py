@@ -2,7 +2,8 @@
 
 from torch import nn
 
-from ...audit.findings import AUDIT_FOLDER, read_audit, write_audit
+from ...audit.findings import AUDIT_FOLDER, Unit, read_audit, write_audit
+from ...audit.kind_names import SEGMENTATION_KINDS
 from ...data.datalist import TRAINING
 from ...seeding import derive_seed
 from ..auto.outbound import ESTIMATE_CHANNEL
@@ -28,10 +29,19 @@ class AuditSite(FoldsSite):
             judges, seed = self.judges(network, site), derive_seed(site.seed, site.name, site.round_number, "channel")
             return channel_report(judges, site.load(TRAINING), reviewed_cases(site), self.settings, seed=seed)
         if task == AUDIT_CASES:
-            from .case_report import case_report  # noqa: PLC0415
-
-            return case_report(self.judges(network, site), site, self.settings)
+            return self._audit(network, site)
         return super().answer(task, network, site)
+
+    def _audit(self, network: nn.Module, site: SiteView) -> Answer:
+        """Score all cases."""
+        from ...audit.auditing import audit_site  # noqa: PLC0415
+        from .site_report import site_report  # noqa: PLC0415
+
+        judges, data, folder = self.judges(network, site), site.load(TRAINING), site.run_folder / AUDIT_FOLDER
+        seed = derive_seed(site.seed, site.name, "audit")
+        found = audit_site(data, judges.network_of, judges.inference, site.locate().folder, folder, seed=seed)
+        unit: Unit = "px" if data.cases[0].spacing is None else "mm"
+        return site_report(site, data, judges, self.settings, found, kinds=SEGMENTATION_KINDS, unit=unit)
 
     def _conclude(self, site: SiteView) -> Answer:
         """Add what the federation concludes to the findings."""

@@ -1,22 +1,18 @@
 """A site scores its labels, and says what leaves of that: a share over patients, and how well wrong labels are told."""
 
 import hashlib
-import math
-import shutil
-from datetime import UTC, datetime
 
 import numpy as np
 
-from ...audit.findings import AUDIT_FOLDER, AuditedCase, Finding, KindResult, SiteAudit, write_audit
+from ...audit.findings import AuditedCase, Finding, KindResult
 from ...audit.kind_names import CLASSIFICATION_KINDS
 from ...channel.confusion import Floats
 from ...channel.estimate import Estimate
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
-from ...networks.hashing import model_hash
 from ...seeding import derive_seed
 from ..audit.judges import Judges
-from ..audit.outbound import AUROC, FLAGGED
+from ..audit.site_report import site_report
 from ..auto_classification.outbound import NOISE_LEVEL
 from ..auto_classification.sure_samples import estimate_noise_level
 from ..views import Answer, SiteView
@@ -29,7 +25,6 @@ _KIND = CLASSIFICATION_KINDS[0]
 _TITLE = "Wrong labels"
 # From where on another class is more probable than the given one.
 _THRESHOLD = 0.5
-_DIGITS = 3
 
 
 def noise_level(judged: JudgedLabels, site: SiteView, settings: AuditClassificationSettings) -> Estimate:
@@ -52,7 +47,7 @@ def label_report(judges: Judges, site: SiteView, settings: AuditClassificationSe
         site: the site.
         settings: the job's.
     """
-    data, data_folder, folder = site.load(TRAINING), site.locate().folder, site.run_folder / AUDIT_FOLDER
+    data, data_folder = site.load(TRAINING), site.locate().folder
     judged = judged_labels(judges, data, settings)
     scored = score_labels(judged.with_look_alikes, judged.labels)
     seed, share = derive_seed(site.seed, site.name, _KIND), noise_level(judged, site, settings).value
@@ -61,38 +56,9 @@ def label_report(judges: Judges, site: SiteView, settings: AuditClassificationSe
         _audited(index, data, judged, scored, calibration, case.image_name(data_folder))
         for index, case in enumerate(data.cases)
     ]
-    patients = {case.unit for case in cases}
-    flagged = {case.unit for case in cases if case.findings}
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    write_audit(
-        folder,
-        SiteAudit(
-            site=site.name,
-            data=str(data_folder.resolve()),
-            method=settings.method,
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-            model_sha256=model_hash(judges.last.state_dict()),
-            judged_by=judges.in_words(),
-            task=settings.task,
-            classes=data.classes,
-            unit=None,
-            num_cases=len(cases),
-            num_patients=len(patients),
-            left_out=tuple((one.name, one.reason) for one in data.excluded),
-            kinds=(_kind_result(calibration, cases),),
-            cases=tuple(sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image))),
-        ),
-    )
-    site.info(f"Audited {len(cases)} labels; what is found lies in {folder}.")
-    auroc = math.nan if calibration.auroc is None else round(calibration.auroc, _DIGITS)
-    return Answer(
-        {
-            "num_patients": len(patients),
-            FLAGGED: [round(len(flagged) / len(patients), _DIGITS)],
-            AUROC: [auroc],
-        }
-    )
+    worst_first = sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image))
+    found = (worst_first, [_kind_result(calibration, cases)])
+    return site_report(site, data, judges, settings, found, kinds=CLASSIFICATION_KINDS, unit=None)
 
 
 def _kind_result(calibration: LabelCalibration, cases: list[AuditedCase]) -> KindResult:

@@ -1,0 +1,97 @@
+"""What a site's audit leaves: its findings in the run's folder, and the shares over patients that alone leave it."""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ...audit.decisions import DECISIONS_FILE, read_decisions, write_decisions
+from ...audit.findings import AUDIT_FOLDER, AuditedCase, KindResult, SiteAudit, Unit, write_audit
+from ...data.site_data import SiteData
+from ...networks.hashing import model_hash
+from ..views import Answer, SiteView
+from .outbound import AUROC, FLAGGED
+from .settings import FoldsSettings
+
+if TYPE_CHECKING:
+    from .judges import Judges
+
+_DIGITS = 3
+
+
+def site_report(
+    site: SiteView,
+    data: SiteData,
+    judges: "Judges",
+    settings: FoldsSettings,
+    found: tuple[Sequence[AuditedCase], Sequence[KindResult]],
+    *,
+    kinds: Sequence[str],
+    unit: Unit | None,
+) -> Answer:
+    """Write what was found into the run's folder, and return shares; these alone leave.
+
+    Decisions that somebody has made in the folder, or in that of a run that goes on, stay.
+
+    Args:
+        site: the site.
+        data: what was audited.
+        judges: the models that judged.
+        settings: the job's.
+        found: the cases, the worst first, and what was looked for.
+        kinds: of which shares leave, in their order.
+        unit: of lengths; None of labels.
+    """
+    cases, results = found
+    folder, patients = site.run_folder / AUDIT_FOLDER, sorted(set(data.units))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_audit(
+        folder,
+        SiteAudit(
+            site=site.name,
+            data=str(site.locate().folder.resolve()),
+            method=settings.method,
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            model_sha256=model_hash(judges.last.state_dict()),
+            judged_by=judges.in_words(),
+            task=settings.task,
+            classes=data.classes,
+            unit=unit,
+            num_cases=len(data.cases),
+            num_patients=len(patients),
+            left_out=tuple((one.name, one.reason) for one in data.excluded),
+            kinds=tuple(results),
+            cases=tuple(cases),
+        ),
+    )
+    _keep_decisions(site)
+    site.info(f"Audited {len(data.cases)} cases; what is found lies in {folder}.")
+    return Answer(
+        {
+            "num_patients": len(patients),
+            FLAGGED: [_share(kind, cases, len(patients)) for kind in kinds],
+            AUROC: [_auroc(kind, results) for kind in kinds],
+        }
+    )
+
+
+def _keep_decisions(site: SiteView) -> None:
+    """Take over the decisions of the run that is continued, where this one has none."""
+    folder = site.run_folder / AUDIT_FOLDER
+    if (folder / DECISIONS_FILE).is_file():
+        return
+    for earlier in site.earlier_folders:
+        if (earlier / AUDIT_FOLDER / DECISIONS_FILE).is_file():
+            write_decisions(folder, read_decisions(earlier / AUDIT_FOLDER, site.name))
+            return
+
+
+def _share(kind: str, cases: Sequence[AuditedCase], num_patients: int) -> float:
+    """Share of the patients with a finding of a kind."""
+    flagged = {case.unit for case in cases if any(one.kind == kind for one in case.findings)}
+    return round(len(flagged) / num_patients, _DIGITS)
+
+
+def _auroc(kind: str, results: Sequence[KindResult]) -> float:
+    found = [one.auroc for one in results if one.kind == kind and one.auroc is not None]
+    return round(found[0], _DIGITS) if found else math.nan
