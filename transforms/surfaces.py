@@ -94,7 +94,7 @@ def surface_of_mask(inside: Booleans, spacing: Sequence[float] | None = None) ->
         [-8.0, 5.0]
     """
     sampling = checked_spacing(inside.shape, spacing)
-    box = _box(inside, margin=SURFACE_MARGIN)
+    box = bounding_box(inside, margin=SURFACE_MARGIN)
     part = inside[box]
     smooth = ndimage.gaussian_filter(part.astype(np.float64), _SMOOTHING, mode="nearest", truncate=4.0)
     return _surface(smooth - _level(smooth, int(part.sum())), inside, box, sampling)
@@ -115,7 +115,7 @@ def surface_of_probabilities(
         ValueError: as :func:`surface_of_mask`.
     """
     sampling = checked_spacing(inside.shape, spacing)
-    box = _box(inside, margin=SURFACE_MARGIN)
+    box = bounding_box(inside, margin=SURFACE_MARGIN)
     part = np.log(np.maximum(probabilities[(slice(None), *box)].astype(np.float64), _SMALLEST_PROBABILITY))
     others = np.delete(part, label, axis=0).max(axis=0)
     margin = part[label] - others
@@ -139,8 +139,8 @@ def checked_spacing(shape: tuple[int, ...], spacing: Sequence[float] | None) -> 
     return sampling
 
 
-def _box(inside: Booleans, margin: int) -> tuple[slice, ...]:
-    """The object's bounding box with a margin, as far as the image goes; everything where there is no object."""
+def bounding_box(inside: Booleans, margin: int = 0) -> tuple[slice, ...]:
+    """Return the box around what is true with a margin, as far as the image goes; everything where nothing is."""
     boxes = ndimage.find_objects(inside.astype(np.uint8))
     if not boxes:
         return tuple(slice(0, length) for length in inside.shape)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 Floats = NDArray[np.float64]
 
@@ -13,7 +13,7 @@ PRIOR = 0.05
 # Below it scores tell nothing, and give no probability.
 LEAST_AUROC = 0.7
 _LEAST_PATIENTS = 5
-_SMALLEST_SCORE = 1e-3
+SMALLEST_SCORE = 1e-3
 # How firmly the curve stays near the one before known errors: slope one, and this probability at the threshold.
 _FIRMNESS = 2.0
 _AT_THRESHOLD = 0.3
@@ -28,12 +28,14 @@ class Calibration:
         patients: number of patients whose copies had one.
         slope: of the logit of the probability against that of the score, above 0.
         intercept: likewise.
+        smallest_score: smaller scores count as this one, those near 1 likewise.
     """
 
     auroc: float | None
     patients: int
     slope: float = 1.0
     intercept: float = 0.0
+    smallest_score: float = SMALLEST_SCORE
 
     @property
     def tells(self) -> bool:
@@ -51,7 +53,7 @@ class Calibration:
 
     def fitted(self, score: float) -> float:
         """Return the fitted probability, also where too little is known to show it."""
-        return float(_sigmoid(self.slope * _logit(np.array(score)) + self.intercept))
+        return float(special.expit(self.slope * logit_of(np.array(score), self.smallest_score) + self.intercept))
 
 
 def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int, threshold: float) -> Calibration:
@@ -69,11 +71,11 @@ def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int, th
     if not len(known):
         return Calibration(None, 0)
     auroc = area_under_curve(known, before)
-    scores = _logit(np.concatenate([known, given]))
+    scores = logit_of(np.concatenate([known, given]))
     wrong = np.concatenate([np.ones(len(known)), np.zeros(len(given))])
     weights = np.where(wrong == 1, PRIOR / len(known), (1 - PRIOR) / len(given)) * len(wrong)
 
-    start = float(_logit(np.array(_AT_THRESHOLD)) - _logit(np.array(threshold)))
+    start = float(special.logit(_AT_THRESHOLD) - logit_of(np.array(threshold)))
 
     def loss(parameters: Floats) -> float:
         logits = np.exp(parameters[0]) * scores + parameters[1]
@@ -92,10 +94,11 @@ def area_under_curve(wrong: Floats, right: Floats) -> float:
     return float(stats.mannwhitneyu(wrong, right).statistic) / (len(wrong) * len(right))
 
 
-def _logit(scores: Floats) -> Floats:
-    clipped = np.clip(scores, _SMALLEST_SCORE, 1 - _SMALLEST_SCORE)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))
+def logit_of(scores: Floats, smallest: float = SMALLEST_SCORE) -> Floats:
+    """Return the logits of scores, of which none is taken for sure.
 
-
-def _sigmoid(values: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-values)))
+    Args:
+        scores: from 0 to 1.
+        smallest: what smaller scores count as; those near 1 likewise.
+    """
+    return np.asarray(special.logit(np.clip(scores, smallest, 1 - smallest)))

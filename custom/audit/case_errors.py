@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.ignored_label import IGNORED_LABEL
-from .known_errors import Classes, KnownError, counted
+from .known_errors import Chance, Classes, KnownError, counted
 from .object_errors import LEAST_PIXELS
 
 if TYPE_CHECKING:
@@ -28,14 +28,7 @@ class DrawnTooLargeOrSmall(KnownError["ContourEvolutionParams"]):
     strengths = (0.2, 0.4)
     unsteadiness = 0.25
 
-    def make_params(
-        self,
-        annotation: Classes,
-        generator: np.random.Generator,
-        *,
-        num_classes: int,  # noqa: ARG002
-        other: Classes | None,  # noqa: ARG002
-    ) -> "ContourEvolutionParams | None":
+    def make_params(self, annotation: Classes, chance: Chance) -> "ContourEvolutionParams | None":
         """Draw direction, strength and every contour's displacement."""
         # MONAI takes 2 s, and only a site that is audited needs its noise.
         from ...transforms.noise.contour_evolution import ContourEvolution  # noqa: PLC0415
@@ -43,11 +36,11 @@ class DrawnTooLargeOrSmall(KnownError["ContourEvolutionParams"]):
         drawn = counted(annotation)
         if not drawn.any():
             return None
-        strength = generator.uniform(*self.strengths) * usual_radius(drawn)
-        sign = 1.0 if generator.random() < 0.5 else -1.0
+        strength = chance.generator.uniform(*self.strengths) * usual_radius(drawn)
+        sign = 1.0 if chance.generator.random() < 0.5 else -1.0
         evolution = ContourEvolution(
             sign * strength, self.unsteadiness * strength, reference_size=None, smallest_object=0.0
-        ).set_random_state(seed=int(generator.integers(2**32)))
+        ).set_random_state(seed=int(chance.generator.integers(2**32)))
         params: ContourEvolutionParams = evolution.make_params(drawn)
         return params
 
@@ -76,25 +69,18 @@ class ShiftedOrFlipped(KnownError[Movement]):
     lengths = (0.12, 0.3)
     share_flipped = 0.3
 
-    def make_params(
-        self,
-        annotation: Classes,
-        generator: np.random.Generator,
-        *,
-        num_classes: int,  # noqa: ARG002
-        other: Classes | None,  # noqa: ARG002
-    ) -> Movement | None:
+    def make_params(self, annotation: Classes, chance: Chance) -> Movement | None:
         """Draw a shift or a flip."""
         drawn = counted(annotation)
         if not drawn.any():
             return None
-        if generator.random() < self.share_flipped:
-            axis = int(generator.integers(2))
+        if chance.generator.random() < self.share_flipped:
+            axis = int(chance.generator.integers(2))
             if _dice(np.flip(drawn, axis) != 0, drawn != 0) < 0.8:
                 return Movement((axis,), (0,) * annotation.ndim)
         for _ in range(_TRIED_PLACES):
-            angle = generator.uniform(0, 2 * math.pi)
-            length = generator.uniform(*self.lengths)
+            angle = chance.generator.uniform(0, 2 * math.pi)
+            length = chance.generator.uniform(*self.lengths)
             steps = (
                 round(length * math.cos(angle) * annotation.shape[0]),
                 round(length * math.sin(angle) * annotation.shape[1]),
@@ -113,18 +99,11 @@ class ShiftedOrFlipped(KnownError[Movement]):
 class AnotherCasesAnnotation(KnownError[Classes]):
     """The annotation is that of another case."""
 
-    def make_params(
-        self,
-        annotation: Classes,
-        generator: np.random.Generator,  # noqa: ARG002
-        *,
-        num_classes: int,  # noqa: ARG002
-        other: Classes | None,
-    ) -> Classes | None:
+    def make_params(self, annotation: Classes, chance: Chance) -> Classes | None:
         """Return the other case's annotation, cut or filled to the size of this one around its middle."""
-        if other is None or not counted(other).any():
+        if chance.other is None or not counted(chance.other).any():
             return None
-        return _fitted(other, annotation.shape)
+        return _fitted(chance.other, annotation.shape)
 
     def apply(self, annotation: Classes, params: Classes) -> Classes:  # noqa: ARG002
         """Return the other annotation."""
@@ -134,14 +113,7 @@ class AnotherCasesAnnotation(KnownError[Classes]):
 def moved(annotation: Classes, movement: Movement) -> Classes:
     """Return an annotation ``(H, W[, D])`` mirrored, then shifted by whole pixels; background comes in from outside."""
     mirrored = np.flip(annotation, movement.flipped)
-    result = np.zeros_like(annotation)
-    source, target = [], []
-    for step, length in zip(movement.steps, annotation.shape, strict=True):
-        source.append(slice(max(-step, 0), max(length - max(step, 0), 0)))
-        target.append(slice(max(step, 0), max(length - max(-step, 0), 0)))
-    if all(abs(step) < length for step, length in zip(movement.steps, annotation.shape, strict=True)):
-        result[tuple(target)] = mirrored[tuple(source)]
-    return result
+    return np.asarray(ndimage.shift(mirrored, movement.steps, order=0, mode="constant", cval=0))
 
 
 def usual_radius(annotation: Classes) -> float:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from ...transforms.ignored_label import IGNORED_LABEL
-from ...transforms.surfaces import grown_box
 from ..channel.cases import JudgedCase
 from ..channel.judging import object_box
 from ..channel.objects import MatchedObjects, match_objects
@@ -106,11 +106,6 @@ class ExaminedCase:
         return np.where(self.annotation == IGNORED_LABEL, np.uint8(0), most_probable)
 
     @cached_property
-    def entropy(self) -> NDArray[np.float64]:
-        """The entropy of the probabilities of every sample or pixel over the largest possible one, from 0 to 1."""
-        return entropy(self.probabilities, axis=1)
-
-    @cached_property
     def part(self) -> Part | None:
         """The part of the whole with objects; None where nothing is annotated or probable."""
         whole = self.whole
@@ -140,8 +135,8 @@ def spacing_of_whole(
 
 def entropy(probabilities: Floats, axis: int) -> NDArray[np.float64]:
     """Return the entropy along the axis of the classes over the largest possible one, from 0 to 1."""
-    p = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-12, 1.0)
-    return np.asarray(np.minimum(-(p * np.log(p)).sum(axis=axis) / np.log(p.shape[axis]), 1.0))
+    found = stats.entropy(np.asarray(probabilities, dtype=np.float64), axis=axis, base=probabilities.shape[axis])
+    return np.asarray(np.clip(found, 0.0, 1.0))
 
 
 def as_volume(samples: NDArray[Any]) -> NDArray[Any]:
@@ -152,21 +147,6 @@ def as_volume(samples: NDArray[Any]) -> NDArray[Any]:
 def as_samples(volume: NDArray[Any], num_samples: int) -> NDArray[Any]:
     """Return what :func:`as_volume` made one array of as samples ``(S, H, W[, D])``."""
     return volume[None] if num_samples == 1 else np.ascontiguousarray(np.moveaxis(volume, -1, 0))
-
-
-def bounding_box(inside: NDArray[np.bool_], margin: int = 0) -> Box:
-    """Return the box around what is true, with a margin as far as the image goes.
-
-    Raises:
-        ValueError: when nothing is.
-    """
-    if not inside.any():
-        raise ValueError(f"Expected an object in a mask of shape {inside.shape}, but got none.")
-    sides = []
-    for axis in range(inside.ndim):
-        found = np.flatnonzero(inside.any(axis=tuple(other for other in range(inside.ndim) if other != axis)))
-        sides.append(slice(int(found[0]), int(found[-1]) + 1))
-    return grown_box(tuple(sides), [margin] * inside.ndim, inside.shape)
 
 
 def size_in_units(pixels: float, spacing: Sequence[float] | None) -> tuple[float, SizeUnit]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...transforms.ignored_label import IGNORED_LABEL
+from ..channel.judging import by_network
 from ..data.site_data import LoadedCase, SiteData
 from ..evaluation.inference import Inference, evaluating
 from ..seeding import derive_seed
@@ -17,6 +18,7 @@ from .calibration import Calibration, calibrate
 from .examined import ExaminedCase, as_samples, as_volume
 from .kinds.kind import Kind, Suspicion
 from .kinds.registry import KINDS
+from .known_errors import Chance
 
 Floats = NDArray[np.float64]
 
@@ -133,11 +135,7 @@ def examined_cases(
     data: SiteData, judge_of: Callable[[LoadedCase], nn.Module], inference: Inference
 ) -> Iterator[ExaminedCase]:
     """Yield the cases with what their networks say of them, those of one network together."""
-    judged_by: dict[int, tuple[nn.Module, list[int]]] = {}
-    for index, case in enumerate(data.cases):
-        network = judge_of(case)
-        judged_by.setdefault(id(network), (network, []))[1].append(index)
-    for network, indices in judged_by.values():
+    for network, indices in by_network(data.cases, judge_of):
         waiting = list(indices)
         samples: list[NDArray[np.floating]] = []
         for batch in inference.batches([data.cases[index] for index in indices]):
@@ -177,16 +175,13 @@ def _with_known_error(kind: Kind[Any], case: ExaminedCase, data: SiteData, seed:
     others = [index for index, other in enumerate(data.cases) if other.unit != case.unit]
     other = as_volume(data.cases[int(generator.choice(others))].label.numpy()) if others else None
     annotation = as_volume(case.annotation)
-    changed = kind.error(annotation, generator, num_classes=case.num_classes, other=other)
+    changed = kind.error(annotation, Chance(generator, case.num_classes, other))
     return None if changed is None else case.with_annotation(as_samples(changed, len(case.annotation)))
 
 
 def _measured_case(case: ExaminedCase) -> MeasuredCase:
     predicted = case.predicted
     packed = zlib.compress(predicted.tobytes(), 1)
-    if case.annotation.ndim == 1:
-        given = case.probabilities[np.arange(len(predicted)), case.annotation]
-        return MeasuredCase(float(1 - given.min()), float(case.entropy.max()), packed, predicted.shape)
     annotated = (case.annotation != 0) & (case.annotation != IGNORED_LABEL)
     total = int(annotated.sum()) + int((predicted != 0).sum())
     dice = 2 * int((annotated & (predicted != 0)).sum()) / total if total else 1.0

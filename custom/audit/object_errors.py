@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ...transforms.connected_lesions import label_lesions
-from .examined import bounding_box
-from .known_errors import Classes, KnownError, counted
+from ...transforms.surfaces import bounding_box
+from .known_errors import Chance, Classes, KnownError, counted
 
 # What is smaller is not looked for.
 LEAST_PIXELS = 5
@@ -31,16 +31,9 @@ class ObjectLeftOut(KnownError[ObjectOf]):
     def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
         self.least_pixels = least_pixels
 
-    def make_params(
-        self,
-        annotation: Classes,
-        generator: np.random.Generator,
-        *,
-        num_classes: int,  # noqa: ARG002
-        other: Classes | None,  # noqa: ARG002
-    ) -> ObjectOf | None:
+    def make_params(self, annotation: Classes, chance: Chance) -> ObjectOf | None:
         """Draw the object."""
-        return _some_object(annotation, self.least_pixels, generator)
+        return _some_object(annotation, self.least_pixels, chance.generator)
 
     def apply(self, annotation: Classes, params: ObjectOf) -> Classes:
         """Leave it out."""
@@ -71,21 +64,14 @@ class ObjectWhereNoneIs(KnownError[PutObject]):
     def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
         self.least_pixels = least_pixels
 
-    def make_params(
-        self,
-        annotation: Classes,
-        generator: np.random.Generator,
-        *,
-        num_classes: int,  # noqa: ARG002
-        other: Classes | None,
-    ) -> PutObject | None:
+    def make_params(self, annotation: Classes, chance: Chance) -> PutObject | None:
         """Draw object and place; without an object of its own an annotation gets one of another case."""
-        source = annotation if counted(annotation).any() or other is None else other
-        chosen = _some_object(source, self.least_pixels, generator)
+        source = annotation if counted(annotation).any() or chance.other is None else chance.other
+        chosen = _some_object(source, self.least_pixels, chance.generator)
         if chosen is None:
             return None
         inside = _pixels_of(source, chosen)
-        shape = np.flip(inside[bounding_box(inside)], axis=int(generator.integers(inside.ndim)))
+        shape = np.flip(inside[bounding_box(inside)], axis=int(chance.generator.integers(inside.ndim)))
         taken = ndimage.binary_dilation(annotation != 0, np.ones((3,) * annotation.ndim, dtype=bool), iterations=2)
         for size in _SIZES:
             smaller = shape if size == 1.0 else ndimage.zoom(shape.astype(np.float64), size, order=1) >= 0.5
@@ -93,7 +79,7 @@ class ObjectWhereNoneIs(KnownError[PutObject]):
             if np.count_nonzero(smaller) < self.least_pixels or (room < 0).any():
                 continue
             for _ in range(_TRIED_PLACES):
-                start = tuple(int(at) for at in generator.integers(room + 1))
+                start = tuple(int(at) for at in chance.generator.integers(room + 1))
                 if not taken[_box_at(start, smaller.shape)][smaller].any():
                     return PutObject(chosen.label, smaller, start)
         return None
@@ -119,23 +105,16 @@ class SliceLeftOut(KnownError[SliceOf]):
     Objects of at least three slices can have it.
     """
 
-    def make_params(
-        self,
-        annotation: Classes,
-        generator: np.random.Generator,
-        *,
-        num_classes: int,  # noqa: ARG002
-        other: Classes | None,  # noqa: ARG002
-    ) -> SliceOf | None:
+    def make_params(self, annotation: Classes, chance: Chance) -> SliceOf | None:
         """Draw object and slice."""
-        chosen = _some_object(annotation, LEAST_PIXELS, generator) if annotation.ndim == 3 else None
+        chosen = _some_object(annotation, LEAST_PIXELS, chance.generator) if annotation.ndim == 3 else None
         if chosen is None:
             return None
         areas = _pixels_of(annotation, chosen).sum(axis=(0, 1))
         inner = [
             z for z in np.flatnonzero(areas >= LEAST_PIXELS) if 0 < z < len(areas) - 1 and areas[z - 1] * areas[z + 1]
         ]
-        return SliceOf(chosen, int(generator.choice(inner))) if inner else None
+        return SliceOf(chosen, int(chance.generator.choice(inner))) if inner else None
 
     def apply(self, annotation: Classes, params: SliceOf) -> Classes:
         """Leave the slice out."""
@@ -159,20 +138,13 @@ class ClassTakenForAnother(KnownError[OtherClass]):
     def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
         self.least_pixels = least_pixels
 
-    def make_params(
-        self,
-        annotation: Classes,
-        generator: np.random.Generator,
-        *,
-        num_classes: int,
-        other: Classes | None,  # noqa: ARG002
-    ) -> OtherClass | None:
+    def make_params(self, annotation: Classes, chance: Chance) -> OtherClass | None:
         """Draw object and class."""
-        chosen = _some_object(annotation, self.least_pixels, generator)
-        if chosen is None or num_classes < 2:
+        chosen = _some_object(annotation, self.least_pixels, chance.generator)
+        if chosen is None or chance.num_classes < 2:
             return None
-        others = [label for label in range(1, num_classes + 1) if label != chosen.label]
-        return OtherClass(chosen, int(generator.choice(others)))
+        others = [label for label in range(1, chance.num_classes + 1) if label != chosen.label]
+        return OtherClass(chosen, int(chance.generator.choice(others)))
 
     def apply(self, annotation: Classes, params: OtherClass) -> Classes:
         """Give the object the other class."""

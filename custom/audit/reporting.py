@@ -11,7 +11,7 @@ from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
 from .examined import size_in_units, spacing_of_whole
 from .findings import CASES_FOLDER, AuditedCase, Finding, KindResult, Unit
-from .kinds.kind import Suspicion
+from .kinds.kind import CaseMasks, Suspicion
 from .measuring import MeasuredKind, MeasuredSite
 
 Classes = NDArray[np.uint8]
@@ -81,23 +81,21 @@ def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, 
     image = case.image_name(data_folder)
     findings: list[Finding] = []
     suggestions: dict[str, Classes] = {}
+    masks = CaseMasks(case.label.numpy(), measured.predicted, case.spacing)
     for one in _of_one_case(site, index):
         name = _new_id(one, image, {finding.id for finding in findings})
-        suggestion = one.measured.kind.suggestion(
-            one.suspicion, one.measured.usual, case.label.numpy(), measured.predicted, case.spacing
-        )
+        suggestion = one.measured.kind.suggestion(one.suspicion, one.measured.usual, masks)
         if suggestion is not None:
             suggestions[name] = suggestion
         findings.append(_finding(one, name, case, data, has_suggestion=suggestion is not None))
     arrays = ""
-    is_mask = case.label.ndim > 1
-    if findings and is_mask:
+    if findings:
         arrays = f"{CASES_FOLDER}/{index:04}.npz"
         write_case_arrays(out / arrays, CaseArrays(measured.predicted, suggestions))
     files = case.files
     return AuditedCase(
         image=image,
-        label=case.label_name(data_folder) if is_mask else data.classes[int(case.label[0])],
+        label=case.label_name(data_folder),
         unit=case.unit,
         annotator=None if files is None else files.annotator,
         disagreement=measured.disagreement,
@@ -111,7 +109,7 @@ def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_su
     kind, suspicion, usual = one.measured.kind, one.suspicion, one.measured.usual
     spacing = spacing_of_whole(len(case.label), case.spacing, case.slice_spacing)
     unit: Unit = "px" if spacing is None else "mm"
-    names = data.classes if case.label.ndim == 1 else ("background", *data.classes)
+    names = ("background", *data.classes)
     amount = kind.amount(suspicion, usual)
     size = None if suspicion.pixels is None else size_in_units(suspicion.pixels, spacing)
     return Finding(

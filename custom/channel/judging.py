@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from ...transforms.surfaces import grown_box
+from ...transforms.surfaces import bounding_box
 from ..data.site_data import LoadedCase
 from ..evaluation.inference import Inference, evaluating
 from .cases import JudgedCase
@@ -68,10 +68,16 @@ def object_box(annotation: NDArray[Any], probabilities: NDArray[np.floating]) ->
         annotation: given classes ``(H, W[, D])``.
         probabilities: of every class, ``(C + 1, H, W[, D])``, the background first.
     """
-    objects = (annotation != 0) | (probabilities[0] < 1 - _PERHAPS_FOREGROUND)
-    if not objects.any():
-        return None
-    inner = tuple(
-        slice(int(places.min()), int(places.max()) + 1) for places in (np.unique(axis) for axis in np.nonzero(objects))
-    )
-    return grown_box(inner, [_MARGIN] * objects.ndim, objects.shape)
+    objects = np.asarray((annotation != 0) | (probabilities[0] < 1 - _PERHAPS_FOREGROUND))
+    return bounding_box(objects, _MARGIN) if objects.any() else None
+
+
+def by_network(
+    cases: Sequence[LoadedCase], network_of: Callable[[LoadedCase], nn.Module]
+) -> list[tuple[nn.Module, list[int]]]:
+    """Return the networks that judge cases, each with the indices of its cases, which run together are faster."""
+    found: dict[int, tuple[nn.Module, list[int]]] = {}
+    for index, case in enumerate(cases):
+        network = network_of(case)
+        found.setdefault(id(network), (network, []))[1].append(index)
+    return list(found.values())

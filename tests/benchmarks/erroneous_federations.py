@@ -16,7 +16,7 @@ from real_federations import (
 
 from fedannot.apps.benchmarks.feda3i import phantom
 from fedannot.custom.audit.case_errors import AnotherCasesAnnotation, DrawnTooLargeOrSmall, ShiftedOrFlipped
-from fedannot.custom.audit.known_errors import KnownError
+from fedannot.custom.audit.known_errors import Chance, KnownError
 from fedannot.custom.audit.object_errors import ClassTakenForAnother, ObjectLeftOut, ObjectWhereNoneIs
 from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.data.description import read_site_description
@@ -122,7 +122,7 @@ def _put_error(error: KnownError[Any], site: Path, index: int, generator: np.ran
     mask = read_classes(site / items[index]["label"], description)
     others = [other for other in range(len(items)) if other != index]
     other = read_classes(site / items[int(generator.choice(others))]["label"], description).classes if others else None
-    changed = error(mask.classes, generator, num_classes=len(description.classes), other=other)
+    changed = error(mask.classes, Chance(generator, len(description.classes), other))
     if changed is None:
         return None
     file = site / items[index]["label"]

@@ -11,7 +11,7 @@ from ...channel.offset import object_offsets
 from ..case_errors import DrawnTooLargeOrSmall
 from ..examined import ExaminedCase
 from ..findings import Unit
-from .kind import Kind, Suspicion
+from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
 
 Classes = NDArray[np.uint8]
@@ -113,23 +113,16 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
             "this site's contours usually do."
         )
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: Mapping[int, UsualContours],
-        annotation: Classes,
-        predicted: Classes,
-        spacing: tuple[float, ...] | None,
-    ) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, usual: Mapping[int, UsualContours], masks: CaseMasks) -> Classes | None:
         """Return the predicted object in place of the annotated one, moved by what is usual at the site."""
         assert suspicion.place is not None
         label = suspicion.labels[0]
-        given = suspicion.place.of(annotation)
-        found = object_at(predicted, suspicion, label)
+        given = suspicion.place.of(masks.annotation)
+        found = object_at(masks.predicted, suspicion, label)
         offset = usual[label].offset
         if abs(offset) >= _LEAST_OFFSET:
-            found = _moved(found, offset, spacing)
-        own = object_at(annotation, suspicion, label)
+            found = _moved(found, offset, masks.spacing)
+        own = object_at(masks.annotation, suspicion, label)
         rest = np.where(own, np.uint8(0), given)
         return np.where((rest == 0) & found, np.uint8(label), rest)
 

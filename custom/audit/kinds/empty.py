@@ -18,7 +18,6 @@ class Empty(Kind[float]):
 
     name = "empty"
     title = "Empty annotations"
-    needs_model = False
     threshold = 0.9
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:

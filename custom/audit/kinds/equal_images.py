@@ -26,7 +26,6 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
 
     name = "equal_images"
     title = "Equal images with different annotations"
-    needs_model = False
     threshold = 0.55
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:

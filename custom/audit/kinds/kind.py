@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..examined import ExaminedCase
 from ..findings import Place, Unit
-from ..known_errors import KnownError
+from ..known_errors import Classes, KnownError
 
 Usual = TypeVar("Usual")
 
@@ -40,13 +37,27 @@ class Suspicion:
     uncertainty: float = 0.0
 
 
+@dataclass(frozen=True)
+class CaseMasks:
+    """A case's masks, in place of which something is suggested.
+
+    Attributes:
+        annotation: given classes ``(S, H, W[, D])``.
+        predicted: the most probable classes, likewise.
+        spacing: size of a pixel along each axis of a sample in millimetres; None in pixels.
+    """
+
+    annotation: Classes
+    predicted: Classes
+    spacing: tuple[float, ...] | None = None
+
+
 class Kind(ABC, Generic[Usual]):
     """One kind of problem. Every method is pure; what it needs to know of the site is :meth:`usual`.
 
     Attributes:
         name: names the kind in findings.
         title: in words, for readers.
-        needs_model: whether it needs predictions; the others look at annotations and images alone.
         threshold: a case is a finding from this score on.
         error: the known error that it is tested with at a site; None where there is none.
         explains: kinds whose findings in a case are but effects of one of this kind.
@@ -54,7 +65,6 @@ class Kind(ABC, Generic[Usual]):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    needs_model: ClassVar[bool] = True
     threshold: ClassVar[float] = 0.5
     error: ClassVar[KnownError[Any] | None] = None
     explains: ClassVar[tuple[str, ...]] = ()
@@ -90,21 +100,12 @@ class Kind(ABC, Generic[Usual]):
         """Return the signed length that is wrong; None where the kind measures none."""
         return None
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: Usual,
-        annotation: NDArray[np.uint8],
-        predicted: NDArray[np.uint8],
-        spacing: tuple[float, ...] | None,
-    ) -> NDArray[np.uint8] | None:
+    def suggestion(self, suspicion: Suspicion, usual: Usual, masks: CaseMasks) -> Classes | None:
         """Return the annotation that is suggested: of the shape of the place, or of all samples; None without any.
 
         Args:
             suspicion: what was measured.
             usual: at the site.
-            annotation: given, ``(S, H, W[, D])``, or labels ``(S,)``.
-            predicted: the most probable classes, likewise.
-            spacing: size of a pixel along each axis in millimetres; None in pixels.
+            masks: of the case.
         """
         return None

@@ -9,7 +9,7 @@ from ..alignment import alignment
 from ..case_errors import ShiftedOrFlipped, moved
 from ..examined import ExaminedCase, as_samples, as_volume
 from ..findings import Unit
-from .kind import Kind, Suspicion
+from .kind import CaseMasks, Kind, Suspicion
 
 Classes = NDArray[np.uint8]
 
@@ -49,13 +49,6 @@ class Misaligned(Kind[None]):
         how = [*(["mirrored"] if movement.flipped else []), *([f"shifted by {steps} pixels"] if steps else [])]
         return f"The annotation would fit the image better if it were {' and '.join(how) or 'moved'}."
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: None,
-        annotation: Classes,
-        predicted: Classes,
-        spacing: tuple[float, ...] | None,
-    ) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the whole annotation moved."""
-        return as_samples(moved(as_volume(annotation), suspicion.features.movement), len(annotation))
+        return as_samples(moved(as_volume(masks.annotation), suspicion.features.movement), len(masks.annotation))

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, optimize
 
-from ..examined import ExaminedCase, bounding_box
+from ....transforms.surfaces import bounding_box
+from ..examined import ExaminedCase
 from ..findings import Unit
 from ..object_errors import LEAST_PIXELS, ObjectLeftOut
-from .kind import Kind, Suspicion
+from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
 
 Classes = NDArray[np.uint8]
@@ -111,18 +112,11 @@ class Missing(Kind[RealObjects]):
             f"{100 * suspicion.features[1]:.0f} %, and nothing is annotated."
         )
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: RealObjects,
-        annotation: Classes,
-        predicted: Classes,
-        spacing: tuple[float, ...] | None,
-    ) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, usual: RealObjects, masks: CaseMasks) -> Classes | None:
         """Return the annotation with the predicted object."""
         assert suspicion.place is not None
-        given = suspicion.place.of(annotation)
-        found = object_at(predicted, suspicion, suspicion.labels[0])
+        given = suspicion.place.of(masks.annotation)
+        found = object_at(masks.predicted, suspicion, suspicion.labels[0])
         return np.where((given == 0) & found, np.uint8(suspicion.labels[0]), given)
 
 

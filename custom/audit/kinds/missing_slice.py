@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ....transforms.connected_lesions import label_lesions
-from ..examined import ExaminedCase, as_samples, as_volume, bounding_box
+from ....transforms.surfaces import bounding_box
+from ..examined import ExaminedCase, as_samples, as_volume
 from ..findings import Place, Unit
 from ..object_errors import LEAST_PIXELS, SliceLeftOut
-from .kind import Kind, Suspicion
+from .kind import CaseMasks, Kind, Suspicion
 from .objects import annotated_anchor
 
 Classes = NDArray[np.uint8]
@@ -27,7 +28,6 @@ class MissingSlice(Kind[None]):
 
     name = "missing_slice"
     title = "Slices left out inside an object"
-    needs_model = False
     threshold = 0.9
     error = SliceLeftOut()
 
@@ -66,19 +66,12 @@ class MissingSlice(Kind[None]):
         name = names[suspicion.labels[0]]
         return f"{name} is annotated in the slices on both sides, and is not in this one."
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: None,
-        annotation: Classes,
-        predicted: Classes,
-        spacing: tuple[float, ...] | None,
-    ) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the slice with the gap filled."""
         assert suspicion.place is not None
         label = suspicion.labels[0]
-        closed = as_samples(_closed(as_volume(annotation) == label), len(annotation))
-        given = suspicion.place.of(annotation)
+        closed = as_samples(_closed(as_volume(masks.annotation) == label), len(masks.annotation))
+        given = suspicion.place.of(masks.annotation)
         return np.where((given == 0) & suspicion.place.of(closed), np.uint8(label), given)
 
 

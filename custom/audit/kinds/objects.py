@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....transforms.connected_lesions import label_lesions
-from ..examined import Part, bounding_box
+from ....transforms.surfaces import bounding_box
+from ..examined import Part
 from ..findings import Place
 from .kind import Suspicion
 

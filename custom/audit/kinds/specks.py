@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
 from ....transforms.connected_lesions import label_lesions
 from ..examined import ExaminedCase
 from ..findings import Unit
-from .kind import Kind, Suspicion
+from ..known_errors import Classes
+from .kind import CaseMasks, Kind, Suspicion
 from .objects import without_object
 
 # A speck is smaller than this share of the usual object, and not larger than so many pixels.
@@ -21,7 +21,6 @@ class Specks(Kind[dict[int, float]]):
 
     name = "specks"
     title = "Specks"
-    needs_model = False
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure the size of every annotated object."""
@@ -57,13 +56,6 @@ class Specks(Kind[dict[int, float]]):
         pixels = round(suspicion.pixels or 0)
         return f"A speck of {pixels} pixel{'s' if pixels != 1 else ''} is annotated as {names[suspicion.labels[0]]}."
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: dict[int, float],
-        annotation: NDArray[np.uint8],
-        predicted: NDArray[np.uint8],
-        spacing: tuple[float, ...] | None,
-    ) -> NDArray[np.uint8] | None:
+    def suggestion(self, suspicion: Suspicion, usual: dict[int, float], masks: CaseMasks) -> Classes | None:
         """Leave it out."""
-        return without_object(annotation, suspicion)
+        return without_object(masks.annotation, suspicion)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..examined import ExaminedCase
 from ..findings import Unit
+from ..known_errors import Classes
 from ..object_errors import ObjectWhereNoneIs
-from .kind import Kind, Suspicion
+from .kind import CaseMasks, Kind, Suspicion
 from .objects import suspicion_of, without_object
 
 # An object that is predicted, too, counts by half.
@@ -58,13 +58,6 @@ class Spurious(Kind[None]):
             f"{100 * suspicion.features[0]:.0f} % on average."
         )
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: None,
-        annotation: NDArray[np.uint8],
-        predicted: NDArray[np.uint8],
-        spacing: tuple[float, ...] | None,
-    ) -> NDArray[np.uint8] | None:
+    def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Leave it out."""
-        return without_object(annotation, suspicion)
+        return without_object(masks.annotation, suspicion)

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..examined import ExaminedCase
 from ..findings import Unit
+from ..known_errors import Classes
 from ..object_errors import LEAST_PIXELS, ClassTakenForAnother
-from .kind import Kind, Suspicion
+from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
 
 _SMALLEST_PROBABILITY = 1e-4
@@ -63,15 +63,8 @@ class Swapped(Kind[None]):
         given, other = (names[label] for label in suspicion.labels)
         return f"What is annotated as {given} looks like {other}."
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: None,
-        annotation: NDArray[np.uint8],
-        predicted: NDArray[np.uint8],
-        spacing: tuple[float, ...] | None,
-    ) -> NDArray[np.uint8] | None:
+    def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the annotation with the object as the other class."""
         assert suspicion.place is not None
-        given, (label, other) = suspicion.place.of(annotation), suspicion.labels
-        return np.where(object_at(annotation, suspicion, label), np.uint8(other), given)
+        given, (label, other) = suspicion.place.of(masks.annotation), suspicion.labels
+        return np.where(object_at(masks.annotation, suspicion, label), np.uint8(other), given)

@@ -10,7 +10,7 @@ from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbn
 from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
 from ..findings import Unit
-from .kind import Kind, Suspicion
+from .kind import CaseMasks, Kind, Suspicion
 
 Classes = NDArray[np.uint8]
 Thumbnail = NDArray[np.float32]
@@ -91,16 +91,9 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
         """Say that it does not belong there."""
         return "The annotation does not fit this image and may be that of another one."
 
-    def suggestion(
-        self,
-        suspicion: Suspicion,
-        usual: dict[int, Thumbnail],
-        annotation: Classes,
-        predicted: Classes,
-        spacing: tuple[float, ...] | None,
-    ) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, usual: dict[int, Thumbnail], masks: CaseMasks) -> Classes | None:
         """Return the prediction."""
-        return predicted.copy()
+        return masks.predicted.copy()
 
 
 def _fits_nowhere(aligned: Alignment) -> float:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from torch import nn
 
 from ...channel.confusion import Floats, Labels
+from ...channel.judging import by_network
 from ...data.site_data import SiteData
 from ..audit.judges import Judges
 from ..auto_classification.judgement import balanced, judged_probabilities
@@ -40,12 +40,8 @@ def judged_labels(judges: Judges, data: SiteData, settings: AuditClassificationS
         data: the site's cases.
         settings: the job's.
     """
-    of_network: dict[int, tuple[nn.Module, list[int]]] = {}
-    for index, case in enumerate(data.cases):
-        network = judges.network_of(case)
-        of_network.setdefault(id(network), (network, []))[1].append(index)
     said = np.zeros((len(data.cases), settings.network.num_classes))
-    for network, indices in of_network.values():
+    for network, indices in by_network(data.cases, judges.network_of):
         own = replace(data, cases=tuple(data.cases[index] for index in indices))
         said[indices] = judged_probabilities(network, own, judges.inference, settings.training).numpy()
     labels = data.labels.numpy().astype(np.int64)

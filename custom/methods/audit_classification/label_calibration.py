@@ -7,12 +7,11 @@ Unlabeled Data*, KDD 2008).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
-from ...audit.calibration import LEAST_AUROC, area_under_curve
+from ...audit.calibration import Calibration, area_under_curve, logit_of
 from ...channel.confusion import Floats, Labels
 from .label_scores import score_labels
 
@@ -20,38 +19,14 @@ from .label_scores import score_labels
 _SHARES = (0.01, 0.9)
 # Where given labels are nearly as often wrong as those that are put in, they tell nothing of each other.
 _LARGEST_MIXTURE = 0.8
-_LEAST_PATIENTS = 5
 _SMALLEST_SCORE = 1e-6
 # How firmly the slope stays near one: as firmly as so many labels would hold it.
 _FIRMNESS = 2.0
 
 
-@dataclass(frozen=True)
-class LabelCalibration:
-    """What scores of labels are worth at a site.
-
-    Attributes:
-        auroc: probability that a wrong label scores higher than a right one; None where none could be tried.
-        patients: number of patients whose labels were tried.
-        slope: of the logit of the probability against that of the score, above 0.
-        intercept: likewise.
-    """
-
-    auroc: float | None
-    patients: int
-    slope: float = 1.0
-    intercept: float = 0.0
-
-    def probability(self, score: float) -> float | None:
-        """Return the probability that a label is wrong; None where nothing tells."""
-        if self.auroc is None or self.auroc < LEAST_AUROC or self.patients < _LEAST_PATIENTS:
-            return None
-        return float(_sigmoid(self.slope * _logit(np.array(score)) + self.intercept))
-
-
 def calibrate_scores(
     probabilities: Floats, labels: Labels, units: Sequence[str], share: float, *, seed: int
-) -> LabelCalibration:
+) -> Calibration:
     """Give every sample in turn a wrong label, and fit the probability of a wrong one to the score.
 
     Given labels are wrong in a share π. A label that is put in place of a wrong one is right by chance, in a share
@@ -70,24 +45,25 @@ def calibrate_scores(
     """
     num_classes = probabilities.shape[1]
     if len(labels) == 0 or num_classes < 2:
-        return LabelCalibration(None, 0)
+        return Calibration(None, 0)
     steps = np.random.default_rng(seed).integers(1, num_classes, size=len(labels))
     known = score_labels(probabilities, (labels + steps) % num_classes).scores
     given = score_labels(probabilities, labels).scores
     wrong = float(np.clip(share if math.isfinite(share) else _SHARES[0], *_SHARES))
     by_chance = wrong / (num_classes - 1)
     if wrong + by_chance > _LARGEST_MIXTURE:
-        return LabelCalibration(None, 0)
+        return Calibration(None, 0)
     auroc = (area_under_curve(known, given) - (wrong + by_chance) / 2) / (1 - wrong - by_chance)
-    slope, intercept = _fitted(_logit(known), _logit(given), wrong, by_chance)
-    return LabelCalibration(float(np.clip(auroc, 0.0, 1.0)), len(set(units)), slope, intercept)
+    of_known, of_given = logit_of(known, _SMALLEST_SCORE), logit_of(given, _SMALLEST_SCORE)
+    slope, intercept = _fitted(of_known, of_given, wrong, by_chance)
+    return Calibration(float(np.clip(auroc, 0.0, 1.0)), len(set(units)), slope, intercept, _SMALLEST_SCORE)
 
 
 def _fitted(known: Floats, given: Floats, wrong: float, by_chance: float) -> tuple[float, float]:
     """Slope and intercept of h, by the likelihood of which labels were put in."""
 
     def ratio(logits: Floats, parameters: Floats) -> Floats:
-        h = _sigmoid(np.exp(parameters[0]) * logits + parameters[1])
+        h = special.expit(np.exp(parameters[0]) * logits + parameters[1])
         return np.asarray((1 - by_chance) * h / wrong + by_chance * (1 - h) / (1 - wrong))
 
     def loss(parameters: Floats) -> float:
@@ -95,15 +71,6 @@ def _fitted(known: Floats, given: Floats, wrong: float, by_chance: float) -> tup
         likely = np.log(np.maximum(of_known, 1e-12) / (1 + of_known)).sum() - np.log1p(of_given).sum()
         return float(_FIRMNESS * parameters[0] ** 2 - likely)
 
-    start = np.array([0.0, float(_logit(np.array(wrong)))])
+    start = np.array([0.0, float(special.logit(wrong))])
     found = optimize.minimize(loss, start, method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
     return float(np.exp(found.x[0])), float(found.x[1])
-
-
-def _logit(scores: Floats) -> Floats:
-    clipped = np.clip(scores, _SMALLEST_SCORE, 1 - _SMALLEST_SCORE)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))
-
-
-def _sigmoid(values: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-values)))

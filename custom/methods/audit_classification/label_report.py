@@ -4,9 +4,10 @@ import hashlib
 
 import numpy as np
 
+from ...audit.calibration import Calibration
+from ...audit.examined import entropy
 from ...audit.findings import AuditedCase, Finding, KindResult
 from ...audit.kind_names import CLASSIFICATION_KINDS
-from ...channel.confusion import Floats
 from ...channel.estimate import Estimate
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
@@ -17,7 +18,7 @@ from ..auto_classification.outbound import NOISE_LEVEL
 from ..auto_classification.sure_samples import estimate_noise_level
 from ..views import Answer, SiteView
 from .judged_labels import JudgedLabels, judged_labels
-from .label_calibration import LabelCalibration, calibrate_scores
+from .label_calibration import calibrate_scores
 from .label_scores import LabelScores, score_labels
 from .settings import AuditClassificationSettings
 
@@ -61,7 +62,7 @@ def label_report(judges: Judges, site: SiteView, settings: AuditClassificationSe
     return site_report(site, data, judges, settings, found, kinds=CLASSIFICATION_KINDS, unit=None)
 
 
-def _kind_result(calibration: LabelCalibration, cases: list[AuditedCase]) -> KindResult:
+def _kind_result(calibration: Calibration, cases: list[AuditedCase]) -> KindResult:
     count = sum(bool(case.findings) for case in cases)
     return KindResult(
         kind=_KIND,
@@ -78,13 +79,13 @@ def _audited(
     data: SiteData,
     judged: JudgedLabels,
     scored: LabelScores,
-    calibration: LabelCalibration,
+    calibration: Calibration,
     image: str,
 ) -> AuditedCase:
     """A case with the finding that its label is wrong, where another class is more probable."""
     case, said = data.cases[index], judged.probabilities[index]
     given, score = data.classes[int(judged.labels[index])], float(scored.scores[index])
-    disagreement, uncertainty = float(np.clip(1 - said[judged.labels[index]], 0, 1)), _uncertainty(said)
+    disagreement, uncertainty = float(np.clip(1 - said[judged.labels[index]], 0, 1)), float(entropy(said, axis=0))
     findings = []
     if score >= _THRESHOLD:
         other = int(scored.others[index])
@@ -112,9 +113,3 @@ def _audited(
         uncertainty=uncertainty,
         findings=tuple(findings),
     )
-
-
-def _uncertainty(said: Floats) -> float:
-    """Entropy over the largest possible one."""
-    known = said[said > 0]
-    return float(np.clip(-(known * np.log(known)).sum() / np.log(len(said)), 0, 1))

@@ -12,6 +12,7 @@ from fedannot.custom.audit.case_errors import (
     moved,
     usual_radius,
 )
+from fedannot.custom.audit.known_errors import Chance
 from fedannot.custom.audit.object_errors import ClassTakenForAnother, ObjectLeftOut, ObjectWhereNoneIs, SliceLeftOut
 
 TWO = drawn(((20, 20), 8), ((46, 46), 6))
@@ -26,7 +27,7 @@ ERRORS = [
 
 
 def put(error, annotation, seed=0, num_classes=2, other=None):
-    return error(annotation, np.random.default_rng(seed), num_classes=num_classes, other=other)
+    return error(annotation, Chance(np.random.default_rng(seed), num_classes, other))
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
@@ -96,7 +97,7 @@ def test_what_moves_out_is_lost_and_background_comes_in():
 @pytest.mark.parametrize("seed", range(6))
 def test_shifts_are_longer_than_a_tenth_of_the_image(seed):
     corner = drawn(((32, 32), 8))
-    params = ShiftedOrFlipped().make_params(corner, np.random.default_rng(seed), num_classes=1, other=None)
+    params = ShiftedOrFlipped().make_params(corner, Chance(np.random.default_rng(seed), 1))
     assert params.flipped or np.hypot(*params.steps) > 6.4
 
 

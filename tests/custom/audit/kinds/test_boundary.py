@@ -5,6 +5,7 @@ import pytest
 from support.examined_cases import drawn, examined, measured, scores, seen, site
 
 from fedannot.custom.audit.kinds.boundary import Boundary
+from fedannot.custom.audit.kinds.kind import CaseMasks
 
 CENTRE = (32, 32)
 
@@ -57,7 +58,7 @@ def test_the_suggestion_is_the_predicted_object():
     cases = [of_offset(0, index) for index in range(5)] + [of_offset(4, 5)]
     found, usual = measured(Boundary(), cases)
     one = found[5][0]
-    suggested = Boundary().suggestion(one, usual, cases[5].annotation, cases[5].predicted, None)
+    suggested = Boundary().suggestion(one, usual, CaseMasks(cases[5].annotation, cases[5].predicted))
     assert np.array_equal(suggested, one.place.of(cases[5].predicted))
 
 
@@ -66,6 +67,6 @@ def test_the_suggestion_follows_what_is_usual_at_the_site():
     found, usual = measured(Boundary(), cases)
     one = found[5][0]
     whole = cases[5].annotation.copy()
-    one.place.of(whole)[...] = Boundary().suggestion(one, usual, cases[5].annotation, cases[5].predicted, None)
+    one.place.of(whole)[...] = Boundary().suggestion(one, usual, CaseMasks(cases[5].annotation, cases[5].predicted))
     # The place holds the predicted object with a pixel around, so that it cuts what is moved by three.
     assert whole.sum() > cases[5].predicted.sum()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.examined_cases import drawn, examined, measured, scores, seen, site
 
+from fedannot.custom.audit.kinds.kind import CaseMasks
 from fedannot.custom.audit.kinds.missing import Missing
 
 TWO = (((20, 20), 8), ((46, 46), 7))
@@ -46,5 +47,5 @@ def test_the_suggestion_adds_the_object():
     found, usual = measured(Missing(), [*site(), case])
     one = next(one for one in found[12] if Missing().score(one, usual) > 0)
     whole = case.annotation.copy()
-    one.place.of(whole)[...] = Missing().suggestion(one, usual, case.annotation, case.predicted, None)
+    one.place.of(whole)[...] = Missing().suggestion(one, usual, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole, case.predicted | case.annotation)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.examined_cases import drawn, examined, measured, scores, seen, site
 
+from fedannot.custom.audit.kinds.kind import CaseMasks
 from fedannot.custom.audit.kinds.spurious import Spurious
 
 REAL, NONE = ((20, 20), 8), ((46, 46), 6)
@@ -37,5 +38,5 @@ def test_the_suggestion_leaves_it_out():
     found, usual = measured(Spurious(), [case])
     whole = case.annotation.copy()
     one = max(found[0], key=lambda one: Spurious().score(one, usual))
-    one.place.of(whole)[...] = Spurious().suggestion(one, usual, case.annotation, case.predicted, None)
+    one.place.of(whole)[...] = Spurious().suggestion(one, usual, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole[0], drawn(REAL))

@@ -5,6 +5,7 @@ import pytest
 from support.examined_cases import measured
 
 from fedannot.custom.audit.examined import ExaminedCase
+from fedannot.custom.audit.kinds.kind import CaseMasks
 from fedannot.custom.audit.kinds.missing import Missing
 from fedannot.custom.audit.kinds.spurious import Spurious
 from fedannot.custom.audit.kinds.swapped import Swapped
@@ -55,6 +56,6 @@ def test_the_suggestion_gives_it_the_other_class():
     found, usual = measured(Swapped(), [wrong])
     one = next(one for one in found[0] if one.place.start[0] < 10)
     whole = wrong.annotation.copy()
-    one.place.of(whole)[...] = Swapped().suggestion(one, usual, wrong.annotation, wrong.predicted, None)
+    one.place.of(whole)[...] = Swapped().suggestion(one, usual, CaseMasks(wrong.annotation, wrong.predicted))
     assert np.array_equal(whole, squares(1, 2))
     assert Swapped().sentence(one, usual, NAMES, "px") == "What is annotated as posterior looks like anterior."

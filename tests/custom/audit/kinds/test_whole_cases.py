@@ -8,6 +8,7 @@ from fedannot.custom.audit.alignment import thumbnail_containment
 from fedannot.custom.audit.examined import ExaminedCase
 from fedannot.custom.audit.kinds.empty import Empty
 from fedannot.custom.audit.kinds.equal_images import EqualImages
+from fedannot.custom.audit.kinds.kind import CaseMasks
 from fedannot.custom.audit.kinds.misaligned import Misaligned
 from fedannot.custom.audit.kinds.missing_slice import MissingSlice
 from fedannot.custom.audit.kinds.specks import Specks
@@ -24,7 +25,7 @@ def test_a_shifted_annotation_is_found_and_moved_back():
     suspicions, usual = measured(Misaligned(), cases)
     movement = suspicions[12][0].features.movement
     assert movement.steps == (-8, 5)
-    suggested = Misaligned().suggestion(suspicions[12][0], usual, cases[12].annotation, cases[12].predicted, None)
+    suggested = Misaligned().suggestion(suspicions[12][0], usual, CaseMasks(cases[12].annotation, cases[12].predicted))
     assert np.array_equal(suggested[0], right)
 
 
@@ -94,7 +95,7 @@ def test_a_speck_is_found_and_left_out():
     suspect = [one for one in found[12] if Specks().score(one, usual) >= Specks.threshold]
     assert len(suspect) == 1
     whole = case.annotation.copy()
-    suspect[0].place.of(whole)[...] = Specks().suggestion(suspect[0], usual, case.annotation, case.predicted, None)
+    suspect[0].place.of(whole)[...] = Specks().suggestion(suspect[0], usual, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole[0], drawn(((30, 30), 14)))
 
 
@@ -108,7 +109,7 @@ def test_a_slice_left_out_is_found_and_filled():
     found, usual = measured(MissingSlice(), [case])
     (one,) = [one for one in found[0] if MissingSlice().score(one, usual) >= MissingSlice.threshold]
     assert one.place.sample == 4
-    one.place.of(given)[...] = MissingSlice().suggestion(one, usual, case.annotation, case.predicted, None)
+    one.place.of(given)[...] = MissingSlice().suggestion(one, usual, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(given, whole)
 
 
