@@ -4,11 +4,11 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import JOBS, SMALL
 from plain_records import collect_output, read_summary, simulate
+from support.audit_runs import assert_no_case_at_the_server, findings
 from test_simulator import run_simulator
 
 from fedannot.apps.audit.running import run_audit
@@ -27,16 +27,6 @@ def federation(folder: Path) -> Path:
     drawing = LesionImages("M(25,-25,2,0.5)", exact=True, stratified=0.5)
     write_phantom_federation(folder, drawing, num_sites=SITES, seed=103, images_per_site=6, test_images=2)
     return folder
-
-
-def findings(out: Path) -> dict[str, dict[str, Any]]:
-    """What lies at each site, without the time and the place."""
-    found = {}
-    for file in sorted(out.glob("**/audit/findings.json")):
-        audit = json.loads(file.read_text(encoding="utf-8"))
-        assert all((file.parent / case["arrays"]).is_file() for case in audit["cases"] if case["arrays"])
-        found[audit["site"]] = {key: value for key, value in audit.items() if key not in ("made", "data")}
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +52,7 @@ def test_every_site_has_findings_and_what_is_concluded_of_it(whole: Path) -> Non
 
 
 def test_nothing_of_a_case_is_in_what_the_server_has(whole: Path) -> None:
-    server = whole / "whole" / "run" / "server"
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in server.rglob("*") if file.is_file()]
-    names = {
-        case["image"].rpartition("/")[2] for audit in findings(whole / "whole").values() for case in audit["cases"]
-    }
-    assert len(names) == 6
-    assert not [name for text in texts for name in names if name in text]
+    assert_no_case_at_the_server(whole / "whole", 6)
 
 
 def test_a_run_resumed_in_the_second_part_finds_the_same(whole: Path, tmp_path: Path) -> None:

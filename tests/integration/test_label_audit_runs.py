@@ -1,16 +1,15 @@
 """Whole audits of class labels: wrong ones come first at every site, and a resumed run finds the same."""
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from conftest import JOBS
 from plain_records import read_summary, simulate
 from scipy import stats
+from support.audit_runs import assert_no_case_at_the_server, findings
 
 from fedannot.apps.audit.running import run_audit
 from fedannot.apps.runs.job import Job
@@ -28,15 +27,6 @@ SITES = ("site-1", "site-2")
 def federation(folder: Path) -> Path:
     write_phantom_federation(folder, Cells("S40"), num_sites=2, seed=104, images_per_site=300, test_images=8)
     return folder
-
-
-def findings(out: Path) -> dict[str, dict[str, Any]]:
-    """What lies at each site, without the time and the place."""
-    found = {}
-    for file in sorted(out.glob("**/audit/findings.json")):
-        audit = json.loads(file.read_text(encoding="utf-8"))
-        found[audit["site"]] = {key: value for key, value in audit.items() if key not in ("made", "data")}
-    return found
 
 
 def wrong_labels(data: Path, site: str) -> Mapping[str, tuple[str, str]]:
@@ -87,13 +77,7 @@ def test_every_site_is_told_what_the_server_concludes_of_it(whole: Path) -> None
 
 
 def test_nothing_of_a_case_is_in_what_the_server_has(whole: Path) -> None:
-    server = whole / "whole" / "run" / "server"
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in server.rglob("*") if file.is_file()]
-    names = {
-        case["image"].rpartition("/")[2] for audit in findings(whole / "whole").values() for case in audit["cases"]
-    }
-    assert len(names) == 300
-    assert not [name for text in texts for name in names if name in text]
+    assert_no_case_at_the_server(whole / "whole", 300)
 
 
 def test_a_run_resumed_in_the_second_part_finds_the_same(whole: Path, tmp_path: Path) -> None:
