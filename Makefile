@@ -7,10 +7,9 @@ PIP := $(BIN)/pip install --disable-pip-version-check -q $(PIP_ARGS) -c constrai
 SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -name '*.py' -o -path '*/templates/*')
 DEMO := runs/demo
 SITES := 8
-# One more than there are cores: tests of processes wait for them about a quarter of their time.
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: demo test test-poc test-processes lint bench bench-speed install install-dev clean
+.PHONY: demo test test-simulator test-poc test-processes lint bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -39,6 +38,11 @@ demo: install
 
 test: install-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# NVFlare's simulator with a process per site, and whole commands that are interrupted or killed: some minutes. They
+# wait for processes part of their time, so there is one worker more than cores.
+test-simulator: install-dev
+	$(BIN)/python -m pytest -m simulator -n $$(($(WORKERS) + 1)) --dist worksteal
 
 # Real processes of servers and sites, in a swarm and over TLS, some of which are killed or attacked: most of an hour.
 test-processes: install-dev

@@ -12,12 +12,8 @@ REAL_DATA_VARIABLE = "FEDANNOT_REAL_DATA"
 # Modules that begin, in this order: their tests take longest. What a worker begins last, others may have to wait for.
 FIRST = (
     "test_personal_runs",
-    "test_interrupted_commands",
-    "test_new_method",
-    "test_fedia_runs",
-    "test_fedgsca_runs",
-    "test_simulator",
     "test_bundles",
+    "test_fedia_runs",
     "test_compare",
     "test_hostile_jobs",
     "test_private_runs",

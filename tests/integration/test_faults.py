@@ -146,6 +146,7 @@ def test_shares_stay_within_their_bounds(small_job: Callable[..., Path], tmp_pat
     assert shares == {"site-2": pytest.approx([0.6] * 10)}
 
 
+@pytest.mark.simulator
 def test_tasks_in_processes_of_their_own_give_the_same_bits(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job = small_job("fedaaai", rounds=2, embedded__sites=2)
     simulate(job, tmp_path / "here")
@@ -182,6 +183,7 @@ def test_a_task_that_the_jobs_method_does_not_have_is_refused_and_the_job_goes_o
     assert f"Task {str(task)!r} is not known to the method 'fedavg'" in log
 
 
+@pytest.mark.simulator
 def test_a_killed_task_process_costs_one_result(small_job: Callable[..., Path], tmp_path: Path) -> None:
     """The site takes part again in the next round, in a new process."""
     job = small_job("fedavg", rounds=2, embedded__sites=2, task_process=True)

@@ -28,7 +28,10 @@ FEW = {"embedded__sites": 2, "embedded__images_per_site": 2, "embedded__test_ima
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+pytestmark = [
+    pytest.mark.simulator,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
+]
 
 
 @pytest.fixture

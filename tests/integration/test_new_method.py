@@ -58,6 +58,7 @@ def summary_of(folder: Path) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.simulator
 def test_an_installed_method_runs_by_its_name(installed: Path, tmp_path: Path) -> None:
     """The rule gets the models, the field leaves the sites, the setting counts, the figure is in the summary.
 

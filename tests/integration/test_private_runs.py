@@ -122,6 +122,7 @@ def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_pat
     assert said in console.export_text()
 
 
+@pytest.mark.simulator
 def test_a_process_for_tasks_changes_nothing(small_job: MakeJob, tmp_path: Path) -> None:
     """What the statistics are made of comes from it, too."""
     estimates = []

@@ -24,6 +24,7 @@ KILL_TIMEOUT_SECONDS = 120
 SHORT = {"rounds": 2, "warmup_rounds": 1, "embedded__sites": 2}
 
 
+@pytest.mark.simulator
 def test_killed_and_resumed_equals_undisturbed(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job = small_job("fedaaai", rounds=6, warmup_rounds=2)
     whole = simulate(job, tmp_path / "whole")
@@ -152,6 +153,7 @@ def without_times(summary: dict[str, Any], measured: set[str]) -> dict[str, Any]
     return {key: value for key, value in summary.items() if key not in measured} | {"rounds": rounds}
 
 
+@pytest.mark.simulator
 @pytest.mark.parametrize("point", POINTS)
 def test_a_run_killed_anywhere_is_finished_by_resuming(
     point: str, small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
@@ -162,6 +164,7 @@ def test_a_run_killed_anywhere_is_finished_by_resuming(
     assert_same_result(summary, out, undisturbed)
 
 
+@pytest.mark.simulator
 def test_a_run_killed_again_and_again_is_finished_by_resuming(
     small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
