@@ -4,7 +4,9 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from conftest import JOBS
@@ -15,11 +17,18 @@ from fedannot.apps.reports.output import read_summary
 from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.job import Job
 from fedannot.apps.terminal import Terminal
+from fedannot.custom.flare import privacy_filter
 from fedannot.custom.outbound.private_updates import spent_epsilon
 
 MakeJob = Callable[..., Path]
 
 PRIVATE = "clip_norm = 0.1, noise_multiplier = 2.0"
+
+
+@pytest.fixture(autouse=True)
+def _repeated_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw noise from a seed, so that chance never decides a test; in use it is the operating system's."""
+    monkeypatch.setattr(privacy_filter, "os", SimpleNamespace(urandom=np.random.default_rng(3).bytes))
 
 
 def make_private(job: Path, arguments: str, name: str = "PrivacyFilter") -> None:
@@ -155,7 +164,7 @@ def test_no_estimate_leaves_when_the_budget_is_spent(
     """The budget is for one; the warm-up model is judged unfit, and the estimate is asked for again."""
     budget = (spent_epsilon(1 / 4.0, 1e-5) + spent_epsilon(2 / 4.0, 1e-5)) / 2
     job = small_job("fedaaai", rounds=5, min_predicted_share=0.5, max_extra_warmup_rounds=2)
-    # The shares have noise that no seed repeats: by chance all of them may look fit.
+    # With noise all shares may look fit by chance.
     monkeypatch.setattr("fedannot.custom.methods.feda3i.server.mean_predicted_share", lambda answers: 0.0)
     make_statistics_private(job, f"noise_multiplier = 2.0, max_epsilon = {budget}")
     summary = simulate(job, tmp_path / "out")
