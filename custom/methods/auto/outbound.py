@@ -6,9 +6,12 @@ from ...outbound.fields import TRAIN, OutboundField
 
 ESTIMATE_CHANNEL = "estimate_channel"
 UNDO_CHANNEL = "undo_channel"
+SCORE_IN_USE = "score_in_use"
+COMPARE_SHADOW = "compare_shadow"
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS = "completeness"
+REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
 # What a site reports of its channel, here and in the audit.
@@ -77,5 +80,23 @@ LEAVES = (
         "flag",
         "whether the site has undone what it was told; else it is told again",
         optional="undoing",
+    ),
+    OutboundField(
+        "has_scored",
+        (SCORE_IN_USE,),
+        "flag",
+        "whether the site has patients on which models can be compared, and has scored the one in use on them",
+    ),
+    *(
+        field
+        for name, patients in ((REVIEWED_GAIN, "reviewed"), (HELD_OUT_GAIN, "held-out"))
+        for field in estimate_fields(
+            name,
+            COMPARE_SHADOW,
+            f"by how much an average without what was undone is better on {patients} patients, in Dice: does undoing harm",
+            calibrated=False,
+            length=1,
+            limits=(-1.0, 1.0),
+        )
     ),
 )

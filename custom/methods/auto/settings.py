@@ -63,6 +63,10 @@ class AutoSettings(JudgingSettings, WarmupSettings):
             more half-way through the remaining rounds.
         judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
             share in the last round.
+        shadow_rounds: number of rounds in which a second average, without what was done, is scored by the sites beside
+            the one in use; if it is better beyond doubt everything is taken back. 0 for no check.
+        held_out: share of its training patients that a site without validation cases keeps out of training, to score
+            models on them.
     """
 
     method: str = "auto"
@@ -71,6 +75,8 @@ class AutoSettings(JudgingSettings, WarmupSettings):
     weighting: Literal["quantity", "completeness"] = "quantity"
     estimates: Positive = 2
     judge: Literal["global", "without_own"] = "global"
+    shadow_rounds: Annotated[int, Field(ge=0)] = 3
+    held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
 
     @property
     def undone_kinds(self) -> tuple[str, ...]:

@@ -1,0 +1,227 @@
+"""The shadow check of `auto` at the server: two averages of the same updates, on patients they have not learnt.
+
+One average is the round's own. The other one is without what `auto` has done: by numbers of samples, where weights are
+others; else without the sites that undo something. It may only veto: where it is better by more than its interval,
+`auto` takes everything back and is federated averaging from then on. It cannot find what all sites do alike: scores on
+given annotations prefer the model that errs as they do, so only reviewed cases tell where zero lies.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...channel.anchor import deviation_of
+from ...channel.estimate import Estimate
+from ...channel.estimate_fields import received
+from ...channel.estimate_record import plain_estimate
+from ..views import Round
+from .outbound import COMPARE_SHADOW, HELD_OUT_GAIN, REVIEWED_GAIN, SCORE_IN_USE
+from .records import ShadowRecord, ShadowRoundRecord
+
+# Who gets both averages learns the mean update of either group of sites: never of fewer than this, its own among them.
+FEWEST_SITES = 3
+# 90 % of a normal distribution lie within so many standard deviations.
+_DEVIATIONS = 1.6449
+
+BY_QUANTITY, WITHOUT_UNDOING = "weights by numbers of samples", "the updates of the sites that undo nothing"
+
+
+class ShadowCheck:
+    """Compares averages for some rounds after something was undone, and then decides once.
+
+    Args:
+        rounds: number of rounds that are compared; 0 for no check.
+    """
+
+    def __init__(self, rounds: int) -> None:
+        self._wanted = rounds
+        self._rounds: list[ShadowRoundRecord] = []
+        self._shadow_is = ""
+        self._reason = ""
+        self._is_closed = rounds == 0
+        self._left_out: frozenset[str] | None = None
+        self._samples: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rounds are still to be compared."""
+        return not self._is_closed and len(self._rounds) < self._wanted
+
+    @property
+    def has_vetoed(self) -> bool:
+        """Whether the shadow was better by more than its interval, over all compared rounds."""
+        return len(self._rounds) == self._wanted > 0 and self._mean.low > 0
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """What sites have to know: that a round is checked, and how many samples a model is of."""
+        message: dict[str, Any] = {} if self._left_out is None else {"is_checked": True}
+        if self._samples is not None:
+            message["samples_of_model"] = self._samples
+        return message
+
+    def plan(self, undoing: frozenset[str], others: frozenset[str], *, weighs: bool) -> frozenset[str] | None:
+        """Return the sites that are left out of the coming round's second average; None where there is no second one.
+
+        Args:
+            undoing: sites that have undone something.
+            others: the other sites.
+            weighs: whether the round's weights are others than numbers of samples.
+        """
+        self._left_out = None
+        if self.is_open and weighs:
+            self._shadow_is, self._left_out = BY_QUANTITY, frozenset()
+        elif self.is_open and undoing:
+            self._shadow_is = WITHOUT_UNDOING
+            if self._are_enough(undoing, others):
+                self._left_out = undoing
+        return self._left_out
+
+    def compare(self, this_round: Round, may_be_asked: Collection[str]) -> None:
+        """Let sites score both averages of a round that was planned and is trained.
+
+        Args:
+            this_round: with its second average.
+            may_be_asked: sites whose given annotations may say which model is better; reviewed ones of all sites do.
+        """
+        left_out, self._left_out = self._left_out, None
+        samples = this_round.samples_of_reports
+        if left_out is None or this_round.shadow is None or not self._is_as_planned(left_out, this_round):
+            return
+        in_shadow = sum(count for site, count in samples.items() if site not in left_out)
+        scored = self._ask(this_round, SCORE_IN_USE, sum(samples.values()))
+        scoring = [site for site, answer in scored.items() if answer["has_scored"]]
+        if not scoring and not this_round.is_stopped():
+            self._close("no site has reviewed or held-out patients to score models on")
+        if not scoring or this_round.is_stopped():
+            return
+        answers = self._ask(this_round, COMPARE_SHADOW, in_shadow, scoring, this_round.shadow)
+        gains = {site: gain for site, answer in answers.items() if (gain := _gain(answer, site in may_be_asked))}
+        if gains and not this_round.is_stopped():
+            weights = this_round.bounds.mean_weights({site: gain.patients for site, gain in gains.items()})
+            pooled = plain_estimate(pooled_gain(gains, weights))
+            self._rounds.append(ShadowRoundRecord(round=this_round.number, sites=len(gains), **pooled))
+        elif not this_round.is_stopped():
+            self._close("no site has enough reviewed patients, or held-out ones whose annotations may be asked")
+        if self._rounds:
+            this_round.info(self._sentence)
+
+    def _is_as_planned(self, left_out: frozenset[str], this_round: Round) -> bool:
+        """Whether those are left out that undid something in this round, and enough sites are there."""
+        if self._shadow_is == BY_QUANTITY:
+            return True
+        reports = this_round.reports
+        undoing = left_out & set(reports)
+        has_lost = any(not reports[site].extra.get("has_undone", False) for site in undoing)
+        return not has_lost and self._are_enough(undoing, set(reports) - left_out)
+
+    def _ask(
+        self,
+        this_round: Round,
+        task: str,
+        samples: int,
+        sites: Collection[str] | None = None,
+        params: Mapping[str, torch.Tensor] | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Ask sites about a model of so many samples, in which a site finds its own share where that goes by them."""
+        self._samples = samples if self._shadow_is == WITHOUT_UNDOING else None
+        answers = this_round.ask(task, sites, params)
+        self._samples = None
+        return answers
+
+    def state(self) -> dict[str, Any]:
+        """Return what was compared as plain values."""
+        return {
+            "rounds": [one.plain() for one in self._rounds],
+            "shadow_is": self._shadow_is,
+            "reason": self._reason,
+            "is_closed": self._is_closed,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take it back."""
+        self._rounds = [ShadowRoundRecord.model_validate(one) for one in state["rounds"]]
+        self._shadow_is, self._reason = state["shadow_is"], state["reason"]
+        self._is_closed = state["is_closed"]
+
+    @property
+    def record(self) -> ShadowRecord | None:
+        """Evidence, threshold, decision, and what would have changed it; None where nothing was to be checked."""
+        if not (self._shadow_is or self._reason):
+            return None
+        sentence = self._sentence if self._rounds else f"No shadow check: {self._reason or 'no round was compared'}."
+        return ShadowRecord(
+            shadow_is=self._shadow_is, rounds=tuple(self._rounds), has_vetoed=self.has_vetoed, sentence=sentence
+        )
+
+    @property
+    def _mean(self) -> Estimate:
+        """Over the compared rounds; their patients are the same, so that it is no surer than one of them."""
+        return mean_of_rounds(self._rounds)
+
+    @property
+    def _sentence(self) -> str:
+        mean, rounds = self._mean, [one.round for one in self._rounds]
+        when = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
+        evidence = (
+            f"Shadow check of {when}: with {self._shadow_is} the Dice of {mean.patients} patients differs by "
+            f"{_points(mean.value)} points (90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all "
+            "of the interval above 0."
+        )
+        if len(rounds) < self._wanted:
+            return f"{evidence} Not decided: {len(rounds)} of {self._wanted} rounds are compared."
+        away = f"{100 * abs(mean.low):.1f}"
+        if self.has_vetoed:
+            return (
+                f"{evidence} Decision: everything is taken back, and the rest is federated averaging. A difference "
+                f"lower by {away} points would have left it."
+            )
+        return f"{evidence} Decision: it stays. A difference higher by {away} points would have taken it back."
+
+    def _are_enough(self, undoing: Collection[str], others: Collection[str]) -> bool:
+        if min(len(undoing), len(others)) >= FEWEST_SITES:
+            self._reason = ""
+            return True
+        self._reason = (
+            f"{len(undoing)} sites undo something and {len(others)} do not; with fewer than {FEWEST_SITES} of either a "
+            "site would learn another one's update"
+        )
+        return False
+
+    def _close(self, reason: str) -> None:
+        self._is_closed, self._reason = True, reason
+
+
+def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> Estimate:
+    """Return the weighted mean of sites' gains, with the interval that follows from theirs.
+
+    Args:
+        gains: known ones, by site.
+        weights: of these sites, positive; only their ratios count.
+    """
+    total = sum(weights[site] for site in gains)
+    shares = {site: weights[site] / total for site in sorted(gains)}
+    value = sum(share * gains[site].value for site, share in shares.items())
+    half = _DEVIATIONS * math.sqrt(sum((share * deviation_of(gains[site])) ** 2 for site, share in shares.items()))
+    return Estimate(sum(one.patients for one in gains.values()), value, value - half, value + half)
+
+
+def mean_of_rounds(rounds: Sequence[ShadowRoundRecord]) -> Estimate:
+    """Return the mean of the rounds' gains with the mean of their intervals' widths."""
+    value = sum(one.estimate or 0.0 for one in rounds) / len(rounds)
+    half = sum(((one.high or 0.0) - (one.low or 0.0)) / 2 for one in rounds) / len(rounds)
+    return Estimate(min(one.patients for one in rounds), value, value - half, value + half)
+
+
+def _gain(answer: Mapping[str, Any], may_be_asked: bool) -> Estimate | None:
+    """A site's gain on reviewed patients; else on held-out ones, where their annotations may be asked."""
+    reviewed, held_out = received(REVIEWED_GAIN, answer)[0], received(HELD_OUT_GAIN, answer)[0]
+    if reviewed.is_known:
+        return reviewed
+    return held_out if may_be_asked and held_out.is_known else None
+
+
+def _points(dice: float) -> str:
+    return f"{100 * dice:+.1f}"
