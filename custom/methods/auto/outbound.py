@@ -93,7 +93,7 @@ LEAVES = (
         for field in estimate_fields(
             name,
             COMPARE_SHADOW,
-            f"by how much an average without what was undone is better on {patients} patients, in Dice: does undoing harm",
+            f"by how much an average without what was undone is better on {patients} patients: does undoing harm",
             calibrated=False,
             length=1,
             limits=(-1.0, 1.0),
