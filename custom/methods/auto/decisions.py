@@ -72,7 +72,7 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
         settings: the job's.
         seed: decides the draws of the anchor.
     """
-    gates = gate_by_images({site: answer.images for site, answer in answers.items()})
+    gates = _gates(answers, settings)
     usual = {site: answer for site, answer in answers.items() if not gates[site].distinct}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
@@ -91,6 +91,14 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
     findings = established(judged, criteria, level=settings.level)
     undo = {site: _undo(found, settings) for site, found in findings.items()}
     return Decisions(tuple(anchors), judged, findings, undo)
+
+
+def _gates(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings) -> dict[str, ImageGate]:
+    """What images say of every site; where nothing is known of them, what the settings say."""
+    gates = gate_by_images({site: answer.images for site, answer in answers.items()})
+    if settings.unknown_images == "distinct":
+        return gates
+    return {site: replace(gate, distinct=gate.distinct and gate.is_known) for site, gate in gates.items()}
 
 
 def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:

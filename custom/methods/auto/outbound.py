@@ -2,6 +2,7 @@
 
 from ...channel.estimate_fields import estimate_fields
 from ...channel.feature_names import FEATURES
+from ...channel.noisy_fields import noisy_fields
 from ...outbound.fields import TRAIN, OutboundField
 
 ESTIMATE_CHANNEL = "estimate_channel"
@@ -11,6 +12,7 @@ COMPARE_SHADOW = "compare_shadow"
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS = "completeness"
+RESAMPLED = "resampled_micrometres"
 REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
@@ -27,6 +29,13 @@ CHANNEL_FIELDS = (
         "size of a pixel in millimetres, 1 where it is not known: offsets below half a pixel are not undone",
         "num_patients",
         limits=(0.0, 1e4),
+    ),
+    OutboundField(
+        RESAMPLED,
+        (ESTIMATE_CHANNEL,),
+        "count",
+        "size of a pixel to which the site resamples all of its images, whoever they are of: the unit of its offsets",
+        optional="resampled",
     ),
     OutboundField(
         IMAGE_MEANS,
@@ -69,6 +78,9 @@ CHANNEL_FIELDS = (
         "share of the predicted objects that are annotated",
         calibrated=True,
         limits=(0.0, 1.0),
+    ),
+    *noisy_fields(
+        ESTIMATE_CHANNEL, offset_patients=f"{OFFSET}_patients", completeness_patients=f"{COMPLETENESS}_patients"
     ),
 )
 

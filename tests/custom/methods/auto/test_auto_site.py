@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 from support.site_views import HandmadeSite
 from torch import nn
 
+from fedannot.custom.channel.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.undone import UNDONE_FOLDER, ignored_pixels, latest_undone, revert_undone
 from fedannot.custom.data.undone_labels import undone_labels
@@ -336,3 +339,34 @@ def test_after_a_veto_a_published_method_treats_no_more(tmp_path: Path, data_fol
     method._other.labels_in_use = lambda *_: corrected  # type: ignore[method-assign]
     assert method.labels_in_use("training", site.view(method, 3)) == corrected
     assert method.labels_in_use("training", site.view(method, 3, {"has_vetoed": True})) == {}
+
+
+def test_what_noise_can_be_given_to_stays_at_the_site_with_the_answer(tmp_path: Path, data_folder: Path) -> None:
+    """Numbers of objects are told with noise only where the job acts on them."""
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method, outward=-2.0), site.view(method, 2))
+    assert set(answer.samples) == {OFFSET_MEAN, OFFSET_DIFFERENCE}
+    assert not set(answer.samples) & set(answer.fields)
+    assert answer.samples[OFFSET_MEAN].values.shape == (NUM_CASES, 1)
+    assert answer.samples[OFFSET_MEAN].bounded(0, 8.0) == pytest.approx(2.0, abs=0.3)
+    assert "resampled_micrometres" not in answer.fields
+    acting = method_of(undo=["offset", "missing"])
+    answer = acting.answer(ESTIMATE_CHANNEL, recalling(site, acting), site.view(acting, 2))
+    assert answer.samples[MATCHED].bounded(0, 10.0) == NUM_CASES
+
+
+def test_a_site_in_millimetres_says_to_which_pixel_it_resamples_or_has_no_offset_with_noise(tmp_path: Path) -> None:
+    write_phantom_federation(
+        tmp_path / "data", LesionVolumes(None), num_sites=1, seed=0, images_per_site=1, test_images=1
+    )
+    folder = tmp_path / "data" / "site-1"
+    network = {"features": (4, 4, 8, 8, 8, 4)}
+    for resampled in (False, True):
+        if resampled:
+            content = yaml.safe_load((folder / "data.yaml").read_text())
+            (folder / "data.yaml").write_text(yaml.safe_dump(content | {"spacing": [2.0, 2.0, 2.0]}))
+        method = method_of(network=network)
+        site = HandmadeSite(tmp_path / str(resampled), data_folder=folder)
+        answer = method.answer(ESTIMATE_CHANNEL, described_network(method.settings.network), site.view(method, 2))
+        assert answer.fields.get("resampled_micrometres") == (2000 if resampled else None)
+        assert (OFFSET_MEAN in answer.samples) == resampled
