@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.weighting import LayerWeights
@@ -54,6 +55,8 @@ class Round:
         reports: what sites reported with the models of this round, once they are there.
         drifts: how far sites moved the model in this round, ‖θ_k − θ‖² over trained parameters, where it is measured.
         shadow: the second average of the round's models, where the method asked for one.
+        reviewed: gives a network with the global model, or with another one, beside the server's own reviewed cases;
+            None where it has none.
     """
 
     number: int
@@ -70,6 +73,7 @@ class Round:
     reports: Mapping[str, SiteReport] = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
     shadow: Mapping[str, torch.Tensor] | None = None
+    reviewed: "Reviewing" = field(default=lambda params=None: None)  # noqa: ARG005
 
     @property
     def samples_of_reports(self) -> dict[str, int]:
@@ -93,6 +97,13 @@ class Asking(Protocol):
             sites: their names.
             params: the model that goes along in place of the global one.
         """
+
+
+class Reviewing(Protocol):
+    """Gives the server's own reviewed cases, and a network with a model that may judge them."""
+
+    def __call__(self, params: Mapping[str, torch.Tensor] | None = None) -> tuple[nn.Module, SiteData] | None:
+        """Take the global model without another one."""
 
 
 @dataclass(frozen=True)

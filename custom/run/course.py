@@ -110,9 +110,8 @@ class Course:
             if failed_rounds >= self.settings.max_failed_rounds:
                 raise RunFailedError(failure_sentence(failed_rounds, self.settings.min_sites, self.refused))
         if failed_rounds:
-            self._link.warning(
-                f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
-            )
+            text = f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
+            self._link.warning(text)
         if not any(record.sites for record in self.state.history):
             raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
         self._round = self._round_of(self.settings.rounds)
@@ -159,6 +158,7 @@ class Course:
             info=self._link.info,
             warning=self._link.warning,
             is_stopped=self._link.is_stopped,
+            reviewed=lambda params=None: self._server_test.reviewed(params or self.state.params),
         )
 
     def refuse(self, site: str, reason: str) -> None:

@@ -151,6 +151,18 @@ def test_clean_labels_are_federated_averaging_bit_for_bit(small_job: Callable[..
     assert_same_model(tmp_path / "auto", tmp_path / "fedavg")
 
 
+def test_reviewed_cases_at_the_server_are_zero(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """No site has any; all draw larger. The server's are its test images, and count for the shadow check, too."""
+    data = federation(tmp_path / "data", "M(25,-25,2,1)", reviewed=False)
+    file = data / "test" / "datalist.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    content["reference"] = [case | {"group": f"patient-{n}"} for n, case in enumerate(content["testing"] * 2)]
+    file.write_text(json.dumps(content))
+    summary = simulate(small_job("auto", **EAGER | {"rounds": 2}), tmp_path / "out", data=data)
+    assert "reviewed annotations" in last_channel(summary)["zero"]["1"]
+    assert "at the server" in last_channel(summary)["zero"]["1"]
+
+
 @pytest.mark.processes
 def test_simulator_and_in_process_give_the_same_bits(whole: Path, tmp_path: Path) -> None:
     job = Job.open(whole / "job").copy_with({}, tmp_path / "job").folder

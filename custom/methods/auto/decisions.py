@@ -9,6 +9,8 @@ from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer
+from .server_reference import OTHER_IMAGES as OTHER_IMAGES_AT_SERVER
+from .server_reference import ServerReference
 from .settings import JudgingSettings
 
 OFFSET, MISSING = "offset", "missing"
@@ -60,7 +62,13 @@ def parameter(kind: str, label: int) -> str:
     return f"{kind} {label}"
 
 
-def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, seed: int) -> Decisions:
+def decide(
+    answers: Mapping[str, ChannelAnswer],
+    settings: JudgingSettings,
+    *,
+    seed: int,
+    server: ServerReference | None = None,
+) -> Decisions:
     """Decide what each site undoes.
 
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
@@ -71,6 +79,7 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
         answers: by site.
         settings: the job's.
         seed: decides the draws of the anchor.
+        server: what is known of the server's reviewed cases, which count before those of sites in the anchor.
     """
     gates = _gates(answers, settings)
     usual = {site: answer for site, answer in answers.items() if not gates[site].distinct}
@@ -80,7 +89,7 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
     criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
     anchors = []
     for label in range(1, settings.network.num_classes + 1):
-        anchor = _anchor(usual, label, settings, seed)
+        anchor = _anchor(usual, label, settings, seed, server)
         anchors.append(anchor)
         complete = _most_complete(usual, label)
         for site, answer in answers.items():
@@ -121,20 +130,36 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
     return Estimate(sum(one.patients for one in known), value, value - half, value + half)
 
 
-def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: JudgingSettings, seed: int) -> Anchor | None:
+def _anchor(
+    answers: Mapping[str, ChannelAnswer],
+    label: int,
+    settings: JudgingSettings,
+    seed: int,
+    server: ServerReference | None,
+) -> Anchor | None:
     if not answers:
         return None
+    reference, where, is_other = middle([answer.reference[label - 1] for answer in answers.values()]), "", False
+    if server is not None and server.offsets[label - 1].is_known:
+        images = {site: answer.images for site, answer in answers.items()}
+        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "usual")
+        if not is_other:
+            reference, where = server.offsets[label - 1], " at the server"
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
-    return choose_anchor(
+    anchor = choose_anchor(
         {site: answer.offset[label - 1] for site, answer in answers.items()},
         seed=seed,
         floor=settings.offset_floor * pixel_size,
         choice=settings.anchor,
-        reference=middle([answer.reference[label - 1] for answer in answers.values()]),
+        reference=reference,
+        reference_at=where,
         edges=middle([answer.edges[label - 1] for answer in answers.values()]),
         edge_error=settings.edge_error * pixel_size,
         level=settings.group_level,
     )
+    if anchor is None or not is_other:
+        return anchor
+    return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES_AT_SERVER}")
 
 
 def _offset(

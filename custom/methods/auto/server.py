@@ -14,6 +14,7 @@ from .channel_record import channel_record, named
 from .decisions import MISSING, SiteUndo, decide, predicted_share
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .records import ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
+from .server_reference import ServerReference
 from .settings import AutoSettings
 from .shadow_check import ShadowCheck
 from .treatments import treatment_of
@@ -132,12 +133,14 @@ class AutoServer(FedAvgServer):
         """
         undoing = frozenset(self._told) & frozenset(self._undone)
         weighs = self._treating is not None or self.weights(this_round) is not None
-        return self._shadow.plan(undoing, frozenset(this_round.num_samples) - undoing, weighs=weighs)
+        others = frozenset(this_round.num_samples) - undoing
+        return self._shadow.plan(undoing, others, weighs=weighs, is_reviewed=this_round.reviewed() is not None)
 
     def after_training(self, this_round: Round) -> None:
         """Let sites compare both averages; what follows is done before the next round."""
         if self.channels:
-            self._shadow.compare(this_round, [site for site, of in self.channels[-1].sites.items() if not of.deviates])
+            may_be_asked = [site for site, of in self.channels[-1].sites.items() if not of.deviates]
+            self._shadow.compare(this_round, may_be_asked, self.settings)
 
     def _take_back(self) -> None:
         """Let every site that has undone something be told to undo nothing."""
@@ -161,7 +164,9 @@ class AutoServer(FedAvgServer):
         if this_round.is_stopped() or self._is_too_early(this_round, answers):
             return
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
-        decisions = decide(answers, self.settings, seed=seed)
+        reviewed = this_round.reviewed()
+        server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
+        decisions = decide(answers, self.settings, seed=seed, server=server)
         before = self._told
         if self.channels:
             self.channels[-1] = self._with_rounds(self.channels[-1])

@@ -12,13 +12,19 @@ from typing import Any
 
 import torch
 
+from ...aggregation.influence import InfluenceBounds
 from ...channel.anchor import deviation_of
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
 from ...channel.estimate_record import plain_estimate
+from ...evaluation.inference import Inference
+from ...outbound.fields import MINIMUM_CASES
+from ...seeding import derive_seed
+from ...settings import RunSettings
 from ..views import Round
 from .outbound import COMPARE_SHADOW, HELD_OUT_GAIN, REVIEWED_GAIN, SCORE_IN_USE
 from .records import ShadowRecord, ShadowRoundRecord
+from .shadow_scores import paired_gain, patient_dice
 
 # Who gets both averages learns the mean update of either group of sites: never of fewer than this, its own among them.
 FEWEST_SITES = 3
@@ -40,7 +46,7 @@ class ShadowCheck:
         self._rounds: list[ShadowRoundRecord] = []
         self._shadow_is = ""
         self._reason = ""
-        self._is_closed = rounds == 0
+        self._asks_sites, self._is_closed = True, rounds == 0
         self._left_out: frozenset[str] | None = None
         self._samples: int | None = None
 
@@ -62,60 +68,74 @@ class ShadowCheck:
             message["samples_of_model"] = self._samples
         return message
 
-    def plan(self, undoing: frozenset[str], others: frozenset[str], *, weighs: bool) -> frozenset[str] | None:
+    def plan(
+        self, undoing: frozenset[str], others: frozenset[str], *, weighs: bool, is_reviewed: bool = False
+    ) -> frozenset[str] | None:
         """Return the sites that are left out of the coming round's second average; None where there is no second one.
 
         Args:
             undoing: sites that have undone something.
             others: the other sites.
             weighs: whether the round's weights are others than numbers of samples.
+            is_reviewed: whether the server has reviewed cases, which it scores itself.
         """
         self._left_out = None
         if self.is_open and weighs:
             self._shadow_is, self._left_out = BY_QUANTITY, frozenset()
         elif self.is_open and undoing:
             self._shadow_is = WITHOUT_UNDOING
-            if self._are_enough(undoing, others):
+            if self._are_enough(undoing, others) or (is_reviewed and others):
                 self._left_out = undoing
         return self._left_out
 
-    def compare(self, this_round: Round, may_be_asked: Collection[str]) -> None:
-        """Let sites score both averages of a round that was planned and is trained.
+    def compare(self, this_round: Round, may_be_asked: Collection[str], settings: RunSettings) -> None:
+        """Let sites and the server score both averages of a round that was planned and is trained.
 
         Args:
             this_round: with its second average.
             may_be_asked: sites whose given annotations may say which model is better; reviewed ones of all sites do.
+            settings: the job's.
         """
         left_out, self._left_out = self._left_out, None
-        samples = this_round.samples_of_reports
         if left_out is None or this_round.shadow is None or not self._is_as_planned(left_out, this_round):
             return
+        gains = self._of_sites(this_round, left_out, may_be_asked) if self._asks_sites else {}
+        of_server = _of_server(this_round, settings)
+        if this_round.is_stopped():
+            return
+        if not gains and of_server is None:
+            self._is_closed = not self._asks_sites
+            return
+        pooled = pooled_gains(gains, of_server, this_round.bounds)
+        found = plain_estimate(pooled)
+        self._rounds.append(ShadowRoundRecord(round=this_round.number, sites=len(gains), **found))
+        this_round.info(self._sentence)
+
+    def _of_sites(
+        self, this_round: Round, left_out: frozenset[str], may_be_asked: Collection[str]
+    ) -> dict[str, Estimate]:
+        """What sites say, if they may be given both averages; without any that can score, none is asked again."""
+        samples = this_round.samples_of_reports
+        by_quantity = self._shadow_is == BY_QUANTITY
+        if not (by_quantity or self._are_enough(left_out & set(samples), set(samples) - left_out)):
+            return {}
         in_shadow = sum(count for site, count in samples.items() if site not in left_out)
         scored = self._ask(this_round, SCORE_IN_USE, sum(samples.values()))
         scoring = [site for site, answer in scored.items() if answer["has_scored"]]
-        if not scoring and not this_round.is_stopped():
-            self._close("no site has reviewed or held-out patients to score models on")
-        if not scoring or this_round.is_stopped():
-            return
+        if not scoring:
+            self._asks_sites, self._reason = False, "no site has reviewed or held-out patients to score models on"
+            return {}
         answers = self._ask(this_round, COMPARE_SHADOW, in_shadow, scoring, this_round.shadow)
         gains = {site: gain for site, answer in answers.items() if (gain := _gain(answer, site in may_be_asked))}
-        if gains and not this_round.is_stopped():
-            weights = this_round.bounds.mean_weights({site: gain.patients for site, gain in gains.items()})
-            pooled = plain_estimate(pooled_gain(gains, weights))
-            self._rounds.append(ShadowRoundRecord(round=this_round.number, sites=len(gains), **pooled))
-        elif not this_round.is_stopped():
-            self._close("no site has enough reviewed patients, or held-out ones whose annotations may be asked")
-        if self._rounds:
-            this_round.info(self._sentence)
+        if not gains:
+            self._asks_sites = False
+            self._reason = "no site has enough reviewed patients, or held-out ones whose annotations may be asked"
+        return gains
 
     def _is_as_planned(self, left_out: frozenset[str], this_round: Round) -> bool:
-        """Whether those are left out that undid something in this round, and enough sites are there."""
-        if self._shadow_is == BY_QUANTITY:
-            return True
+        """Whether those that are left out undid something in this round."""
         reports = this_round.reports
-        undoing = left_out & set(reports)
-        has_lost = any(not reports[site].extra.get("has_undone", False) for site in undoing)
-        return not has_lost and self._are_enough(undoing, set(reports) - left_out)
+        return all(reports[site].extra.get("has_undone", False) for site in left_out & set(reports))
 
     def _ask(
         self,
@@ -137,6 +157,7 @@ class ShadowCheck:
             "rounds": [one.plain() for one in self._rounds],
             "shadow_is": self._shadow_is,
             "reason": self._reason,
+            "asks_sites": self._asks_sites,
             "is_closed": self._is_closed,
         }
 
@@ -144,7 +165,7 @@ class ShadowCheck:
         """Take it back."""
         self._rounds = [ShadowRoundRecord.model_validate(one) for one in state["rounds"]]
         self._shadow_is, self._reason = state["shadow_is"], state["reason"]
-        self._is_closed = state["is_closed"]
+        self._asks_sites, self._is_closed = state["asks_sites"], state["is_closed"]
 
     @property
     def record(self) -> ShadowRecord | None:
@@ -190,8 +211,20 @@ class ShadowCheck:
         )
         return False
 
-    def _close(self, reason: str) -> None:
-        self._is_closed, self._reason = True, reason
+
+def pooled_gains(gains: Mapping[str, Estimate], of_server: Estimate | None, bounds: InfluenceBounds) -> Estimate:
+    """Return the mean gain over the patients of sites, as far as their claims count, and of the server.
+
+    Args:
+        gains: known ones, by site.
+        of_server: on the server's reviewed patients; None where it has none.
+        bounds: on what one site can do.
+    """
+    of_sites = (
+        pooled_gain(gains, bounds.mean_weights({site: one.patients for site, one in gains.items()})) if gains else None
+    )
+    both = {name: one for name, one in (("sites", of_sites), ("server", of_server)) if one is not None}
+    return pooled_gain(both, {name: float(one.patients) for name, one in both.items()})
 
 
 def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> Estimate:
@@ -213,6 +246,18 @@ def mean_of_rounds(rounds: Sequence[ShadowRoundRecord]) -> Estimate:
     value = sum(one.estimate or 0.0 for one in rounds) / len(rounds)
     half = sum(((one.high or 0.0) - (one.low or 0.0)) / 2 for one in rounds) / len(rounds)
     return Estimate(min(one.patients for one in rounds), value, value - half, value + half)
+
+
+def _of_server(this_round: Round, settings: RunSettings) -> Estimate | None:
+    """By how much the shadow is better on the server's reviewed patients; None without enough of them."""
+    scores = []
+    for params in (None, this_round.shadow):
+        found = this_round.reviewed(params)
+        if found is None:
+            return None
+        scores.append(patient_dice(*found, settings.network.num_classes, Inference.of(settings)))
+    gain = paired_gain(*scores, seed=derive_seed(settings.seed, "shadow"))
+    return gain if gain.patients >= MINIMUM_CASES else None
 
 
 def _gain(answer: Mapping[str, Any], may_be_asked: bool) -> Estimate | None:

@@ -11,12 +11,15 @@ from support.rounds import round_of
 
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.methods.auto import shadow_check
 from fedannot.custom.methods.auto.outbound import COMPARE_SHADOW, HELD_OUT_GAIN, LEAVES, REVIEWED_GAIN, SCORE_IN_USE
+from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.shadow_check import BY_QUANTITY, WITHOUT_UNDOING, ShadowCheck, pooled_gain
 from fedannot.custom.methods.views import Round
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
 
+SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
 UNDOING, OTHERS = frozenset({"a", "b", "c"}), frozenset({"d", "e", "f", "g"})
 SHADOW = {"w": torch.ones(1)}
 
@@ -68,7 +71,7 @@ def checked(
     sites = Sites(check, answers)
     for number in range(6, 6 + rounds):
         check.plan(UNDOING, OTHERS, weighs=weighs)
-        check.compare(trained(number, sites), may_be_asked)
+        check.compare(trained(number, sites), may_be_asked, SETTINGS)
     return check, sites
 
 
@@ -105,7 +108,7 @@ def test_no_site_learns_the_update_of_another_one(undoing: int, others: int) -> 
     assert check.plan(UNDOING, OTHERS, weighs=False) == UNDOING
     some = trained(6, sites)
     some.reports = {site: report for site, report in some.reports.items() if site not in {"a", "b"}}
-    check.compare(some, OTHERS)
+    check.compare(some, OTHERS, SETTINGS)
     assert not sites.asked
 
 
@@ -187,9 +190,66 @@ def test_a_round_in_which_a_site_had_lost_what_it_undid_is_not_compared() -> Non
     check = ShadowCheck(1)
     sites = Sites(check, {site: answer(gain(0.1)) for site in OTHERS})
     check.plan(UNDOING, OTHERS, weighs=False)
-    check.compare(trained(6, sites, a={"num_samples": 10}), OTHERS)
+    check.compare(trained(6, sites, a={"num_samples": 10}), OTHERS, SETTINGS)
     assert not sites.asked
     assert check.is_open
+
+
+def at_server(monkeypatch: pytest.MonkeyPatch, number: int, sites: Sites, better: float, patients: int = 8) -> Round:
+    """A round whose server has reviewed patients, on which the shadow has more Dice."""
+    made = trained(number, sites)
+    made.reviewed = lambda params=None: ("network", "shadow" if params is SHADOW else "in use")  # type: ignore[assignment,return-value]
+    scores = {"in use": 0.5, "shadow": 0.5 + better}
+    monkeypatch.setattr(
+        shadow_check, "patient_dice", lambda _, data, *__: {f"{index}": scores[data] for index in range(patients)}
+    )
+    return made
+
+
+def test_the_server_scores_its_reviewed_cases_itself_and_needs_no_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All sites but one have undone something; none of them gets both averages."""
+    check, (alone, undoing) = ShadowCheck(2), (frozenset("g"), (UNDOING | OTHERS) - {"g"})
+    assert check.plan(undoing, alone, weighs=False) is None
+    sites = Sites(check, {})
+    for number in (6, 7):
+        assert check.plan(undoing, alone, weighs=False, is_reviewed=True) == undoing
+        this_round = at_server(monkeypatch, number, sites, better=0.02)
+        this_round.reports = trained(
+            number, sites, **{site: {"num_samples": 5, "has_undone": True} for site in "def"}
+        ).reports
+        check.compare(this_round, OTHERS, SETTINGS)
+    assert not sites.asked
+    assert check.has_vetoed
+    assert check.record is not None
+    assert [(one.sites, one.patients, one.estimate) for one in check.record.rounds] == [(0, 8, pytest.approx(0.02))] * 2
+
+
+def test_patients_of_sites_and_of_the_server_count_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ShadowCheck(1)
+    sites = Sites(check, {site: answer(held_out=gain(-0.01, 0.0)) for site in OTHERS})
+    check.plan(UNDOING, OTHERS, weighs=False, is_reviewed=True)
+    check.compare(at_server(monkeypatch, 6, sites, better=0.09, patients=10), OTHERS, SETTINGS)
+    assert check.record is not None
+    assert check.record.rounds[0].estimate == pytest.approx((40 * -0.01 + 10 * 0.09) / 50)
+    assert check.record.rounds[0].patients == 50
+
+
+def test_sites_that_cannot_score_are_asked_once_while_the_server_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ShadowCheck(2)
+    sites = Sites(check, {})
+    for number in (6, 7):
+        check.plan(UNDOING, OTHERS, weighs=False, is_reviewed=True)
+        check.compare(at_server(monkeypatch, number, sites, better=0.0), OTHERS, SETTINGS)
+    assert [task for task, *_ in sites.asked] == [SCORE_IN_USE]
+    assert check.record is not None
+    assert len(check.record.rounds) == 2
+
+
+def test_too_few_reviewed_patients_at_the_server_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ShadowCheck(2)
+    check.plan(UNDOING, OTHERS, weighs=False, is_reviewed=True)
+    check.compare(at_server(monkeypatch, 6, Sites(check, {}), better=0.1, patients=2), OTHERS, SETTINGS)
+    assert not check.is_open
 
 
 def test_pooled_gains_by_hand() -> None:
