@@ -215,7 +215,7 @@ class Course:
             return False
         averaged = training.average()
         self._note_weights(averaged.weights)
-        self.state.params, this_round.shadow = averaged.params, averaged.shadow
+        self.state.params, this_round.shadow, this_round.weighed = averaged.params, averaged.shadow, averaged.weights
         self._method.after_training(this_round)
         return True
 

@@ -111,7 +111,7 @@ def test_a_veto_takes_everything_back_at_the_sites(
 ) -> None:
     data, job = half_wrong
     better = Estimate(24, 0.1, 0.05, 0.15)
-    monkeypatch.setattr("fedannot.custom.methods.auto.shadow_check.pooled_gain", lambda *_: better)
+    monkeypatch.setattr("fedannot.custom.methods.auto.shadow_check.pooled_gains", lambda *_: better)
     summary = simulate(job, tmp_path / "vetoed", data=data)
     assert summary["shadow"]["has_vetoed"]
     assert [record["stage"] for record in summary["rounds"]] == [

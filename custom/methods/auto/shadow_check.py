@@ -6,14 +6,12 @@ others; else without the sites that undo something. It may only veto: where it i
 given annotations prefer the model that errs as they do, so only reviewed cases tell where zero lies.
 """
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 
-from ...aggregation.influence import InfluenceBounds
-from ...channel.anchor import deviation_of
+from ...aggregation.weighting import LayerWeights
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
 from ...channel.estimate_record import plain_estimate
@@ -24,13 +22,13 @@ from ...settings import RunSettings
 from ..views import Round
 from .outbound import COMPARE_SHADOW, HELD_OUT_GAIN, REVIEWED_GAIN, SCORE_IN_USE
 from .records import ShadowRecord, ShadowRoundRecord
+from .shadow_gains import fewest_found, mean_of_rounds, pooled_gains
 from .shadow_scores import paired_gain, patient_dice
 
-# Who gets both averages learns the mean update of either group of sites: never of fewer than this, its own among them.
+# Who gets both averages can find a mean of the updates of some sites: never of fewer than this, its own among them.
 FEWEST_SITES = 3
-# 90 % of a normal distribution lie within so many standard deviations.
-_DEVIATIONS = 1.6449
 
+_UPDATES = "the updates of single sites"
 BY_QUANTITY, WITHOUT_UNDOING = "weights by numbers of samples", "the updates of the sites that undo nothing"
 
 
@@ -116,8 +114,9 @@ class ShadowCheck:
     ) -> dict[str, Estimate]:
         """What sites say, if they may be given both averages; without any that can score, none is asked again."""
         samples = this_round.samples_of_reports
-        by_quantity = self._shadow_is == BY_QUANTITY
-        if not (by_quantity or self._are_enough(left_out & set(samples), set(samples) - left_out)):
+        if self._shadow_is == BY_QUANTITY and not self._hides_sites(this_round.weighed, samples):
+            return {}
+        if self._shadow_is != BY_QUANTITY and not self._are_enough(left_out & set(samples), set(samples) - left_out):
             return {}
         in_shadow = sum(count for site, count in samples.items() if site not in left_out)
         scored = self._ask(this_round, SCORE_IN_USE, sum(samples.values()))
@@ -131,6 +130,13 @@ class ShadowCheck:
             self._asks_sites = False
             self._reason = "no site has enough reviewed patients, or held-out ones whose annotations may be asked"
         return gains
+
+    def _hides_sites(self, weights: LayerWeights | None, samples: Mapping[str, int]) -> bool:
+        """Whether nobody who gets an average by these weights and one by samples finds the update of few sites."""
+        if weights is not None and fewest_found(weights, samples) >= FEWEST_SITES:
+            return True
+        self._reason = f"so few sites have other weights that one which gets both averages would learn {_UPDATES}"
+        return False
 
     def _is_as_planned(self, left_out: frozenset[str], this_round: Round) -> bool:
         """Whether those that are left out undid something in this round."""
@@ -206,46 +212,10 @@ class ShadowCheck:
             self._reason = ""
             return True
         self._reason = (
-            f"{len(undoing)} sites undo something and {len(others)} do not; with fewer than {FEWEST_SITES} of either a "
-            "site would learn another one's update"
+            f"{len(undoing)} sites undo something and {len(others)} do not; with fewer than {FEWEST_SITES} of either "
+            f"one which gets both averages would learn {_UPDATES}"
         )
         return False
-
-
-def pooled_gains(gains: Mapping[str, Estimate], of_server: Estimate | None, bounds: InfluenceBounds) -> Estimate:
-    """Return the mean gain over the patients of sites, as far as their claims count, and of the server.
-
-    Args:
-        gains: known ones, by site.
-        of_server: on the server's reviewed patients; None where it has none.
-        bounds: on what one site can do.
-    """
-    of_sites = (
-        pooled_gain(gains, bounds.mean_weights({site: one.patients for site, one in gains.items()})) if gains else None
-    )
-    both = {name: one for name, one in (("sites", of_sites), ("server", of_server)) if one is not None}
-    return pooled_gain(both, {name: float(one.patients) for name, one in both.items()})
-
-
-def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> Estimate:
-    """Return the weighted mean of sites' gains, with the interval that follows from theirs.
-
-    Args:
-        gains: known ones, by site.
-        weights: of these sites, positive; only their ratios count.
-    """
-    total = sum(weights[site] for site in gains)
-    shares = {site: weights[site] / total for site in sorted(gains)}
-    value = sum(share * gains[site].value for site, share in shares.items())
-    half = _DEVIATIONS * math.sqrt(sum((share * deviation_of(gains[site])) ** 2 for site, share in shares.items()))
-    return Estimate(sum(one.patients for one in gains.values()), value, value - half, value + half)
-
-
-def mean_of_rounds(rounds: Sequence[ShadowRoundRecord]) -> Estimate:
-    """Return the mean of the rounds' gains with the mean of their intervals' widths."""
-    value = sum(one.estimate or 0.0 for one in rounds) / len(rounds)
-    half = sum(((one.high or 0.0) - (one.low or 0.0)) / 2 for one in rounds) / len(rounds)
-    return Estimate(min(one.patients for one in rounds), value, value - half, value + half)
 
 
 def _of_server(this_round: Round, settings: RunSettings) -> Estimate | None:

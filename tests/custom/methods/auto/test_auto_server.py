@@ -6,6 +6,7 @@ import math
 import pytest
 from support.rounds import round_of
 
+from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.methods.auto.outbound import (
     COMPARE_SHADOW,
@@ -287,6 +288,13 @@ def test_where_nothing_is_undone_there_is_nothing_to_check():
     assert server.describe(sites.round)["shadow"] is None
 
 
+def different_weights(sites):
+    """Weights of which no two are alike."""
+    total = len(sites) * (len(sites) + 1) / 2
+    shares = {site: (index + 1) / total for index, site in enumerate(sites)}
+    return LayerWeights.same_in_all_blocks(shares, ("first", "last"))
+
+
 def test_other_weights_are_checked_against_those_by_quantity_and_taken_back():
     missing = {"undo": ("offset", "missing"), "weighting": "completeness"}
     sites = ScoringSites(CLEAN, 0.05, completeness={"site-2": 0.45})
@@ -295,7 +303,7 @@ def test_other_weights_are_checked_against_those_by_quantity_and_taken_back():
     assert server.weights(sites.round) is not None
     assert server.shadow_without(sites.round) == frozenset()
     sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in CLEAN}).reports
-    sites.round.shadow = "the shadow"
+    sites.round.shadow, sites.round.weighed = "the shadow", different_weights(CLEAN)
     server.after_training(sites.round)
     sites.round.number = 5
     server.before_round(sites.round)
@@ -314,7 +322,7 @@ def test_a_published_method_that_is_vetoed_treats_no_more():
         assert server.shadow_without(sites.round) == frozenset()
         assert server.stage(sites.round) == "warm-up"  # of FedIA, which has made no estimate of its own here
         sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in OFFSETS}).reports
-        sites.round.shadow = "the shadow"
+        sites.round.shadow, sites.round.weighed = "the shadow", different_weights(OFFSETS)
         server.after_training(sites.round)
     server.before_round(sites.round)
     assert server.stage(sites.round) == "federated averaging"

@@ -5,16 +5,19 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support.rounds import round_of
 
+from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.methods.auto import shadow_check
 from fedannot.custom.methods.auto.outbound import COMPARE_SHADOW, HELD_OUT_GAIN, LEAVES, REVIEWED_GAIN, SCORE_IN_USE
 from fedannot.custom.methods.auto.settings import AutoSettings
-from fedannot.custom.methods.auto.shadow_check import BY_QUANTITY, WITHOUT_UNDOING, ShadowCheck, pooled_gain
+from fedannot.custom.methods.auto.shadow_check import BY_QUANTITY, WITHOUT_UNDOING, ShadowCheck
+from fedannot.custom.methods.auto.shadow_gains import fewest_found, pooled_gain
 from fedannot.custom.methods.views import Round
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
@@ -33,6 +36,11 @@ def answer(reviewed: Estimate | None = None, held_out: Estimate | None = None) -
     return sent(REVIEWED_GAIN, [reviewed or unknown], calibrated=False) | sent(
         HELD_OUT_GAIN, [held_out or unknown], calibrated=False
     )
+
+
+def weights_of(shares: Mapping[str, float]) -> LayerWeights:
+    total = sum(shares.values())
+    return LayerWeights.same_in_all_blocks({site: share / total for site, share in shares.items()}, ("stem", "head"))
 
 
 class Sites:
@@ -56,7 +64,7 @@ def trained(number: int, sites: Sites, **reports: Mapping[str, Any]) -> Round:
     usual = {site: {"num_samples": 10, "has_undone": True} for site in UNDOING}
     usual |= {site: {"num_samples": 5} for site in OTHERS}
     made = round_of(number, ask=sites, reports=usual | reports)
-    made.shadow = SHADOW
+    made.shadow, made.weighed = SHADOW, weights_of({site: index + 1.0 for index, site in enumerate(made.reports)})
     return made
 
 
@@ -110,6 +118,31 @@ def test_no_site_learns_the_update_of_another_one(undoing: int, others: int) -> 
     some.reports = {site: report for site, report in some.reports.items() if site not in {"a", "b"}}
     check.compare(some, OTHERS, SETTINGS)
     assert not sites.asked
+
+
+def test_of_how_few_sites_a_combination_of_two_averages_can_be() -> None:
+    samples = {"a": 10, "b": 10, "c": 20, "d": 20}
+    # All have their own ratio: one site vanishes at a time.
+    assert fewest_found(weights_of({"a": 1, "b": 2, "c": 1, "d": 3}), samples) == 3
+    # Three have that of their samples, and the fourth would be found alone.
+    assert fewest_found(weights_of({"a": 1, "b": 1, "c": 2, "d": 3}), samples) == 1
+    assert fewest_found(weights_of({"a": 1, "b": 1, "c": 2, "d": 2}), samples) == 0
+    # The layer block decides in which they are fewest.
+    values = np.array([[0.1, 1 / 6], [0.2, 1 / 6], [0.3, 2 / 6], [0.4, 2 / 6]])
+    assert fewest_found(LayerWeights(tuple("abcd"), ("stem", "head"), values), samples) == 0
+
+
+def test_weights_that_single_out_a_site_are_not_compared_at_sites() -> None:
+    check = ShadowCheck(1)
+    sites = Sites(check, {site: answer(gain(0.1)) for site in OTHERS})
+    this_round = trained(6, sites)
+    shares = {site: float(report.num_samples) for site, report in this_round.reports.items()}
+    this_round.weighed = weights_of(shares | {"a": 1.0})
+    check.plan(UNDOING, OTHERS, weighs=True)
+    check.compare(this_round, OTHERS, SETTINGS)
+    assert not sites.asked
+    assert check.record is not None
+    assert "would learn the updates of single sites" in check.record.sentence
 
 
 def test_both_averages_are_scored_and_sites_can_take_their_share_out() -> None:
