@@ -34,9 +34,6 @@ AUTO = Arm("auto", Path("auto"), shared_rounds=feda3i.SETTINGS["warmup_rounds"])
 AUTO_ON_VOLUMES = Arm("auto", Path("auto"), shared_rounds=fedia.SETTINGS["warmup_rounds"])
 _MISSING = {"undo": ["offset", "missing"]}
 AUTO_WITH_MISSING = Arm("auto-missing", Path("auto"), _MISSING, fedia.SETTINGS["warmup_rounds"])
-AUTO_WEIGHTED = Arm(
-    "auto-weighted", Path("auto"), _MISSING | {"weighting": "completeness"}, fedia.SETTINGS["warmup_rounds"]
-)
 
 
 def few_images(noise: str | None, count: int) -> MakeData:
@@ -107,7 +104,7 @@ def _phantom(what: str, make: MakeData, *, no_harm: bool = False) -> Row:
 
 
 def _volumes(what: str, make: MakeData) -> Row:
-    return Row(f"volumes, {what}", make, (FEDAVG, FEDIA, AUTO_ON_VOLUMES, AUTO_WITH_MISSING, AUTO_WEIGHTED), fedia.SETTINGS)
+    return Row(f"volumes, {what}", make, (FEDAVG, FEDIA, AUTO_ON_VOLUMES, AUTO_WITH_MISSING), fedia.SETTINGS)
 
 
 _SMALLER, _LARGER = feda3i.NOISE_SMALLER, feda3i.NOISE_LARGER
