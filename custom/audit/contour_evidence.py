@@ -156,7 +156,7 @@ def _by_size(matched: MatchedObjects, number: int, probability: Floats, radius: 
     times = np.count_nonzero(inside) / max(float(probability[box][near].sum()), 1e-9)
     if not 1 / _MOST_TIMES <= times <= _MOST_TIMES:
         return float("nan")
-    return radius * float(np.log(times)) / inside.ndim
+    return float(radius * np.log(times) / inside.ndim)
 
 
 def _slopes(image: NDArray[np.floating], surface: Surface, part: Part, radius: float, spacing: Floats) -> Floats:
@@ -185,4 +185,6 @@ def _slopes(image: NDArray[np.floating], surface: Surface, part: Part, radius: f
 
 def _radius(size: float, num_axes: int) -> float:
     """The radius of the disc or ball of a size."""
-    return math.sqrt(size / math.pi) if num_axes == 2 else math.cbrt(size * 3 / (4 * math.pi))
+    if num_axes == 2:
+        return math.sqrt(size / math.pi)
+    return float((size * 3 / (4 * math.pi)) ** (1 / 3))

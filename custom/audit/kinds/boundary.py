@@ -31,7 +31,7 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
 
     name = "boundary"
     title = "Contours too large or too small"
-    threshold = 0.55
+    threshold = 0.5
     error = DrawnTooLargeOrSmall()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
