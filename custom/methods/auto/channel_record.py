@@ -26,7 +26,9 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
         for site, undo in decisions.undo.items()
     }
     zero = {
-        str(label): "No site has an estimate." if anchor is None else anchor.sentence_with_sites
+        str(label): "No site has an estimate that tells where zero is."
+        if anchor is None
+        else anchor.sentence_with_sites
         for label, anchor in enumerate(decisions.anchors, start=1)
     }
     return ChannelRecord(before_round=number, zero=zero, decision=_decision(decisions), sites=sites)
