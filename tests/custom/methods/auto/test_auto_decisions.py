@@ -14,7 +14,7 @@ from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, middle,
 from fedannot.custom.methods.auto.settings import AutoSettings
 
 UNKNOWN = (Estimate.unknown(),)
-SETTINGS = AutoSettings(rounds=9, warmup_rounds=3, undo=("offset", "missing"))
+SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
 
 
 def known(value, half=0.3, patients=12):

@@ -120,16 +120,16 @@ def test_the_estimate_is_made_after_the_warm_up_and_once_more_half_way():
 
 
 def test_sites_that_leave_objects_out_count_less():
-    sites, missing = Sites(CLEAN, completeness={"site-2": 0.45}), {"undo": ("offset", "missing")}
+    sites = Sites(CLEAN, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
-    server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness", **missing)
+    server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness")
     assert sites.told == {"site-2": {"offsets": {}, "missing": {"1": pytest.approx(0.5)}}}
     weights = server.weights(sites.round)
     assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
-    by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples, **missing)
+    by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples)
     assert by_quantity.weights(sites.round) is None
     measured = Sites(CLEAN, completeness={"site-2": 0.45})
-    server, said = run(measured, range(1, 5), num_samples=samples)
+    server, said = run(measured, range(1, 5), num_samples=samples, undo=("offset",))
     assert not measured.told
     assert server.stage(measured.round) == "federated averaging"
     assert "measured and not undone" in said[0]
