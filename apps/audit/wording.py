@@ -18,6 +18,10 @@ _VERDICTS = {
     "none": "About right",
 }
 _VERDICT_ORDER = tuple(_VERDICTS)
+_WHY_LIKELY = (
+    "Counted at this site alone: what the model sees and nobody has annotated, each object by how probably it is real. "
+    "The interval is that of the patients; the probabilities are rather too low."
+)
 REFERENCE_TITLE = "For the reference"
 # Kinds that need no model are found where they are.
 _RULES = frozenset(kind.name for kind in KINDS if kind.error is None)
@@ -36,7 +40,7 @@ class ToldConclusion:
     """A conclusion as the page tells it.
 
     Attributes:
-        verdict: short, for its style: ``established``, ``small``, ``none`` or ``cannot-tell``.
+        verdict: short, for its style: ``established``, ``likely``, ``small``, ``none`` or ``cannot-tell``.
         words: how sure it is.
         sentence: what is concluded.
         figures: estimate, interval and patients; empty where there is no estimate.
@@ -51,13 +55,24 @@ class ToldConclusion:
 
 
 def told_conclusions(audit: SiteAudit) -> list[ToldConclusion]:
-    """Return the conclusions, those first of which something follows."""
+    """Return the conclusions, those first of which something follows, with what the site's own cases make likely."""
     ordered = sorted(audit.conclusions, key=lambda one: _VERDICT_ORDER.index(one.verdict))
-    return [
+    told = [
         ToldConclusion(
             one.verdict.replace(" ", "-"), _VERDICTS[one.verdict], one.sentence, _figures(one, audit), one.reason
         )
         for one in ordered
+    ]
+    established = sum(one.verdict == "established" for one in ordered)
+    return [*told[:established], *_likely(audit), *told[established:]]
+
+
+def _likely(audit: SiteAudit) -> list[ToldConclusion]:
+    """What the site's own cases show together, which no other site's do."""
+    return [
+        ToldConclusion("likely", "Likely", kind.sentence[0].upper() + kind.sentence[1:], "", _WHY_LIKELY)
+        for kind in audit.kinds
+        if kind.sentence
     ]
 
 
