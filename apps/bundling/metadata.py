@@ -9,7 +9,7 @@ from ...custom.data.description import ClassificationDescription, SliceDescripti
 from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.feda3i.records import QualityFindings
-from ...custom.methods.fedia.records import CompletenessFindings, RoundWeights
+from ...custom.methods.fedia.records import CompletenessFindings
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import Summary
 from ..reports.output import noise_level
@@ -141,9 +141,9 @@ def site_weights(source: BundleSource) -> dict[str, Any]:
         matrix = quality.weights.plain()
         rows = zip(matrix["sites"], matrix["values"], strict=True)
         return {"by": "site and layer block", "blocks": matrix["blocks"], "values": dict(rows)}
-    of_round = None if source.last_record is None else source.last_record.added(RoundWeights)
+    of_round = None if source.last_record is None else source.last_record.weights
     if of_round is not None:
-        return {"by": "site", "values": of_round.weights}
+        return {"by": "site", "values": of_round}
     counts = {site: report.num_samples for site, report in source.summary.sites.items()}
     total = sum(counts.values())
     return {"by": "site", "values": {site: count / total for site, count in counts.items()}} if total else {}

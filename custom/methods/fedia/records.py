@@ -31,9 +31,3 @@ class CompletenessFindings(Record):
 
     completeness: dict[str, CompletenessRecord] | None
     corrected_before_round: dict[str, int] | None = None
-
-
-class RoundWeights(Record):
-    """What the record of a round has: the sites' weights, where they follow from reports (Eq. 4)."""
-
-    weights: dict[str, float]

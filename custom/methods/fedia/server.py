@@ -12,7 +12,7 @@ from ..views import Round, WaitingModels, WeightsRule
 from .answers import LesionCounts
 from .completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
 from .outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
-from .records import CompletenessFindings, CompletenessRecord, RoundWeights
+from .records import CompletenessFindings, CompletenessRecord
 from .settings import FedIASettings
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
@@ -49,7 +49,6 @@ class FedIAServer(FedAvgServer):
         self._lines: dict[str, IouLine] = {}
         self._due: set[str] = set()
         self._corrected: dict[str, int] = {}
-        self._weights: LayerWeights | None = None
 
     # --- the course of a round
 
@@ -60,7 +59,6 @@ class FedIAServer(FedAvgServer):
 
     def before_round(self, this_round: Round) -> None:
         """Estimate the completeness when the warm-up is over; later ask sites for corrections."""
-        self._weights = None
         if self.completeness is None:
             if this_round.number > self.settings.warmup_rounds:
                 self._estimate(this_round)
@@ -98,15 +96,7 @@ class FedIAServer(FedAvgServer):
         weights = (
             completeness_weights({site: self.completeness[site].value for site in losses}, losses) if losses else {}
         )
-        self._weights = LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)
-        return self._weights
-
-    def record(self, this_round: Round) -> dict[str, Any]:
-        """Return the weights of the round, where they follow from reports."""
-        if self._weights is None:
-            return {}
-        counted = this_round.bounds.bounded(self._weights, this_round.samples_of_reports)
-        return RoundWeights(weights=dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))).plain()
+        return LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)
 
     # --- estimate and corrections
 

@@ -163,8 +163,6 @@ def test_weights_are_the_softmax_of_completeness_over_loss() -> None:
     for block in BLOCKS:
         assert weights.of("a")[block] == pytest.approx(a / (a + b), rel=1e-12)
         assert weights.of("b")[block] == pytest.approx(b / (a + b), rel=1e-12)
-    described = made.server.record(made.round(4, reports(a=0.5, b=0.25)))
-    assert described["weights"] == {site: pytest.approx(weights.of(site)["first"]) for site in ("a", "b")}
     assert weights.fewest_effective_sites == pytest.approx((a + b) ** 2 / (a**2 + b**2))
 
 
@@ -316,7 +314,8 @@ def test_a_loss_of_nothing_takes_no_more_than_the_bounds_allow() -> None:
     reports["a"]["dice_loss"] = 0.0
     weights = made.weights(5, reports)
     assert weights.of("a")["last"] == pytest.approx(1.0)
-    counted = made.server.record(made.round(5, reports))["weights"]
+    this_round = made.round(5, reports)
+    counted = this_round.bounds.weights(weights, this_round.samples_of_reports).most_concentrated
     assert counted == {"a": pytest.approx(0.5), **{site: pytest.approx(1 / 6) for site in "bcd"}}
 
 
@@ -341,16 +340,6 @@ def test_sites_without_estimate_or_line_are_named() -> None:
         "b reported no Dice loss in the warm-up and is not asked for corrections.",
         "c reported no Dice loss in the warm-up and is not asked for corrections.",
     ]
-
-
-def test_a_round_without_weights_of_its_own_records_none() -> None:
-    made = after_warmup(Sites({"a": (4, 10, 3)}, corrects="a"), names="a")
-    made.weights(4, reports(a=0.5))
-    assert made.server.record(made.round(4, reports(a=0.5))) == {"weights": {"a": 1.0}}
-    finish(made, {"a": 0.0})
-    made.before_round(5)
-    assert made.stage(5) == "corrected"
-    assert made.server.record(made.round(5, reports(a=0.5))) == {}
 
 
 def test_the_summary_has_each_sites_estimate() -> None:
