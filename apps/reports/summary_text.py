@@ -165,7 +165,7 @@ def _site_table(summary: Summary) -> Table:
 
 
 def _weights(summary: Summary, site: str) -> str:
-    """The smallest and the largest weight of a site over the rounds; a dash where its blocks have columns, as FedA³I's."""
+    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
     quality = summary.added(QualityFindings)
     known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
     if not known or (quality is not None and quality.weights is not None):

@@ -1,7 +1,5 @@
 """A run's aggregation weights over its rounds, and how many sites they are of in effect."""
 
-from pathlib import Path
-
 from matplotlib.figure import Figure
 
 from ...custom.aggregation.weighting import FEW_EFFECTIVE_SITES
