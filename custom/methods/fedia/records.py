@@ -1,6 +1,10 @@
-"""What FedIA adds to the records of rounds and to a run's summary, as records."""
+"""What FedIA adds to a run's summary, as records."""
 
+from typing import Any
+
+from ...run.plain_values import finite
 from ...run.records import Record
+from .completeness import Completeness
 
 
 class CompletenessRecord(Record):
@@ -11,6 +15,12 @@ class CompletenessRecord(Record):
         is_estimable: whether the warm-up model found any lesion.
         num_annotated_lesions: Σ c^n.
         num_predicted_lesions: Σ c^p.
+        low: lower end of the estimate's 90 % interval over patients; None where nobody says it, likewise below.
+        high: upper end.
+        recall: share of the annotated lesions that the model finds.
+        precision: share of their predicted voxels that are annotated.
+        is_established: whether it is below one beyond doubt.
+        corrected_estimate: the estimate of the corrected annotations; None where there are none.
         corrected_before_round: the round before whose training it corrected its annotations; None if it has not.
     """
 
@@ -18,6 +28,12 @@ class CompletenessRecord(Record):
     is_estimable: bool
     num_annotated_lesions: int
     num_predicted_lesions: int
+    low: float | None = None
+    high: float | None = None
+    recall: float | None = None
+    precision: float | None = None
+    is_established: bool | None = None
+    corrected_estimate: float | None = None
     corrected_before_round: int | None
 
 
@@ -31,3 +47,30 @@ class CompletenessFindings(Record):
 
     completeness: dict[str, CompletenessRecord] | None
     corrected_before_round: dict[str, int] | None = None
+
+
+def completeness_record(
+    estimate: Completeness, corrected_before_round: int | None, in_use: Completeness | None, floor: float
+) -> CompletenessRecord:
+    """Return what a summary has of a site.
+
+    Args:
+        estimate: of its given annotations.
+        corrected_before_round: the round before whose training it corrected them; None if it has not.
+        in_use: the estimate of the annotations in use.
+        floor: see :meth:`fedannot.custom.methods.fedia.completeness.Completeness.is_established`.
+    """
+    known: dict[str, Any] = {}
+    if (judged := estimate.judgement) is not None:
+        known = {"low": judged.low, "high": judged.high, "recall": judged.recall, "precision": judged.precision}
+        known["is_established"] = estimate.is_established(floor)
+        if corrected_before_round is not None and in_use is not None:
+            known["corrected_estimate"] = in_use.value
+    return CompletenessRecord(
+        estimate=estimate.value,
+        is_estimable=estimate.is_estimable,
+        num_annotated_lesions=estimate.num_annotated,
+        num_predicted_lesions=estimate.num_predicted,
+        corrected_before_round=corrected_before_round,
+        **finite(known),
+    )

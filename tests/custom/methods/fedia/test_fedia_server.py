@@ -9,7 +9,8 @@ from support.rounds import BLOCKS, NoModels, as_record, round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.methods.fedia.completeness import Completeness, IouLine
-from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from fedannot.custom.methods.fedia.established_weights import established_weights
+from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, JUDGEMENT
 from fedannot.custom.methods.fedia.server import FedIAServer
 from fedannot.custom.methods.fedia.settings import FedIASettings
 
@@ -41,6 +42,30 @@ class Sites:
 def loss_of(iou: float) -> float:
     """The Dice loss that goes with an IoU."""
     return (1 - iou) / (1 + iou)
+
+
+OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "additions": "lesions"}
+
+
+class JudgedSites(Sites):
+    """Say how sure their completeness is, too: value, interval, recall, precision; another one once corrected."""
+
+    def __init__(
+        self, judged: Mapping[str, tuple[float, ...] | None], corrects: Iterable[str] = (), after: float = 0.9
+    ) -> None:
+        super().__init__(dict.fromkeys(judged, (4, 10, 4)), corrects)
+        self.judged, self.after, self.has_corrected = dict(judged), after, set[str]()
+
+    def __call__(self, task: str, sites: Collection[str] | None = None) -> Reports:
+        answers = super().__call__(task, sites)
+        if task == CORRECT_ANNOTATIONS:
+            self.has_corrected |= set(answers)
+            return answers
+        for site, answer in answers.items():
+            values = (self.after, self.after, self.after, 1.0, 1.0) if site in self.has_corrected else self.judged[site]
+            if values is not None:
+                answer |= dict(zip(JUDGEMENT, values, strict=True))
+        return {site: answer for site, answer in answers.items() if sites is None or site in sites}
 
 
 class Course:
@@ -354,3 +379,112 @@ def test_the_summary_has_each_sites_estimate() -> None:
         "num_predicted_lesions": 10,
         "corrected_before_round": None,
     }
+
+
+# --- the job's own form
+
+
+COMPLETE, HALF = (1.0, 0.96, 1.0, 1.0, 0.9), (0.5, 0.4, 0.6, 1.0, 0.9)
+
+
+def test_where_nothing_is_established_it_is_federated_averaging() -> None:
+    # An interval that reaches one; one that ends too close to it; no interval at all.
+    judged = {"a": COMPLETE, "b": (0.8, 0.6, 0.96, 1.0, 0.9), "c": None}
+    sites = JudgedSites(judged, corrects="abc")
+    made = after_warmup(sites, names="abc", **OWN)
+    assert sites.asked == [(ESTIMATE_COMPLETENESS, 4, None), (CORRECT_ANNOTATIONS, 4, [])]
+    assert made.stage(4) == "federated averaging"
+    assert made.server.weights(made.round(4)) is None
+    assert not made.has_rule(4)
+
+
+def test_a_site_whose_completeness_is_established_corrects_at_once_and_is_judged_again() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b", after=0.8)
+    made = after_warmup(sites, **OWN)
+    assert sites.asked == [
+        (ESTIMATE_COMPLETENESS, 4, None),
+        (CORRECT_ANNOTATIONS, 4, ["b"]),
+        (ESTIMATE_COMPLETENESS, 4, ["b"]),
+    ]
+    assert made.stage(4) == "completeness-aware"
+    weights = made.server.weights(made.round(4))
+    assert weights is not None
+    # exp(1 / 0.2) and exp(0.8 / 0.2)
+    assert weights.of("b")["last"] == pytest.approx(1 / (1 + math.e))
+    found = made.described()["completeness"]["b"]
+    assert (found["estimate"], found["low"], found["high"], found["is_established"]) == (0.5, 0.4, 0.6, True)
+    assert (found["corrected_before_round"], found["corrected_estimate"]) == (4, 0.8)
+    assert made.described()["completeness"]["a"]["is_established"] is False
+    assert made.said[0].startswith("Completeness of a: 1.00 (0.96 to 1.00); 4 lesions annotated, 10 predicted; the mod")
+    assert any(text.startswith("Completeness of b, corrected: 0.80") for text in made.said)
+
+
+@pytest.mark.parametrize(("recall", "precision"), [(0.69, 0.9), (0.9, 0.69), (math.nan, math.nan)])
+def test_a_model_that_is_not_fit_to_judge_corrects_nothing(recall: float, precision: float) -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, recall, precision)}, corrects="b")
+    made = after_warmup(sites, **OWN)
+    assert sites.asked[-1] == (CORRECT_ANNOTATIONS, 4, [])
+    weights = made.server.weights(made.round(4))
+    assert weights is not None
+    assert weights.of("a")["first"] == established_weights({"a": 10, "b": 10}, {"b": 0.5}, 0.2)["a"]
+
+
+def test_completeness_is_estimated_again_half_way_through_the_remaining_rounds() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, 0.5, 0.9)}, corrects="b")
+    made = after_warmup(sites, rounds=9, **OWN)
+    for number in range(4, 9):
+        finish(made, {"a": 0.5, "b": 0.5}, corrected=sites.has_corrected)
+        # By then the model sees enough.
+        sites.judged["b"] = HALF
+        made.before_round(number + 1)
+    asked = [(task, number, names) for task, number, names in sites.asked if names != []]
+    # Rounds 4 to 9 remain; the second half begins with round 7.
+    assert asked == [
+        (ESTIMATE_COMPLETENESS, 4, None),
+        (ESTIMATE_COMPLETENESS, 7, None),
+        (CORRECT_ANNOTATIONS, 7, ["b"]),
+        (ESTIMATE_COMPLETENESS, 7, ["b"]),
+    ]
+
+
+def test_without_corrections_there_are_established_weights_alone() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
+    made = after_warmup(sites, correction=False, **OWN)
+    assert [task for task, *_ in sites.asked] == [ESTIMATE_COMPLETENESS]
+    assert made.server.weights(made.round(4)) is not None
+    alone = after_warmup(JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b"), **OWN | {"weighting": "quantity"})
+    assert alone.server.weights(alone.round(4)) is None
+    assert alone.server._corrected == {"b": 4}
+
+
+def test_a_restart_knows_estimates_and_corrections_of_the_own_form() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF, "c": (0.4, 0.3, 0.5, 0.1, 0.1)}, corrects="b", after=0.8)
+    made = after_warmup(sites, names="abc", **OWN)
+    again = Course(sites, **OWN)
+    again.server.restore(made.server.state(), [as_record(one) for one in made.history])
+    assert again.server.completeness == made.server.completeness
+    again.num_samples = made.num_samples
+    before, after = (course.server.weights(course.round(5)) for course in (made, again))
+    assert before is not None
+    assert after is not None
+    assert before.values.tolist() == after.values.tolist()
+    assert again.described() == made.described()
+
+
+def test_a_site_that_lost_its_corrections_weighs_as_before_and_is_asked_again() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b", after=0.99)
+    made = after_warmup(sites, **OWN)
+    assert made.server.weights(made.round(4)) is None
+    finish(made, {"a": 0.5, "b": 0.5})
+    sites.has_corrected.clear()
+    sites.corrects.clear()
+    made.before_round(5)
+    assert sites.asked[-1] == (CORRECT_ANNOTATIONS, 5, ["b"])
+    assert made.server.weights(made.round(5)) is not None
+
+
+@pytest.mark.parametrize("change", [{"weighting": "established"}, {"trigger": "estimate"}])
+def test_what_is_to_be_established_needs_an_estimator_with_intervals(change: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"key 'estimator' is 'counts': .* need estimator = sure"):
+        FedIASettings.model_validate(change)
+    FedIASettings.model_validate({"trigger": "estimate", "correction": False})
