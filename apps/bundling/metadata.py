@@ -10,6 +10,7 @@ from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings
+from ...custom.methods.personal.own_threshold import AtThreshold
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import Summary
 from ..reports.output import noise_level
@@ -76,6 +77,7 @@ def metadata(source: BundleSource, statements: Statements) -> dict[str, Any]:
             "seed": source.settings.seed,
             "rounds": finished,
             "model_of": source.site or "federation",
+            **({"threshold": source.network.threshold} if isinstance(source.network, AtThreshold) else {}),
             "federation": {"name": source.federation, "sites": _sites(source)},
             "weights": site_weights(source),
             "noise_estimates": {} if summary is None else noise_estimates(summary),

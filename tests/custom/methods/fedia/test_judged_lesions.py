@@ -47,7 +47,7 @@ def test_new_is_what_lies_apart_from_everything_annotated_and_large_enough():
         annotation,
         ((2, 6), (7, 9), 1, 0.8),  # a pixel lies between it and the first lesion: new
         ((3, 8), (2, 6), 1, 0.9),  # shares 3 × 4 of its 5 × 4 pixels with the first lesion
-        ((10, 13), (14, 17), 1, 0.7),  # no pixel between it and the lesion of the other class
+        ((11, 14), (14, 17), 1, 0.7),  # no pixel between it and the lesion of the other class
         ((18, 20), (1, 4), 1, 0.95),  # beside an ignored pixel
         ((10, 12), (2, 4), 1, 0.6),  # four pixels
         ((10, 13), (7, 9), 1, 0.75),
@@ -63,7 +63,7 @@ def test_new_is_what_lies_apart_from_everything_annotated_and_large_enough():
     ]
     # The lesion of the second class is not found.
     assert (found.annotated, found.found) == (2, 1)
-    assert found.counts == LesionCounts(annotated=2, predicted=5, matched=1)
+    assert found.counts == LesionCounts(annotated=2, predicted=6, matched=1)
     assert lesion_recall([found]) == 0.5
     assert lesion_precision([found]) == pytest.approx(12 / 20)
 
