@@ -20,7 +20,6 @@ class CompletenessRecord(Record):
         recall: share of the annotated lesions that the model finds.
         precision: share of their predicted voxels that are annotated.
         is_established: whether it is below one beyond doubt.
-        corrected_estimate: the estimate of the corrected annotations; None where there are none.
         corrected_before_round: the round before whose training it corrected its annotations; None if it has not.
     """
 
@@ -33,7 +32,6 @@ class CompletenessRecord(Record):
     recall: float | None = None
     precision: float | None = None
     is_established: bool | None = None
-    corrected_estimate: float | None = None
     corrected_before_round: int | None
 
 
@@ -49,23 +47,18 @@ class CompletenessFindings(Record):
     corrected_before_round: dict[str, int] | None = None
 
 
-def completeness_record(
-    estimate: Completeness, corrected_before_round: int | None, in_use: Completeness | None, floor: float
-) -> CompletenessRecord:
+def completeness_record(estimate: Completeness, corrected_before_round: int | None, floor: float) -> CompletenessRecord:
     """Return what a summary has of a site.
 
     Args:
         estimate: of its given annotations.
         corrected_before_round: the round before whose training it corrected them; None if it has not.
-        in_use: the estimate of the annotations in use.
         floor: see :meth:`fedannot.custom.methods.fedia.completeness.Completeness.is_established`.
     """
     known: dict[str, Any] = {}
     if (judged := estimate.judgement) is not None:
         known = {"low": judged.low, "high": judged.high, "recall": judged.recall, "precision": judged.precision}
         known["is_established"] = estimate.is_established(floor)
-        if corrected_before_round is not None and in_use is not None:
-            known["corrected_estimate"] = in_use.value
     return CompletenessRecord(
         estimate=estimate.value,
         is_estimable=estimate.is_estimable,

@@ -42,18 +42,16 @@ class FedIAServer(FedAvgServer):
 
     The job's own form acts on what is established alone. Sites say how sure their completeness is, and whether the
     model is fit to judge it. Where its interval ends below one, a site weighs less (:func:`established_weights`, never
-    fewer than half of the sites in effect), and corrects at once if the model is fit; then its completeness is
-    estimated again, as all are half-way through the remaining rounds. Where nothing is established it is federated
-    averaging bit for bit.
+    fewer than half of the sites in effect), and corrects at once if the model is fit. Half-way through the remaining
+    rounds the others are judged again. A site that has corrected weighs by its given annotations: what no model is sure
+    of it still lacks. Where nothing is established it is federated averaging bit for bit.
     """
 
     settings: FedIASettings
 
     def __init__(self, settings: FedIASettings) -> None:
         super().__init__(settings)
-        # Of the given annotations; and of those in use, which may be corrected.
         self.completeness: dict[str, Completeness] | None = None
-        self._in_use: dict[str, Completeness] = {}
         self._estimates = 0
         self._warmup_end = 0
         self._lines: dict[str, IouLine] = {}
@@ -87,7 +85,7 @@ class FedIAServer(FedAvgServer):
             return "warm-up"
         if self._all_have_corrected(this_round):
             return "corrected"
-        if self.settings.establishes_completeness and not (self._established or self._corrected):
+        if self.settings.establishes_completeness and not self._established:
             return "federated averaging"
         return "completeness-aware"
 
@@ -130,9 +128,9 @@ class FedIAServer(FedAvgServer):
 
     @property
     def _established(self) -> dict[str, float]:
-        """The completeness of the annotations in use, of the sites where it is established below one."""
-        floor = self.settings.completeness_floor
-        return {site: found.value for site, found in self._in_use.items() if found.is_established(floor)}
+        """The completeness of the given annotations, of the sites where it is established below one."""
+        floor, known = self.settings.completeness_floor, self.completeness or {}
+        return {site: found.value for site, found in known.items() if found.is_established(floor)}
 
     # --- estimates
 
@@ -165,7 +163,7 @@ class FedIAServer(FedAvgServer):
             this_round.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
 
     def _estimate_again(self, this_round: Round) -> None:
-        estimates = self._asked(this_round)
+        estimates = self._asked(this_round, set(this_round.num_samples) - set(self._corrected))
         if not this_round.is_stopped():
             self._estimates += 1
             self._take(estimates, this_round)
@@ -179,13 +177,10 @@ class FedIAServer(FedAvgServer):
     def _take(self, estimates: Mapping[str, Completeness], this_round: Round) -> None:
         """Take estimates over, say what they are, and note who is to correct."""
         assert self.completeness is not None
-        self._in_use |= estimates
+        self.completeness |= estimates
+        self._due |= {site for site, estimate in estimates.items() if self._asks_for_correction(estimate)}
         for site, estimate in estimates.items():
-            if site not in self._corrected:
-                self.completeness[site] = estimate
-                if self._asks_for_correction(estimate):
-                    self._due.add(site)
-            this_round.info(f"Completeness of {site}{', corrected' if site in self._corrected else ''}: {estimate}.")
+            this_round.info(f"Completeness of {site}: {estimate}.")
 
     def _asks_for_correction(self, estimate: Completeness) -> bool:
         """Whether the completeness is established below one, by a model that is fit to judge it."""
@@ -212,17 +207,11 @@ class FedIAServer(FedAvgServer):
         last = this_round.history[-1]
         if self.settings.trigger == "loss" and last.round > self._warmup_end:
             self._due |= sites_below(self._lines, last, self._corrected, self.settings.correction_margin)
-        corrected = [
-            site
-            for site, answer in this_round.ask(CORRECT_ANNOTATIONS, self._due).items()
-            if answer.get("has_corrected")
-        ]
-        for site in corrected:
-            self._due.discard(site)
-            self._corrected[site] = this_round.number
-            this_round.info(f"{site} corrected its annotations before round {this_round.number}.")
-        if corrected and self.settings.establishes_completeness:
-            self._take(self._asked(this_round, corrected), this_round)
+        for site, answer in this_round.ask(CORRECT_ANNOTATIONS, self._due).items():
+            if answer.get("has_corrected"):
+                self._due.discard(site)
+                self._corrected[site] = this_round.number
+                this_round.info(f"{site} corrected its annotations before round {this_round.number}.")
         if self._all_have_corrected(this_round):
             this_round.info(
                 f"Every site has corrected its annotations: federated averaging from round {this_round.number} on."
@@ -230,14 +219,11 @@ class FedIAServer(FedAvgServer):
 
     def _note_lost_corrections(self, this_round: Round) -> None:
         """Ask a site anew that has corrected its annotations and trained on the given ones all the same."""
-        assert self.completeness is not None
         for site, report in this_round.history[-1].sites.items():
             if site in self._corrected and not report.extra.get("has_corrected", False):
                 this_round.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
                 del self._corrected[site]
                 self._due.add(site)
-                if site in self.completeness:
-                    self._in_use[site] = self.completeness[site]
 
     def _all_have_corrected(self, this_round: Round) -> bool:
         """Whether every site has corrected whose loss is followed; False if there is none of them."""
@@ -257,7 +243,6 @@ class FedIAServer(FedAvgServer):
             "warmup_end": self._warmup_end,
             "due": sorted(self._due),
             "corrected": dict(self._corrected),
-            "in_use": as_lists(self._in_use),
             "estimates": self._estimates,
         }
 
@@ -265,7 +250,6 @@ class FedIAServer(FedAvgServer):
         """Take estimates and corrections back."""
         if state.get("completeness") is not None:
             self.completeness = of_lists(state["completeness"])
-        self._in_use = of_lists(state.get("in_use", {}))
         self._estimates = state.get("estimates", 0)
         self._warmup_end = state.get("warmup_end", 0)
         self._lines = fit_lines(history, self._warmup_end)
@@ -279,7 +263,7 @@ class FedIAServer(FedAvgServer):
             return CompletenessFindings(completeness=None).plain()
         floor = self.settings.completeness_floor
         sites = {
-            site: completeness_record(estimate, self._corrected.get(site), self._in_use.get(site), floor)
+            site: completeness_record(estimate, self._corrected.get(site), floor)
             for site, estimate in self.completeness.items()
         }
         corrected = dict(sorted(self._corrected.items()))

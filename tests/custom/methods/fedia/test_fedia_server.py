@@ -48,13 +48,11 @@ OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "
 
 
 class JudgedSites(Sites):
-    """Say how sure their completeness is, too: value, interval, recall, precision; another one once corrected."""
+    """Say how sure their completeness is, too: value, ends of the interval, recall and precision."""
 
-    def __init__(
-        self, judged: Mapping[str, tuple[float, ...] | None], corrects: Iterable[str] = (), after: float = 0.9
-    ) -> None:
+    def __init__(self, judged: Mapping[str, tuple[float, ...] | None], corrects: Iterable[str] = ()) -> None:
         super().__init__(dict.fromkeys(judged, (4, 10, 4)), corrects)
-        self.judged, self.after, self.has_corrected = dict(judged), after, set[str]()
+        self.judged, self.has_corrected = dict(judged), set[str]()
 
     def __call__(self, task: str, sites: Collection[str] | None = None) -> Reports:
         answers = super().__call__(task, sites)
@@ -62,8 +60,7 @@ class JudgedSites(Sites):
             self.has_corrected |= set(answers)
             return answers
         for site, answer in answers.items():
-            values = (self.after, self.after, self.after, 1.0, 1.0) if site in self.has_corrected else self.judged[site]
-            if values is not None:
+            if (values := self.judged[site]) is not None:
                 answer |= dict(zip(JUDGEMENT, values, strict=True))
         return {site: answer for site, answer in answers.items() if sites is None or site in sites}
 
@@ -398,25 +395,23 @@ def test_where_nothing_is_established_it_is_federated_averaging() -> None:
     assert not made.has_rule(4)
 
 
-def test_a_site_whose_completeness_is_established_corrects_at_once_and_is_judged_again() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b", after=0.8)
+def test_a_site_whose_completeness_is_established_corrects_at_once_and_weighs_less() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
     made = after_warmup(sites, **OWN)
-    assert sites.asked == [
-        (ESTIMATE_COMPLETENESS, 4, None),
-        (CORRECT_ANNOTATIONS, 4, ["b"]),
-        (ESTIMATE_COMPLETENESS, 4, ["b"]),
-    ]
-    assert made.stage(4) == "completeness-aware"
-    weights = made.server.weights(made.round(4))
-    assert weights is not None
-    # exp(1 / 0.2) and exp(0.8 / 0.2)
-    assert weights.of("b")["last"] == pytest.approx(1 / (1 + math.e))
+    assert sites.asked == [(ESTIMATE_COMPLETENESS, 4, None), (CORRECT_ANNOTATIONS, 4, ["b"])]
+    for number in (4, 5):
+        assert made.stage(number) == "completeness-aware"
+        weights = made.server.weights(made.round(number))
+        assert weights is not None
+        # exp(1 / 0.2) and exp(0.5 / 0.2); of two sites one may decide.
+        assert weights.of("b")["last"] == pytest.approx(1 / (1 + math.exp(2.5)))
+        finish(made, {"a": 0.5, "b": 0.5}, corrected="b")
+        made.before_round(number + 1)
     found = made.described()["completeness"]["b"]
     assert (found["estimate"], found["low"], found["high"], found["is_established"]) == (0.5, 0.4, 0.6, True)
-    assert (found["corrected_before_round"], found["corrected_estimate"]) == (4, 0.8)
+    assert found["corrected_before_round"] == 4
     assert made.described()["completeness"]["a"]["is_established"] is False
     assert made.said[0].startswith("Completeness of a: 1.00 (0.96 to 1.00); 4 lesions annotated, 10 predicted; the mod")
-    assert any(text.startswith("Completeness of b, corrected: 0.80") for text in made.said)
 
 
 @pytest.mark.parametrize(("recall", "precision"), [(0.69, 0.9), (0.9, 0.69), (math.nan, math.nan)])
@@ -429,11 +424,11 @@ def test_a_model_that_is_not_fit_to_judge_corrects_nothing(recall: float, precis
     assert weights.of("a")["first"] == established_weights({"a": 10, "b": 10}, {"b": 0.5}, 0.2)["a"]
 
 
-def test_completeness_is_estimated_again_half_way_through_the_remaining_rounds() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, 0.5, 0.9)}, corrects="b")
-    made = after_warmup(sites, rounds=9, **OWN)
+def test_sites_that_have_not_corrected_are_judged_again_half_way_through_the_remaining_rounds() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, 0.5, 0.9), "c": HALF}, corrects="bc")
+    made = after_warmup(sites, names="abc", rounds=9, **OWN)
     for number in range(4, 9):
-        finish(made, {"a": 0.5, "b": 0.5}, corrected=sites.has_corrected)
+        finish(made, dict.fromkeys("abc", 0.5), corrected=sites.has_corrected)
         # By then the model sees enough.
         sites.judged["b"] = HALF
         made.before_round(number + 1)
@@ -441,9 +436,9 @@ def test_completeness_is_estimated_again_half_way_through_the_remaining_rounds()
     # Rounds 4 to 9 remain; the second half begins with round 7.
     assert asked == [
         (ESTIMATE_COMPLETENESS, 4, None),
-        (ESTIMATE_COMPLETENESS, 7, None),
+        (CORRECT_ANNOTATIONS, 4, ["c"]),
+        (ESTIMATE_COMPLETENESS, 7, ["a", "b"]),
         (CORRECT_ANNOTATIONS, 7, ["b"]),
-        (ESTIMATE_COMPLETENESS, 7, ["b"]),
     ]
 
 
@@ -458,7 +453,7 @@ def test_without_corrections_there_are_established_weights_alone() -> None:
 
 
 def test_a_restart_knows_estimates_and_corrections_of_the_own_form() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": HALF, "c": (0.4, 0.3, 0.5, 0.1, 0.1)}, corrects="b", after=0.8)
+    sites = JudgedSites({"a": COMPLETE, "b": HALF, "c": (0.4, 0.3, 0.5, 0.1, 0.1)}, corrects="b")
     made = after_warmup(sites, names="abc", **OWN)
     again = Course(sites, **OWN)
     again.server.restore(made.server.state(), [as_record(one) for one in made.history])
@@ -471,16 +466,12 @@ def test_a_restart_knows_estimates_and_corrections_of_the_own_form() -> None:
     assert again.described() == made.described()
 
 
-def test_a_site_that_lost_its_corrections_weighs_as_before_and_is_asked_again() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b", after=0.99)
+def test_a_site_that_lost_its_corrections_is_asked_again_in_the_own_form() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
     made = after_warmup(sites, **OWN)
-    assert made.server.weights(made.round(4)) is None
     finish(made, {"a": 0.5, "b": 0.5})
-    sites.has_corrected.clear()
-    sites.corrects.clear()
     made.before_round(5)
     assert sites.asked[-1] == (CORRECT_ANNOTATIONS, 5, ["b"])
-    assert made.server.weights(made.round(5)) is not None
 
 
 @pytest.mark.parametrize("change", [{"weighting": "established"}, {"trigger": "estimate"}])
