@@ -65,6 +65,16 @@ class Corrections(JsonRecord):
     failed: tuple[tuple[str, str], ...] = ()
 
     @property
+    def rule(self) -> str:
+        """What was added, in words."""
+        if self.smallest_lesion is None:
+            return f"background with a probability above {self.threshold:g} becomes foreground"
+        return (
+            f"new lesions of at least {self.smallest_lesion} voxels are added as a whole, as sure as annotated ones, "
+            "not more than are missing"
+        )
+
+    @property
     def used(self) -> tuple[CorrectedLabel, ...]:
         """The annotations that the site trains on in corrected form."""
         return tuple(label for label in self.labels if label.is_used)
