@@ -36,7 +36,8 @@ mpl.use("Agg")
 OWN_CASES_PICTURE = "own_cases.png"
 # In a run's folder at a site that made its data itself.
 _EMBEDDED = "embedded"
-_MODELS = {"global": "tab:cyan", "local": "tab:orange"}
+_MODELS = {"global": "tab:cyan", "local_at_half": "tab:gray", "local": "tab:orange"}
+_CALLED = {"local_at_half": "local at 0.5"}
 
 
 def collect_from_sites(workspace: Path, out: Path) -> Summary:
@@ -102,9 +103,11 @@ def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None
     for index, name in enumerate(names):
         scores = [own_cases[site].models.get(name) for site in sites]
         values = [None if found is None else found.dice for found in scores]
-        places = [place + 0.38 * (index - (len(names) - 1) / 2) for place in range(len(sites))]
+        width = 0.76 / max(len(names), 2)
+        places = [place + width * (index - (len(names) - 1) / 2) for place in range(len(sites))]
         heights = [float("nan") if value is None else 100 * value for value in values]
-        bars = axes.bar(places, heights, 0.36, color=_MODELS[name], label=f"{name} model")
+        label = f"{_CALLED.get(name, name)} model"
+        bars = axes.bar(places, heights, 0.95 * width, color=_MODELS[name], label=label)
         axes.bar_label(bars, fmt="%.1f", fontsize=7)
     axes.set_xticks(range(len(sites)), sites)
     axes.set(ylabel="Dice, %", ylim=(0, 108), title="On each site's own validation cases")
@@ -166,7 +169,7 @@ def _columns(own_cases: Mapping[str, OwnCases]) -> dict[str, tuple[str, str]]:
     """For each column of scores its heading, model and score; a model that no site has gets none."""
     names = [name for name in _MODELS if any(name in found.models for found in own_cases.values())]
     scores = (("Dice %", "dice"), ("HD95", "hd95"))
-    return {f"{name} {heading}": (name, score) for name in names for heading, score in scores}
+    return {f"{_CALLED.get(name, name)} {heading}": (name, score) for name in names for heading, score in scores}
 
 
 def _cell(found: OwnCases, model: str, score: str) -> str:

@@ -37,6 +37,7 @@ class RoundSummary(MeanScores, Record):
     stage: str
     seconds: float
     effective_sites: float | None = None
+    weights: dict[str, float] | None = None
     stability: float | None = None
 
 
