@@ -6,14 +6,14 @@ from rich import box
 from rich.table import Table
 
 from ...custom.evaluation.score_records import ClassificationMeans, SegmentationMeans
-from ...custom.methods.auto.records import ChannelFindings
+from ...custom.methods.auto.records import ChannelFindings, ShadowFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
-from .channel_text import channel_entries, print_channels
+from .channel_text import channel_entries, print_channels, print_shadow
 from .output import noise_level, number, percent, score_columns, scoring_of
 
 # Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
@@ -62,6 +62,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
             "added what it lacked"
         )
     print_channels(summary.added(ChannelFindings), summary.rounds_finished, console)
+    print_shadow(summary.added(ShadowFindings), console)
     if summary.absent:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
     _print_privacy(summary.sites, console)
