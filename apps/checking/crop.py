@@ -19,10 +19,12 @@ def share_kept(classes: NDArray[np.uint8], image: Volume, description: SliceDesc
     Args:
         classes: classes ``(I, J, K)`` as they lie in the file, 0 for background.
         image: the image as it lies in the file.
-        description: says orientation, spacing, crop and size.
+        description: says orientation, spacing, crop, size and fit.
     """
     annotated = np.nonzero(classes)
-    if not len(annotated[0]) or (description.size is None and description.crop == "centre"):
+    if not len(annotated[0]) or (
+        description.crop == "centre" and (description.size is None or description.fit != "crop")
+    ):
         return 1.0
     inside = np.ones(len(annotated[0]), dtype=bool)
     turns = ornt_transform(io_orientation(image.affine), axcodes2ornt(description.orientation))
@@ -41,8 +43,8 @@ def share_kept(classes: NDArray[np.uint8], image: Volume, description: SliceDesc
 
 
 def _size_along(axis: int, description: SliceDescription | VolumeDescription) -> int | None:
-    """Extent that the oriented volume is cropped to along an axis, None where it keeps its own."""
-    if description.size is None:
+    """Extent that the oriented volume is cropped to along an axis, None where nothing is cut off."""
+    if description.size is None or description.fit != "crop":
         return None
     sizes: list[int | None] = list(description.size)
     if isinstance(description, SliceDescription):

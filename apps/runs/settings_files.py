@@ -29,6 +29,7 @@ class Requirements(StrictModel):
     Args:
         sites: number of sites.
         size: rows and columns that images are loaded at.
+        fit: how they are brought to that size.
         channels: 1 for grey, 3 for RGB.
         noise: how the annotations were made imperfect, ``M(20,-20,10,0.2)``, ``completeness 0.4,0.6,0.8,1``,
             ``protocols 0-0-C-D`` or ``labels 0-S10-P10-C10``; or a list, one of which it must be.
@@ -37,6 +38,7 @@ class Requirements(StrictModel):
 
     sites: Positive | None = None
     size: tuple[Positive, Positive] | None = None
+    fit: Literal["resize", "crop", "pad"] | None = None
     channels: Literal[1, 3] | None = None
     noise: str | tuple[str, ...] | None = None
     table: str | None = None
@@ -59,6 +61,7 @@ class Requirements(StrictModel):
         parts = {
             "sites": self.sites,
             "size": None if self.size is None else _size_text(self.size),
+            "fit": self.fit,
             "channels": self.channels,
             "noise": " or ".join(self.noises) or None,
         }
@@ -137,14 +140,16 @@ class SettingsFile:
         return [self._import_again(data / FEDERATION_FILE, f"sites {found}", wanted, f"--sites {wanted}")]
 
     def _wrong_images(self, data: Path, sites: Sequence[str]) -> list[str]:
-        """Name the first site whose images have another size or other channels."""
-        size, channels = self.requires.size, self.requires.channels
+        """Name the first site whose images have another size, are brought to it otherwise, or have other channels."""
+        size, fit, channels = self.requires.size, self.requires.fit, self.requires.channels
         for site in sites:
             file, description = data / site / DESCRIPTION_FILE, read_site_description(data / site)
             wrong = []
             if size is not None and description.size != size:
                 found = f"size {_size_text(description.size)}"
                 wrong.append(self._import_again(file, found, _size_text(size), f"--size {size[0]},{size[1]}"))
+            if fit is not None and description.fit != fit:
+                wrong.append(self._import_again(file, f"fit {description.fit}", fit, f"--fit {fit}"))
             if channels is not None and description.in_channels != channels:
                 found = f"channels {description.in_channels}"
                 wrong.append(self._import_again(file, found, channels, f"--channels {channels}"))

@@ -74,12 +74,14 @@ class ImageDescription(SegmentationDescription):
 
     Args:
         channels: 1 for grey, 3 for RGB; images are converted.
-        size: rows and columns that every image is resized to.
+        size: rows and columns of every image as it is loaded.
+        fit: how they are reached: ``resize`` stretches both sides, ``pad`` keeps the proportions and pads.
     """
 
     pipeline: Literal["image2d"] = "image2d"
     channels: Literal[1, 3]
     size: tuple[Positive, Positive]
+    fit: Literal["resize", "pad"] = "resize"
 
     @property
     def in_channels(self) -> int:
@@ -94,14 +96,17 @@ class _VolumeDescription(SegmentationDescription):
         orientation: directions in which the axes grow after loading: a letter of R/L, A/P and S/I for each.
         spacing: size of a voxel in millimetres that volumes are resampled to, in the order of the axes after
             orientation; None keeps each volume's own.
-        crop: where ``size`` is taken from: the centre of the volume, or the centre of the box around everything
-            brighter than 0.
+        fit: how ``size`` is reached: ``crop`` cuts off what is larger and pads what is smaller, ``resize`` stretches
+            each axis, ``pad`` scales all axes alike and pads.
+        crop: what of a volume counts, and where its centre lies: all of it, or the box around everything brighter
+            than 0.
         intensity: ``zscore`` of the volume, or ``window``: intensities from its lower to its upper end become 0 to 1.
         window: lower and upper end of the window, in Hounsfield units for CT.
     """
 
     orientation: Annotated[str, Field(pattern="^[RLAPSI]{3}$")] = "RAS"
     spacing: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    fit: Literal["resize", "crop", "pad"] = "crop"
     crop: Literal["centre", "foreground"] = "centre"
     intensity: Literal["zscore", "window"] = "zscore"
     window: tuple[Finite, Finite] | None = None
@@ -126,7 +131,7 @@ class SliceDescription(_VolumeDescription):
 
     Args:
         slice_axis: axis of the oriented volume across which it is cut.
-        size: rows and columns that slices are cropped or padded to.
+        size: rows and columns of every slice.
     """
 
     pipeline: Literal["volume_slices"] = "volume_slices"
@@ -138,7 +143,7 @@ class VolumeDescription(_VolumeDescription):
     """``volume``: whole NIfTI volumes.
 
     Args:
-        size: extents that volumes are cropped or padded to; None keeps each volume's own.
+        size: extents of every volume; None keeps each volume's own.
     """
 
     pipeline: Literal["volume"] = "volume"
@@ -155,12 +160,14 @@ class ClassificationDescription(SiteDescription):
 
     Args:
         channels: 1 for grey, 3 for RGB; images are converted.
-        size: rows and columns that every image is resized to.
+        size: rows and columns of every image as it is loaded.
+        fit: as for :class:`ImageDescription`.
     """
 
     pipeline: Literal["classification"] = "classification"
     channels: Literal[1, 3]
     size: tuple[Positive, Positive]
+    fit: Literal["resize", "pad"] = "resize"
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
 
     @property
