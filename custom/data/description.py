@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from ...transforms.errors import DataError
+from .label_ranges import expanded, in_ranges
 from .yaml_file import YamlContent, read_values, validated, write_values
 
 DESCRIPTION_FILE = "data.yaml"
@@ -53,10 +54,19 @@ class SegmentationDescription(SiteDescription):
     """What the pipelines with masks share.
 
     Args:
-        labels: value in a mask file → class, 0 for background.
+        labels: value in a mask file → class, 0 for background; the file may have ranges of values, ``128-255: 1``.
     """
 
     labels: dict[int, Annotated[int, Field(ge=0, le=255)]]
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _ranges_are_expanded(cls, labels: Any) -> Any:
+        return expanded(labels) if isinstance(labels, Mapping) else labels
+
+    @field_serializer("labels")
+    def _ranges_are_written(self, labels: dict[int, int]) -> dict[int | str, int]:
+        return in_ranges(labels)
 
     @model_validator(mode="after")
     def _labels_fit_classes(self) -> Self:
@@ -225,5 +235,5 @@ def write_site_description(folder: Path, description: SiteDescription) -> None:
     values = description.model_dump(mode="json", exclude_none=True)
     # JSON has text keys only; the label values are numbers.
     if isinstance(description, SegmentationDescription):
-        values["labels"] = dict(description.labels)
+        values["labels"] = in_ranges(description.labels)
     write_values(folder / DESCRIPTION_FILE, values)

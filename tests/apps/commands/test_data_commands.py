@@ -156,6 +156,7 @@ def test_options_of_pictures_reach_the_description(folders, tmp_path):
         values = read_site_description(tmp_path / "out" / place).model_dump()
         assert values == {
             "pipeline": "image2d",
+            "fit": "resize",
             "classes": ("lesion", "cyst"),
             "datalist": "datalist.json",
             "labels": {0: 0, 255: 1, 7: 2},
@@ -166,7 +167,7 @@ def test_options_of_pictures_reach_the_description(folders, tmp_path):
 
 def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
     options = ("--size", "4,4,4", "--spacing", "1,1.5,2", "--window", "-1000,400", "--crop", "foreground")
-    imported(tmp_path / "out", *volume_folders, *options, "--orientation", "LPS")
+    imported(tmp_path / "out", *volume_folders, *options, "--orientation", "LPS", "--fit", "pad", "--allow-cut", 0.5)
     assert read_site_description(tmp_path / "out" / "site-1").model_dump() == {
         "pipeline": "volume",
         "classes": ("lesion",),
@@ -174,6 +175,7 @@ def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
         "labels": {0: 0, 1: 1},
         "orientation": "LPS",
         "spacing": (1.0, 1.5, 2.0),
+        "fit": "pad",
         "crop": "foreground",
         "intensity": "window",
         "window": (-1000.0, 400.0),
@@ -182,7 +184,8 @@ def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
 
 
 def test_options_of_slices_reach_the_description(volume_folders, tmp_path):
-    imported(tmp_path / "out", *volume_folders, "--pipeline", "volume_slices", "--size", "4,5", "--slice-axis", 0)
+    options = ("--pipeline", "volume_slices", "--size", "4,5", "--slice-axis", 0)
+    imported(tmp_path / "out", *volume_folders, *options, "--allow-cut", 0.5)
     description = read_site_description(tmp_path / "out" / "site-1")
     assert (description.pipeline, description.size, description.slice_axis) == ("volume_slices", (4, 5), 0)
     assert (description.intensity, description.window, description.spacing) == ("zscore", None, None)

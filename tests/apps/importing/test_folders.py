@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedannot.apps.importing.find import find_datasets
+from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.folders import read_folders
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
@@ -36,17 +36,7 @@ def names(folder, section):
 
 
 def import_folders(folders, out, sites, *, keys=None, include=(), test_share=None, validation_share=0.0, seed=0):
-    datasets = find_datasets(
-        images=folders[0],
-        labels=folders[1],
-        label_suffix="",
-        datalist=None,
-        key=None,
-        named=(),
-        include=include,
-        group=None,
-        seed=seed,
-    )
+    datasets = find_datasets(Named(images=folders[0], labels=folders[1], include=include, seed=seed))
     return write_imported_federation(
         datasets,
         out,
@@ -148,7 +138,7 @@ def test_images_and_masks_may_lie_in_one_folder_if_masks_have_a_suffix(tmp_path,
         dataset = read_folders(tmp_path.cwd(), folder, label_suffix="_mask")
         assert [(case.name, case.label.name) for case in dataset.cases] == [("a", "a_mask.png")]
         assert dataset.skipped == ("all/b.png: no mask", "all/c_mask.png: no image")
-        with pytest.raises(DataError, match="given for images and for masks; expected two folders, or a suffix"):
+        with pytest.raises(DataError, match=r"given for images and for masks; .* --label-suffix _seg, --label-include"):
             read_folders(tmp_path.cwd(), folder)
 
 
