@@ -58,8 +58,8 @@ def check_cut(
     to_the_size = description.size is not None and description.fit == "crop"
     how = f"the crop to {_times(description.size)}" if to_the_size else "the crop to the foreground"
     text = (
-        f"{how} cuts off {cut.share:.1%} of the annotated voxels, of {many} of {len(checked)} cases more than "
-        f"{ALLOWED_CUT:.0%}, most of {checked[worst].label_file.name}: {cut.shares[worst]:.0%}"
+        f"{how} cuts off {_share(cut.share)} of the annotated voxels, of {many} of {len(checked)} cases more than "
+        f"{ALLOWED_CUT:.0%}, most of {checked[worst].label_file.name}: {_share(cut.shares[worst])}"
     )
     if cut.share > allowed:
         remedy = (
@@ -72,6 +72,10 @@ def check_cut(
             f"{math.ceil(100 * cut.share) / 100:g}."
         )
     return f"Cut off: {text}."
+
+
+def _share(share: float) -> str:
+    return "under 0.1%" if share < 0.001 else f"{share:.1%}"
 
 
 def _times(size: Sequence[int] | None) -> str:
