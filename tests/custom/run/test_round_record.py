@@ -71,6 +71,14 @@ def test_progress_is_one_sentence(rounds: int, dice: float | None, expected: str
     assert progress_sentence([record(2, **RECORD | {"dice": dice})], rounds, Scoring.of("segmentation")) == expected
 
 
+def test_classes_without_a_score_are_named_with_every_score() -> None:
+    scoring = Scoring.of("segmentation")
+    last = record(2, **RECORD | {"dice": 0.5, "unscored_classes": ("cyst",)})
+    assert progress_sentence([last], 2, scoring).endswith(": Dice 50.0 % without cyst")
+    unscored = record(2, **RECORD | {"dice": None, "unscored_classes": ("cyst",)})
+    assert progress_sentence([unscored], 2, scoring).endswith("not scored")
+
+
 def test_a_swarm_says_how_many_sites_its_weights_are_of() -> None:
     # Shares of 1/2, 1/4 and 1/4: 1 / (1/4 + 1/16 + 1/16).
     said, warning = averaged_by_quantity({"b": 10, "a": 20, "c": 10})
