@@ -1,6 +1,6 @@
 """Named sets of settings beside a job, `settings/NAME.conf`: what differs from the job's own, and for which data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -88,12 +88,13 @@ class SettingsFile:
     requires: Requirements
 
     @classmethod
-    def read(cls, job: Job, name_or_file: str) -> "SettingsFile":
+    def read(cls, job: Job, name_or_file: str, overrides: Mapping[str, Any] | None = None) -> "SettingsFile":
         """Read a set of settings and check it against the job's method.
 
         Args:
             job: the job whose settings they replace.
             name_or_file: a name in the job's folder ``settings``, or the path of a file that ends in ``.conf``.
+            overrides: what else is changed after that, and may be meant to go with the set.
 
         Raises:
             JobError: if there is no such file, or it is not HOCON.
@@ -105,7 +106,12 @@ class SettingsFile:
         except ValidationError as error:
             raise SettingsError(describe_validation_error(error, source=str(file), model=_Content)) from error
         values = flat_settings(content.settings)
-        job.settings_with(values, source=file)
+        try:
+            job.settings_with(values, source=file)
+        except SettingsError as error:
+            # A value that does not go with the job's own may go with what else is changed; that is checked with it.
+            if not any(f"{key}=" in str(error) for key in overrides or {}):
+                raise
         return cls(file, values, content.requires)
 
     def check_data(self, data: Path | None) -> None:

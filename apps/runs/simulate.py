@@ -39,6 +39,7 @@ from .resuming import (
     prepare_next_rounds,
 )
 from .run_log import run_log
+from .setting_origins import named_origins
 from .settings_files import SettingsFile
 
 
@@ -80,7 +81,6 @@ def simulate(
     job = Job.open(job_folder)
     check_runs_in_process(job)
     changes = _changes(job, settings, data, overrides or {})
-    changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
     run_settings = job.settings_with(changes)
     earlier = _earlier_run(out, resume)
     if data is None:
@@ -127,12 +127,14 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
 
 
 def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs from the job's own settings."""
-    if settings is None:
-        return dict(overrides)
-    settings_file = SettingsFile.read(job, settings)
-    settings_file.check_data(data)
-    return settings_file.values | dict(overrides)
+    """What differs from the job's own settings, with what follows from the data."""
+    settings_file = None
+    if settings is not None:
+        settings_file = SettingsFile.read(job, settings, overrides)
+        settings_file.check_data(data)
+    changes = dict(overrides) if settings_file is None else settings_file.values | dict(overrides)
+    with named_origins(job, settings_file, overrides):
+        return settings_for_data(job, changes, None if data is None else read_descriptions(data))
 
 
 def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> Summary | None:
