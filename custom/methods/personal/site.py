@@ -122,7 +122,12 @@ class PersonalSite(FedAvgSite):
         content = {"shared": shared_params, "personal": own_params, "round": site.round_number}
         write_tensors(folder / LOCAL_MODEL_FILE, content)
         site.info(f"The model with this site's own layers is {folder / LOCAL_MODEL_FILE}.")
-        if (data := site.validation_data()) is not None:
+        if (data := site.validation_data()) is None:
+            site.warning(
+                "This site's datalist has no list 'validation', so that nothing says what the shared model and its own "
+                "score on its cases."
+            )
+        else:
             models = {"local": self.local_model(network, personal)}
             if self.settings.has_global_model:
                 models = {"global": network} | models

@@ -1,6 +1,7 @@
 """What methods with personal parts share at a site: what is kept, what is shared, and what is scored."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,15 @@ def test_the_last_model_is_kept_with_the_scores_of_what_is_a_model(
     scores = json.loads((folder / LOCAL_SCORES_FILE).read_text(encoding="utf-8"))
     assert set(scores["models"]) == models
     assert any(f"Dice on this site's {scores['num_cases']} validation cases" in text for text in site.said)
+
+
+def test_a_site_without_validation_cases_says_that_nothing_is_scored(tmp_path: Path, data_folder: Path) -> None:
+    lone = shutil.copytree(data_folder, tmp_path / "lone")
+    datalist = json.loads((lone / "datalist.json").read_text(encoding="utf-8"))
+    (lone / "datalist.json").write_text(json.dumps({"training": datalist["training"]}), encoding="utf-8")
+    method, site = site_half("ditto"), HandmadeSite(tmp_path, data_folder=lone)
+    method.train(received(method), site.view(method, 1))
+    method.after_run(received(method), site.view(method, 1))
+    assert (site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE).is_file()
+    assert not (site.run_folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE).exists()
+    assert any("has no list 'validation', so that nothing says" in text for text in site.said)
