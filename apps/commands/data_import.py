@@ -148,6 +148,11 @@ def import_federation(
         str | None, typer.Option(metavar="LOW,HIGH", help="CT window; default: z-score of each volume.")
     ] = None,
     slice_axis: Annotated[int | None, typer.Option(help="Axis that volumes are cut across; default: 2.")] = None,
+    stride: Annotated[int | None, typer.Option(help="Train on one of so many slices; default: on all.")] = None,
+    empty_slices: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Of the slices without annotation, train on this share; default: on all."),
+    ] = None,
     seed: SeedOption = 0,
 ) -> None:
     """Make sites of images and annotations as they lie: folders, a datalist, a table, or a public data set.
@@ -191,6 +196,8 @@ def import_federation(
             "intensity": None if window is None else "window",
             "window": None if window is None else parse_numbers("--window", window, float, count=2),
             "slice_axis": slice_axis,
+            "stride": stride,
+            "empty_slices": empty_slices,
         }
         options = ImportOptions(
             pipeline=None if pipeline is None else pipeline.value,

@@ -142,11 +142,20 @@ class SliceDescription(_VolumeDescription):
     Args:
         slice_axis: axis of the oriented volume across which it is cut.
         size: rows and columns of every slice.
+        stride: every so many slices one is trained on.
+        empty_slices: of those among them in which nothing is annotated, the share that is trained on.
     """
 
     pipeline: Literal["volume_slices"] = "volume_slices"
     slice_axis: Annotated[int, Field(ge=0, le=2)] = 2
     size: tuple[Positive, Positive]
+    stride: Positive = 1
+    empty_slices: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+    @property
+    def trains_on_all(self) -> bool:
+        """Whether every slice is trained on."""
+        return self.stride == 1 and self.empty_slices == 1
 
 
 class VolumeDescription(_VolumeDescription):
@@ -187,6 +196,8 @@ class ClassificationDescription(SiteDescription):
 
 
 AnyDescription = ImageDescription | SliceDescription | VolumeDescription | ClassificationDescription
+# What decides which samples are trained on, and not what they are.
+OF_TRAINING = frozenset({"stride", "empty_slices"})
 PIPELINES: dict[str, type[AnyDescription]] = {
     "image2d": ImageDescription,
     "volume_slices": SliceDescription,
