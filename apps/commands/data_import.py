@@ -161,8 +161,9 @@ def import_federation(
     """
     with reported_errors():
         from ..importing.find import Named, find_datasets
+        from ..importing.options import ImportOptions
         from ..importing.plan import SiteChoice
-        from ..importing.writing import ImportOptions, write_imported_federation
+        from ..importing.writing import write_imported_federation
 
         names = None if classes is None else [name.strip() for name in classes.split(",")]
         wanted = Named(

@@ -3,19 +3,16 @@
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ...custom.data.datalist import TESTING, Case, write_datalist
 from ...custom.data.description import (
     ClassificationDescription,
     SiteDescription,
-    check_site_description,
     write_site_description,
 )
 from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
-from ...custom.data.label_ranges import MOST_VALUES
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
 from ...custom.data.whole_files import new_folder
@@ -23,57 +20,19 @@ from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError
 from .case_groups import CaseTraits
 from .checked import CheckedCase, Reading, checked_case
-from .cut import ALLOWED_CUT, check_cut
+from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
 from .notes import ImportReport, absent_from_test, identical_images, several_masks, trusted_voxels
+from .options import ImportOptions, described
 from .plan import Plan, SiteChoice, make_plan
 from .source import SourceCase, SourceDataset
-
-# Whatever number an object has, it is of the one class; as many as sixteen bits can number.
-NUMBERED = dict.fromkeys(range(1, MOST_VALUES), 1)
-
-
-@dataclass(frozen=True)
-class ImportOptions:
-    """What the federation's descriptions say, beside what the data set says of itself.
-
-    Attributes:
-        pipeline: for volumes ``volume_slices`` or ``volume``; None takes what fits the data set, whole volumes.
-        keys: further keys of ``data.yaml``, such as ``size``, ``channels`` or ``spacing``.
-        labels: value in a mask → class, beside 0 → 0; None takes the data set's, or what two-valued masks say.
-        classes: names of the classes; None takes the data set's.
-        numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
-        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
-        trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
-        allowed_cut: largest share of all annotated voxels that the pipeline's crop may cut off.
-    """
-
-    pipeline: str | None = None
-    keys: Mapping[str, Any] | None = None
-    labels: Mapping[int, int] | None = None
-    classes: Sequence[str] | None = None
-    numbered: bool = False
-    colours: Mapping[int, int] | None = None
-    trust_voxels: bool = False
-    allowed_cut: float = ALLOWED_CUT
-
-    def __post_init__(self) -> None:
-        if sum((self.labels is not None, self.numbered, self.colours is not None)) > 1:
-            raise DataError("Import: expected one of a label map of values, one of colours, and --instances.")
-
-    @property
-    def asked(self) -> Mapping[int, int] | None:
-        """Value in a mask → class, as the person said it."""
-        if self.colours is not None:
-            return {label: label for label in {0, *self.colours.values()}}
-        return NUMBERED if self.numbered else self.labels
 
 
 def write_imported_federation(
     datasets: Sequence[SourceDataset],
     out: Path,
     choice: SiteChoice,
-    options: ImportOptions = ImportOptions(),
+    options: ImportOptions | None = None,
     *,
     test_share: float | None = None,
     validation_share: float = 0.0,
@@ -89,7 +48,7 @@ def write_imported_federation(
         datasets: what was found.
         out: the federation's folder, absent or empty; it appears when everything is written.
         choice: how the cases are split into sites.
-        options: how the sites' data are described.
+        options: how the sites' data are described; None as the data set says.
         test_share: see :func:`~fedannot.apps.importing.plan.make_plan`.
         validation_share: likewise.
         seed: seed of the split.
@@ -98,15 +57,15 @@ def write_imported_federation(
         DataError: if the data sets differ in kind, there are too few usable cases, the label values do not explain
             themselves, the pipeline's crop would cut off more than is allowed, or an argument is out of range.
     """
-    dataset = _together(datasets)
+    dataset, options = _together(datasets), options or ImportOptions()
     # Wrong options are told before many files are read.
-    known = _description(dataset, options, {0: 0} | dict(options.asked or dataset.labels or {1: 1}))
+    known = described(dataset, options, {0: 0} | dict(options.asked or dataset.labels or {1: 1}))
     with new_folder(out) as folder:
         staging = folder / ".converted"
         reading = Reading(known, options.colours, options.trust_voxels)
         checked, excluded = _check(dataset, staging, reading)
         mapping = label_map(dataset, checked, options.asked)
-        description = _description(dataset, options, mapping)
+        description = described(dataset, options, mapping)
         if mapping:
             checked = with_known_values(checked, mapping, excluded)
         cut = check_cut(checked, mapping, description, options.allowed_cut)
@@ -128,11 +87,10 @@ def write_imported_federation(
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
-    in_ranges = options.labels is not None and len(set(mapping.values())) < len(mapping)
     notes = (
         trusted_voxels(checked),
         several_masks(checked),
-        grey_values(checked, mapping) if in_ranges else None,
+        grey_values(checked, mapping) if options.has_ranges else None,
         cut,
         identical_images(checked),
         _absent(description, traits, plan),
@@ -215,39 +173,6 @@ def _names(cases: Sequence[SourceCase]) -> list[str]:
 
 def _stem(file: Path) -> str:
     return file.name if file.is_dir() else plain_name(file)
-
-
-def _description(dataset: SourceDataset, options: ImportOptions, labels: Mapping[int, int]) -> SiteDescription:
-    values: dict[str, Any] = {"classes": tuple(options.classes or dataset.classes)}
-    if dataset.task == "classification":
-        values |= {"pipeline": "classification", "channels": dataset.channels, "size": (256, 256)}
-    elif dataset.volumes:
-        values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
-    else:
-        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels, "size": (256, 256)}
-    if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):
-        raise DataError(
-            f"--classes: found {len(values['classes'])} names; expected one for each of the {len(dataset.classes)} "
-            f"classes, {', '.join(dataset.classes)}."
-        )
-    if options.pipeline is not None and values["pipeline"] != options.pipeline:
-        raise DataError(
-            f"--pipeline: found {options.pipeline!r}, but {dataset.name} holds "
-            f"{'classes' if dataset.task == 'classification' else 'pictures'}; expected {values['pipeline']!r}."
-        )
-    values |= options.keys or {}
-    if values["pipeline"] == "volume_slices" and "size" not in values:
-        raise DataError(
-            "--size: found none; slices need ROWS,COLUMNS, to which those of all volumes are cropped or padded, or "
-            "with --fit resize or --fit pad scaled."
-        )
-    extents = 3 if values["pipeline"] == "volume" else 2
-    if len(values.get("size", range(extents))) != extents:
-        raise DataError(
-            f"--size: found {','.join(map(str, values['size']))}; expected "
-            f"{'three extents' if extents == 3 else 'ROWS,COLUMNS'} for the pipeline {values['pipeline']!r}."
-        )
-    return check_site_description(values, source="Import")
 
 
 def _write(folder: Path, description: SiteDescription, cases: Sequence[CheckedCase], plan: Plan, seed: int) -> None:

@@ -14,8 +14,9 @@ from PIL import Image
 
 from fedannot.apps.importing.datalists import read_source_datalist
 from fedannot.apps.importing.folders import read_folders
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.seeding import derive_seed
 
 CELL_SOURCES = ("bubil_d1", "bubil_d2", "bubil_d3", "bubil_d4", "bubil_d5")

@@ -6,8 +6,9 @@ from PIL import Image
 
 from fedannot.apps.importing.class_folders import read_class_folders
 from fedannot.apps.importing.find import Named, find_datasets
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.federation import read_federation
 from fedannot.transforms.errors import DataError

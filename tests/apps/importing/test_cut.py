@@ -4,9 +4,10 @@ import nibabel
 import numpy as np
 import pytest
 
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.source import SourceCase, SourceDataset
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.description import read_site_description
 from fedannot.custom.data.preparation import build_preparation, build_restoration
 from fedannot.custom.data.site_data import load_site_data

@@ -8,8 +8,9 @@ from PIL import Image
 
 from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.folders import read_folders
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError

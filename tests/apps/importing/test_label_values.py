@@ -9,9 +9,10 @@ from PIL import Image
 
 from fedannot.apps.commands.data_options import parse_colour_map, parse_label_map
 from fedannot.apps.importing.label_values import as_option
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.source import SourceCase, SourceDataset
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.description import read_site_description
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError

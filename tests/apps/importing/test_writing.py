@@ -9,9 +9,10 @@ import SimpleITK
 from PIL import Image
 from scans import write_series
 
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.source import SourceCase, SourceDataset
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.description import read_site_description
 from fedannot.custom.data.federation import read_federation
