@@ -12,9 +12,7 @@ from .source import SourceCase, SourceDataset
 _EXPECTED = "a folder of pictures for every class, CLASS/NAME.png, also below folders such as train and test"
 
 
-def read_class_folders(
-    folder: Path, *, names: Sequence[str] | None = None, include: Sequence[str] = (), masks: Sequence[str] = ()
-) -> SourceDataset:
+def read_class_folders(folder: Path, *, names: Sequence[str] | None = None, masks: Sequence[str] = ()) -> SourceDataset:
     """Find pictures whose class is the folder that they lie in.
 
     Folders above it may name a section, such as ``train``, ``valid`` or ``Test Set``.
@@ -22,18 +20,13 @@ def read_class_folders(
     Args:
         folder: what holds the classes' folders.
         names: the classes in their order, which are folders; None takes all folders in natural order.
-        include: patterns of image file names; empty takes all.
         masks: patterns of file names that are masks and no images.
 
     Raises:
         DataError: if there are fewer than two classes, or a name is no folder's.
     """
     listing = list_files(folder)
-    pictures = [
-        file
-        for file in listing.pictures()
-        if file.parent != folder and (not include or fits(file, include)) and not fits(file, masks)
-    ]
+    pictures = [file for file in listing.pictures() if file.parent != folder and not fits(file, masks)]
     found = sorted({file.parent.name for file in pictures}, key=natural_order)
     classes = tuple(found if names is None else names)
     if missing := [name for name in classes if name not in found]:

@@ -96,7 +96,7 @@ def grey_values(checked: Sequence[CheckedCase], labels: Mapping[int, int]) -> st
 
 def _unexplained(checked: Sequence[CheckedCase]) -> str:
     """What masks hold that do not explain themselves, and the option that says it."""
-    masks: Counter[int] = Counter(value for case in checked for value in case.counts)
+    masks: Counter[int] = Counter(value for case in checked for value in case.values)
     pixels: Counter[int] = Counter()
     for case in checked:
         pixels.update({value: count.pixels for value, count in case.counts.items()})
@@ -141,7 +141,7 @@ def _at_the_ends(pixels: Mapping[int, int], largest: int) -> float:
 
 def _stray(masks: Mapping[int, int], count: int, pixels: Mapping[int, int]) -> tuple[int, list[int]] | None:
     """The value of a lesion that most masks have, and those that few have; None where that is not how it is."""
-    foreground = sorted((value for value in masks if value), key=lambda value: (-masks[value], -pixels[value]))
+    foreground = sorted((value for value in masks if value), key=lambda value: (-masks[value], -pixels.get(value, 0)))
     usual, *others = foreground
     few = [
         value for value in others if masks[value] <= max(1, _SHARE_OF_STRAYS * count) and masks[value] < masks[usual]
@@ -150,8 +150,8 @@ def _stray(masks: Mapping[int, int], count: int, pixels: Mapping[int, int]) -> t
 
 
 def _where(checked: Sequence[CheckedCase], value: int) -> str:
-    having = [case for case in checked if value in case.counts]
-    count, case = sum(case.counts[value].pixels for case in having), having[0]
+    having = [case for case in checked if value in case.values]
+    count, case = sum(case.counts[value].pixels for case in having if value in case.counts), having[0]
     masks = f"{len(having)} masks, " if len(having) > 1 else ""
     return f"{value} in {count} pixels of {masks}{case.label_file}"
 

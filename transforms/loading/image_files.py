@@ -215,7 +215,10 @@ def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
     if unknown == [1] and 255 in labels:
         return "If 1 marks the lesion, write in data.yaml: labels: {0: 0, 1: 1}."
     if file.suffix.lower() in (".jpg", ".jpeg"):
-        return "JPEG compression changes the values of a mask: save masks as PNG."
+        return (
+            "JPEG compression changes the values of a mask: save masks as PNG, or write ranges into data.yaml, for "
+            "example labels: {0-127: 0, 128-255: 1}."
+        )
     entries = ", ".join(f"{value}: CLASS" for value in unknown[:_SHOWN_VALUES])
     return f"Add to 'labels' in data.yaml: {entries}; or correct the mask."
 

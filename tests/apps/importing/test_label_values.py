@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -135,6 +136,14 @@ def test_no_message_points_to_a_file_that_is_not_there_yet(dataset, tmp_path):
         assert "data.yaml" not in text
         for file in re.findall(r"/\S+?\.\w+", text):
             assert not file.startswith(str(tmp_path / "out"))
+
+
+def test_values_of_clean_masks_alone_are_told_too(dataset, tmp_path):
+    made = dataset(square(0), square(0))
+    clean = save(tmp_path / "clean.png", square(7))
+    cases = (made.cases[0], replace(made.cases[1], clean_label=clean))
+    with pytest.raises(DataError, match=r"1\.png: found the label values 0, 7, .* --label-map 7:1"):
+        import_to(tmp_path / "out", replace(made, cases=cases))
 
 
 def test_numbers_of_objects_become_one_class(dataset, tmp_path):
