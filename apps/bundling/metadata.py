@@ -126,6 +126,8 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         measured = {name: last.named(name) for name in Scoring.of(source.settings.task).names}
         on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(last.evaluated_on or "")
         where = f"{last.num_cases or 'all'} cases of {on}" if on else "not stated"
+        if names := last.named("unscored_classes"):
+            where += f", none of which shows {', '.join(names)}"
     found: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
     return found | {"evaluated_on": where} if found else {}
 

@@ -14,6 +14,7 @@ from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummar
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from .channel_text import channel_entries, print_channels, print_shadow
+from .compared_runs import ComparedRun
 from .output import noise_level, number, percent, score_columns, scoring_of
 
 # Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
@@ -36,7 +37,8 @@ def print_difference(summary: Summary, other: Summary, console: Terminal) -> Non
     one, reference = summary.main_score, other.main_score
     if one is not None and reference is not None:
         gain = 100 * (one - reference)
-        console.print(f"{summary.method} - {other.method}: {gain:+.1f} {scoring_of(summary).label} points")
+        points = f"{gain:+.1f} {scoring_of(summary).label} points"
+        console.print(f"{summary.method} - {other.method}: {points}{without(summary)}")
 
 
 def print_summary(summary: Summary, console: Terminal) -> None:
@@ -44,7 +46,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
     console.print_named(
         summary.method,
         f", seed {summary.seed}, {summary.rounds_finished} rounds, "
-        f"{summary.seconds:.0f} s: {_score_text(summary)} (mean of the last five rounds)",
+        f"{summary.seconds:.0f} s: {_score_text(summary)} (mean of the last five rounds{without(summary)})",
     )
     quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
     _print_averaging_alone(quality, console)
@@ -132,6 +134,12 @@ def _range(first: float, last: float, decimals: int) -> str:
     """Write a range, or one number where both are the same as written."""
     texts = [f"{value:.{decimals}f}" for value in (first, last)]
     return texts[0] if texts[0] == texts[1] else " to ".join(texts)
+
+
+def without(run: Summary | ComparedRun) -> str:
+    """Name the classes that a run's scores say nothing about, as the end of a phrase; nothing if there are none."""
+    names = run.unscored_classes or ()
+    return f"; without {', '.join(names)}, of which no case was scored" if names else ""
 
 
 def _score_text(summary: Summary) -> str:

@@ -29,6 +29,7 @@ from .job import JobError
 from .progress import Progress
 from .resuming import RUN_FOLDER, can_be_resumed
 from .run_process import Commands, RunStoppedError, RunTimeoutError
+from .setting_origins import named_origins
 from .settings_files import SettingsFile
 from .watched_runs import RunsProgress, WatchedRun
 
@@ -108,8 +109,10 @@ def compare(
 
 
 def _settings(arm: PlannedArm, settings: str | None) -> RunSettings:
-    of_set = {} if settings is None else SettingsFile.read(arm.job, settings).values
-    return arm.job.settings_with(of_set | dict(arm.overrides))
+    settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
+    of_set = {} if settings_file is None else settings_file.values
+    with named_origins(arm.job, settings_file, arm.overrides):
+        return arm.job.settings_with(of_set | dict(arm.overrides))
 
 
 @contextmanager
@@ -133,13 +136,14 @@ def _check_data(
     """Check the settings of every run, and that its data are those that they are for, before any run starts."""
     described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
     for arm in arms:
-        settings_file = None if settings is None else SettingsFile.read(arm.job, settings)
+        settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
         of_set = {} if settings_file is None else settings_file.values
         for federation, seed in zip(federations, seeds, strict=True):
             if settings_file is not None:
                 settings_file.check_data(federation)
             try:
-                settings_for_data(arm.job, of_set | dict(arm.overrides) | {"seed": seed}, described[federation])
+                with named_origins(arm.job, settings_file, arm.overrides):
+                    settings_for_data(arm.job, of_set | dict(arm.overrides) | {"seed": seed}, described[federation])
             except (DataError, SettingsError) as error:
                 raise type(error)(f"{arm.name}: {error}") from error
 

@@ -134,4 +134,7 @@ def _spacing(mask: Mask, description: SegmentationDescription) -> tuple[float, .
 
         return voxel_spacing(mask.affine)
     assert isinstance(description, ImageDescription)
-    return tuple(wanted / found for wanted, found in zip(description.size, mask.classes.shape, strict=True))
+    from ...transforms.loading.fitting import scaled_extents  # noqa: PLC0415
+
+    scaled = scaled_extents(mask.classes.shape, description.size, description.fit)
+    return tuple(wanted / found for wanted, found in zip(scaled, mask.classes.shape, strict=True))

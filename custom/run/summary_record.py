@@ -112,6 +112,12 @@ class Summary(OpenRecord):
         return self.last_rounds.main_score
 
     @property
+    def unscored_classes(self) -> tuple[str, ...]:
+        """Names of the classes without a score in the last round, which its means leave out."""
+        last = self.rounds[-1] if self.rounds else None
+        return last.unscored_classes or () if isinstance(last, SegmentationDetails | ClassificationDetails) else ()
+
+    @property
     def data_folder(self) -> Path | None:
         """Folder of the run's data, where the summary says it."""
         return Path(self.data) if self.data else None

@@ -132,7 +132,12 @@ class PersonalSite(FedAvgSite):
             models = {"local_at_half": own, "local": AtThreshold(own, threshold)}
         write_tensors(folder / LOCAL_MODEL_FILE, content)
         site.info(f"The model with this site's own layers is {folder / LOCAL_MODEL_FILE}.")
-        if (data := site.validation_data()) is not None:
+        if (data := site.validation_data()) is None:
+            site.warning(
+                "This site's datalist has no list 'validation', so that nothing says what the shared model and its own "
+                "score on its cases."
+            )
+        else:
             if self.settings.has_global_model:
                 models = {"global": network} | models
             scores = local_scores(models, data, self.settings)

@@ -159,8 +159,10 @@ def test_write_copies_the_corrected_annotations_that_count(run, tmp_path):
 def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
     (tmp_path / "run" / "site-1" / "simulate_job" / "app_site-1").mkdir(parents=True)
     for folder in (tmp_path / "run", tmp_path / "run" / "site-1"):
-        assert "no annotation was corrected" in " ".join(invoke("list", folder).split())
-    assert "of site-1 was corrected" in " ".join(invoke("list", tmp_path / "run", "--site", "site-1").split())
+        assert "no site corrected its annotations" in " ".join(invoke("list", folder).split())
+    assert "site-1 corrected none of its annotations" in " ".join(
+        invoke("list", tmp_path / "run", "--site", "site-1").split()
+    )
     invoke("list", tmp_path / "run", "--site", "site-9", code=1)
     for command in ("show", "revert", "restore"):
         assert "there is nothing to show or change" in invoke(command, tmp_path / "run", code=1)
@@ -170,7 +172,7 @@ def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
 def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_path):
     copy = shutil.copytree(run / "run", tmp_path / "run")
     (copy / "site-2" / "simulate_job" / "app_site-2").mkdir(parents=True)
-    assert "of site-2 was corrected" in " ".join(invoke("list", copy, "--site", "site-2").split())
+    assert "site-2 corrected none of its annotations" in " ".join(invoke("list", copy, "--site", "site-2").split())
     assert "2 of 2 annotations are used" in invoke("list", copy)
 
 

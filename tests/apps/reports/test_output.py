@@ -296,3 +296,11 @@ def test_numbers_and_shares():
         "-",
         "0.0",
     )
+
+
+def test_classes_without_a_score_are_named_beside_every_score():
+    summary = summary_of(rounds=[{"unscored_classes": None}, {"unscored_classes": ["cyst", "scar"]}])
+    said = "; without cyst, scar, of which no case was scored)"
+    assert said.join(["(mean of the last five rounds", ""]) in printed(print_summary, summary)
+    assert said.rstrip(")") in printed(print_difference, summary, summary_of(last_rounds={"dice": 0.8, "hd95": 3.0}))
+    assert "without" not in printed(print_summary, summary_of())

@@ -168,7 +168,9 @@ def test_papers_settings_of_fedia_and_its_reference(method, name):
     read = SettingsFile.read(Job(JOBS / method), name)
     own = {"warmup_rounds": warmup_rounds} | fedia_benchmark.PUBLISHED
     assert read.values == SHARED_INCOMPLETE | (own if method == "fedia" else {})
-    assert read.requires == Requirements(sites=4, size=(256, 256), channels=1, noise=f"completeness {shares}")
+    # "Resized to 256 × 256", not cropped.
+    noise = f"completeness {shares}"
+    assert read.requires == Requirements(sites=4, size=(256, 256), fit="resize", channels=1, noise=noise)
 
 
 @pytest.mark.parametrize("name", MISLABELLED)
@@ -270,7 +272,7 @@ def test_comments_of_incomplete_sets_name_the_commands_that_make_their_data(meth
     (command,) = re.findall(rf"fedannot data import .*? --out runs/{data_set} ", text)
     sources = {"ms": ["msseg1", "ljubljana-ms"], "lung": ["covid1920"]}[data_set]
     assert re.findall(r"--dataset ([\w-]+)=", command) == sources
-    for part in ("--sites 4", "--test 0.2", "--pipeline volume_slices", "--size 256,256"):
+    for part in ("--sites 4", "--test 0.2", "--pipeline volume_slices", "--size 256,256", "--fit resize"):
         assert part in command
     made = f"fedannot data noise runs/{data_set} --completeness {INCOMPLETE[name][1]} --out runs/{name} "
     assert made in text
@@ -419,6 +421,7 @@ def test_the_right_data_are_accepted(job, tmp_path, noise):
         ("sites = 1", {}, "federation.yaml: found sites 2,", "1", "--sites 1"),
         ("size = [256, 128]", {}, "site-1/data.yaml: found size 64×48,", "256×128", "--size 256,128"),
         ("channels = 1", {}, "site-1/data.yaml: found channels 3,", "1", "--channels 1"),
+        ("fit = pad", {}, "site-1/data.yaml: found fit resize,", "pad", "--fit pad"),
         (
             "channels = 3",
             {"odd_site": "site-2", "odd": {"channels": 1}},

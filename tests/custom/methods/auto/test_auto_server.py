@@ -231,7 +231,9 @@ def run_checked(gain, **settings):
         server.before_round(sites.round)
         left_out = server.shadow_without(sites.round)
         seen[number] = left_out, server.message(sites.round), server.stage(sites.round), server.weights(sites.round)
-        reports = {site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.told else {}) for site in MANY}
+        reports = {
+            site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.told else {}) for site in MANY
+        }
         made = round_of(number, reports=reports)
         sites.round.reports, sites.round.shadow = made.reports, "the shadow" if left_out is not None else None
         server.after_training(sites.round)

@@ -1,6 +1,7 @@
 """What methods with personal parts share at a site: what is kept, what is shared, and what is scored."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,15 @@ def test_without_a_threshold_the_kept_file_has_none(tmp_path: Path, data_folder:
     method.answer(KEEP_MODEL, received(method), site.view(method, 1))
     kept = torch.load(site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE, weights_only=True)
     assert set(kept) == {"shared", "personal", "round"}
+
+
+def test_a_site_without_validation_cases_says_that_nothing_is_scored(tmp_path: Path, data_folder: Path) -> None:
+    lone = shutil.copytree(data_folder, tmp_path / "lone")
+    datalist = json.loads((lone / "datalist.json").read_text(encoding="utf-8"))
+    (lone / "datalist.json").write_text(json.dumps({"training": datalist["training"]}), encoding="utf-8")
+    method, site = site_half("ditto"), HandmadeSite(tmp_path, data_folder=lone)
+    method.train(received(method), site.view(method, 1))
+    method.after_run(received(method), site.view(method, 1))
+    assert (site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE).is_file()
+    assert not (site.run_folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE).exists()
+    assert any("has no list 'validation', so that nothing says" in text for text in site.said)
