@@ -1,6 +1,7 @@
 """The console of a run: its rounds and what goes wrong. NVFlare's log files keep everything.
 
-Imports nothing that takes time: a configuration of NVFlare's logs may name the filter (``site_configs/console.json``).
+Imports nothing that takes time: a configuration of NVFlare's logs may name the filter
+(``site_configs/simulator_log.json``).
 """
 
 import logging
