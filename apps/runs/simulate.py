@@ -87,13 +87,13 @@ def simulate(
     changes = _changes(job, settings, data, overrides or {})
     run_settings = job.settings_with(changes)
     earlier = _earlier_run(out, resume)
+    if resume:
+        check_continues(run_settings, out, earlier)
     if data is None:
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
     federation = read_federation(data)
     rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
-    if resume:
-        check_continues(run_settings, out, earlier)
     if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
