@@ -51,6 +51,11 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "single_site": SEGMENTATION,
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
+    # Of a model that has hardly learnt anything estimates are asked for all the same.
+    "auto": SEGMENTATION | WARMUP | {"min_predicted_share": 0.0},
+    "auto_classification": CLASSIFICATION | WARMUP,
+    "audit": SEGMENTATION | {"folds": 2, "min_predicted_share": 0.0},
+    "audit_classification": CLASSIFICATION | {"folds": 2},
 }
 
 # Declared fields that no site sends in these runs: a swarm's sites keep their models without a server that asks.
@@ -138,7 +143,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def data_of(name: str, hospitals: Hospitals, cells: Path) -> Path:
-    return cells if JOB_SETTINGS[name] is CLASSIFICATION or name == "fedgsca" else hospitals.data
+    return cells if CLASSIFICATION.items() <= {**JOB_SETTINGS[name], "rounds": 2}.items() else hospitals.data
 
 
 @pytest.fixture(scope="module", params=sorted(JOB_SETTINGS))
