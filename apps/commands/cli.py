@@ -47,6 +47,9 @@ def show(
     Of a swarm, and at a site, there is no server's summary: what the sites stored is collected.
     """
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Reading {workspace}.")
         from contextlib import nullcontext
 
         from ..reports.output import (

@@ -93,6 +93,9 @@ def import_federation(
     Everything is copied; what cannot be used is named and left out.
     """
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell("Reading the data set.")
         from ..importing.find import find_datasets
         from ..importing.plan import SiteChoice
         from ..importing.writing import ImportOptions, write_imported_federation

@@ -65,6 +65,7 @@ def choose_anchor(
     floor: float,
     choice: str = "auto",
     reference: Estimate | None = None,
+    reference_at: str = "",
     edges: Estimate | None = None,
     edge_error: float = 2.0,
     level: float = GROUP_LEVEL,
@@ -83,6 +84,7 @@ def choose_anchor(
         choice: ``reference``, ``balanced``, ``median``, ``edges``, ``site:<name>``, or ``auto``: the reference where
             there is one, else balanced where the sites lie at two levels, else the median.
         reference: offset of reviewed annotations against the same model.
+        reference_at: where these are, in words after the number of patients.
         edges: of the images' edges, likewise; None where they are not known.
         edge_error: annotators may draw so far from the edges.
         level: share of federations at one level that may pass for two where edges say nothing.
@@ -97,7 +99,7 @@ def choose_anchor(
     known = {site: estimates[site] for site in sorted(estimates) if estimates[site].is_known}
     seen = edges if edges is not None and edges.is_known else None
     if choice == "reference" or (choice == "auto" and reference is not None):
-        return _with_edges(_reference(reference), seen, 2 * edge_error)
+        return _with_edges(_reference(reference, reference_at), seen, 2 * edge_error)
     if choice.startswith("site:"):
         return _site(choice.removeprefix("site:"), known)
     if choice == "edges":
@@ -124,10 +126,10 @@ def _missing(kind: AnchorKind, sentence: str) -> Anchor:
     return Anchor(kind, 0.0, 0.0, sentence, is_sure=False)
 
 
-def _reference(reference: Estimate | None) -> Anchor:
+def _reference(reference: Estimate | None, where: str) -> Anchor:
     if reference is None or not reference.is_known:
-        return _missing("reference", "Zero is to be the reviewed annotations, but no site has any.")
-    sentence = f"Zero is the reviewed annotations of {reference.patients} patients."
+        return _missing("reference", "Zero is to be the reviewed annotations, but there are none.")
+    sentence = f"Zero is the reviewed annotations of {reference.patients} patients{where}."
     return Anchor("reference", reference.value, deviation_of(reference), sentence)
 
 

@@ -48,6 +48,11 @@ class SiteDescription(YamlContent):
         """Number of channels of a sample."""
         return 1
 
+    @property
+    def resampled_pixel(self) -> float | None:
+        """Mean size in millimetres of the pixels that every sample is resampled to; None where it is not known."""
+        return None
+
 
 class SegmentationDescription(SiteDescription):
     """What the pipelines with masks share.
@@ -106,6 +111,11 @@ class _VolumeDescription(SegmentationDescription):
     intensity: Literal["zscore", "window"] = "zscore"
     window: tuple[Finite, Finite] | None = None
 
+    @property
+    def resampled_pixel(self) -> float | None:
+        """Mean size in millimetres of the pixels that every sample is resampled to; None for each volume's own."""
+        return None if self.spacing is None else sum(self.spacing) / len(self.spacing)
+
     @model_validator(mode="after")
     def _directions_differ(self) -> Self:
         if any(len(set(pair) & set(self.orientation)) != 1 for pair in ("RL", "AP", "SI")):
@@ -132,6 +142,13 @@ class SliceDescription(_VolumeDescription):
     pipeline: Literal["volume_slices"] = "volume_slices"
     slice_axis: Annotated[int, Field(ge=0, le=2)] = 2
     size: tuple[Positive, Positive]
+
+    @property
+    def resampled_pixel(self) -> float | None:
+        """Likewise, in the plane of the slices."""
+        if self.spacing is None:
+            return None
+        return (sum(self.spacing) - self.spacing[self.slice_axis]) / (len(self.spacing) - 1)
 
 
 class VolumeDescription(_VolumeDescription):

@@ -10,23 +10,30 @@ from typing import Any
 from torch import nn
 
 from ....transforms.errors import DataError
-from ...data.datalist import REFERENCE, TRAINING
+from ...channel.estimate_fields import sent
+from ...data.datalist import REFERENCE, TRAINING, VALIDATION
 from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, ignored_pixels, latest_undone, write_undone
 from ...evaluation.inference import Inference
 from ...networks.devices import params_in_main_memory
+from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
 from ...training.batches import training_batches
+from ...training.losses import DiceRecord
+from ...training.objectives import Objective, training_objective
 from ..fedavg.site import FedAvgSite
+from ..method import SiteMethod
 from ..views import Answer, SiteView, Trained
-from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from .outbound import COMPARE_SHADOW, ESTIMATE_CHANNEL, HELD_OUT_GAIN, REVIEWED_GAIN, SCORE_IN_USE, UNDO_CHANNEL
 from .own_share import without_own_share
 from .settings import AutoSettings
 from .treatments import treatment_of
 
 # In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
 OWN_FOLDER = "own_models"
+
+_OF_SHADOW = (SCORE_IN_USE, COMPARE_SHADOW)
 
 
 class AutoSite(FedAvgSite):
@@ -45,20 +52,43 @@ class AutoSite(FedAvgSite):
 
     def before_task(self, site: SiteView) -> None:
         """Do what a published method does that is the treatment."""
-        if self._other is not None:
-            self._other.before_task(site)
+        if (other := self._treating(site)) is not None:
+            other.before_task(site)
 
     def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
         """Return what a published method has corrected that is the treatment."""
-        return {} if self._other is None else self._other.labels_in_use(section, site)
+        other = self._treating(site)
+        return {} if other is None else other.labels_in_use(section, site)
+
+    def _treating(self, site: SiteView) -> SiteMethod | None:
+        """The published method in the place of undoing, unless everything is taken back."""
+        return None if site.message.get("has_vetoed") else self._other
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train, and say whether what was told is undone; where nothing is, this is federated averaging."""
-        trained = self._train(network, site) if self._other is None else self._other.train(network, site)
-        if self.settings.judge == "without_own":
+        learnt, other = self._without_held_out(site), self._treating(site)
+        trained = self._train(network, learnt) if other is None else other.train(network, learnt)
+        if self.settings.judge == "without_own" or site.message.get("is_checked"):
             params = params_in_main_memory(network)
             save_tensors_of_round(site.run_folder / OWN_FOLDER, site.round_number, params, self.settings.keep_rounds)
+        if learnt is not site and trained.trained_on is None:
+            return replace(trained, trained_on=learnt.load(TRAINING).units)
         return trained
+
+    def _without_held_out(self, site: SiteView) -> SiteView:
+        """The site without the training patients that it keeps to score models on; itself where it keeps none."""
+        if not self.settings.held_out:
+            return site
+        # Who is never scored on held-out patients starts without scores; likewise below.
+        from .shadow_scores import held_out_patients, only  # noqa: PLC0415
+
+        def load(section: str) -> SiteData:
+            data = site.load(section)
+            if section != TRAINING:
+                return data
+            return only(data, held_out_patients(data.units, self.settings.held_out, site), inside=False)
+
+        return replace(site, load=load)
 
     def _train(self, network: nn.Module, site: SiteView) -> Trained:
         found = latest_undone(self._places(site))
@@ -74,8 +104,22 @@ class AutoSite(FedAvgSite):
         batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
         return replace(self.train_on(batches, network, site), fields={"has_undone": True})
 
+    def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
+        """Return the settings' objective; where objects are missing, under the probability that one is annotated."""
+        found = None if self._other is not None else latest_undone(self._places(site))
+        if found is None or not (found[1].missing and found[1].changes_anything):
+            return super().objective(network, site, dice)
+        from ...data.undone_labels import completeness_of_samples  # noqa: PLC0415
+
+        cases, folder = site.load(TRAINING).cases, site.locate().folder
+        completeness = completeness_of_samples(found[1], cases, folder, self.settings.network.num_classes)
+        return training_objective(self.settings.training, network, dice, completeness)
+
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_channel`` or ``undo_channel``, or a task of the treatment."""
+        """Answer ``estimate_channel``, ``undo_channel`` or what the shadow check asks, or a task of the treatment."""
+        if task in _OF_SHADOW:
+            return self._scored(task, network, site)
+        site = self._without_held_out(site)
         if task not in (ESTIMATE_CHANNEL, UNDO_CHANNEL) and self._other is not None:
             return self._other.answer(task, network, site)
         if task == UNDO_CHANNEL:
@@ -95,14 +139,42 @@ class AutoSite(FedAvgSite):
         """
         if self.settings.judge == "global":
             return network
-        kept, total = site.kept_tensors(OWN_FOLDER, site.round_number - 1), site.message.get("samples_of_round", 0)
-        num_samples = site.load(TRAINING).num_samples
-        if kept is None or kept[0] != site.round_number - 1 or not total > num_samples:
-            site.info("The received model judges as it is: the site has no share in the last round, or all of it.")
-            return network
-        judging = copy.deepcopy(network)
-        judging.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
-        return judging
+        return _less_own(network, site, site.round_number - 1, site.message.get("samples_of_round", 0))
+
+    def _scored(self, task: str, network: nn.Module, site: SiteView) -> Answer:
+        """Score the model in use, or say by how much the shadow is better, each less what the site itself taught it."""
+        from .shadow_scores import HELD_OUT, REVIEWED, keep_scores, kept_scores, paired_gain, patient_dice  # noqa: PLC0415
+
+        found = latest_undone(self._places(site))
+        undoes = found is not None and bool(found[1].offsets or found[1].missing)
+        total = site.message.get("samples_of_model", 0)
+        if total and not (undoes and task == COMPARE_SHADOW):
+            network = _less_own(network, site, site.round_number, total)
+        sections = {REVIEWED: reviewed_cases(site), HELD_OUT: self._held_out(site)}
+        classes, inference = self.settings.network.num_classes, Inference.of(self.settings)
+        dice = {
+            name: patient_dice(network, data, classes, inference)
+            for name, data in sections.items()
+            if data is not None and len(set(data.units)) >= MINIMUM_CASES
+        }
+        if task == SCORE_IN_USE:
+            keep_scores(site.run_folder, site.round_number, dice)
+            return Answer({"has_scored": bool(dice)})
+        before, seed = kept_scores(site.run_folder, site.round_number), derive_seed(site.seed, site.name, "shadow")
+        gains = {name: paired_gain(before.get(name, {}), dice.get(name, {}), seed=seed) for name in sections}
+        return Answer(
+            sent(REVIEWED_GAIN, [gains[REVIEWED]], calibrated=False)
+            | sent(HELD_OUT_GAIN, [gains[HELD_OUT]], calibrated=False)
+        )
+
+    def _held_out(self, site: SiteView) -> SiteData | None:
+        """The site's validation cases, else the training patients that it has kept; None without any."""
+        from .shadow_scores import held_out_patients, only  # noqa: PLC0415
+
+        if count_cases(site.locate().folder, VALIDATION):
+            return _loaded(site, VALIDATION)
+        data = site.load(TRAINING)
+        return only(data, held_out_patients(data.units, self.settings.held_out, site), inside=True)
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         offsets, missing = (_by_label(site.message["undo"][name]) for name in ("offsets", "missing"))
@@ -135,13 +207,33 @@ class AutoSite(FedAvgSite):
 
 def reviewed_cases(site: SiteView) -> SiteData | None:
     """Return a site's reviewed cases, None where there are none that can be used: the rest of an estimate goes on."""
-    if not count_cases(site.locate().folder, REFERENCE):
-        return None
+    return _loaded(site, REFERENCE) if count_cases(site.locate().folder, REFERENCE) else None
+
+
+def _loaded(site: SiteView, section: str) -> SiteData | None:
     try:
-        return site.load(REFERENCE)
+        return site.load(section)
     except DataError as error:
-        site.warning(f"The reviewed cases do not count: {error}")
+        site.warning(f"The {'reviewed' if section == REFERENCE else section} cases do not count: {error}")
         return None
+
+
+def _less_own(network: nn.Module, site: SiteView, round_number: int, total: int) -> nn.Module:
+    """The average of a round's models less the site's own; as it is where the site has no share in it, or all of it.
+
+    Args:
+        network: the average.
+        site: the site, which has kept its own model.
+        round_number: the round.
+        total: number of samples behind the average.
+    """
+    kept, num_samples = site.kept_tensors(OWN_FOLDER, round_number), site.load(TRAINING).num_samples
+    if kept is None or kept[0] != round_number or not total > num_samples:
+        site.info("The received model judges as it is: the site has no share in the last round, or all of it.")
+        return network
+    less_own = copy.deepcopy(network)
+    less_own.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
+    return less_own
 
 
 def _by_label(told: dict[str, Any]) -> dict[int, float]:

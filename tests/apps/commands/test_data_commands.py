@@ -307,10 +307,11 @@ def test_errors_are_one_line_without_traceback(tmp_path, arguments, message):
 
 
 def assert_one_line_error(result, message):
+    """One line, after the one that says what the command does."""
     assert result.exit_code == 1
-    assert message in result.output
-    assert len(result.output.splitlines()) == 1
-    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    _, error = result.stderr.splitlines()
+    assert message in error
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.annotation_findings import completeness_errors, correction_scores, pooled_correction
-from fedannot.custom.data.corrections import CORRECTIONS_FILE, CorrectedLabel, Corrections, write_corrections
+from fedannot.custom.data.corrections import (
+    CORRECTIONS_FILE,
+    CorrectedLabel,
+    Corrections,
+    read_corrections,
+    write_corrections,
+)
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 
@@ -70,6 +76,16 @@ def test_list_says_what_was_added_and_by_which_rule(run):
     assert "before round 14, by model abababababababab" in text
     for name in ("labels/volume_001.nii.gz", "labels/volume_002.nii.gz"):
         assert name in text
+
+
+def test_list_says_so_where_whole_lesions_were_added(run, tmp_path):
+    run = shutil.copytree(run, tmp_path / "copy")
+    (folder,) = (file.parent for file in run.glob("**/corrections.json"))
+    corrections = read_corrections(folder)
+    write_corrections(folder, corrections.model_copy(update={"smallest_lesion": 5, "threshold": 0.5}))
+    text = invoke("list", run / "run")
+    assert "rule: fedia, new lesions of at least 5 voxels are added as a whole" in text
+    assert "becomes foreground" not in text
 
 
 def test_show_draws_a_picture_for_each_case(run, tmp_path):

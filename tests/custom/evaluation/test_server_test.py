@@ -1,6 +1,7 @@
 """The server's test: the scores of the global model on the test set, where there is one."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -168,3 +169,34 @@ def test_a_test_set_of_another_kind_is_refused_with_the_settings_that_fit(folder
     settings = SETTINGS.model_copy(update={"network": NetworkSettings(num_classes=2)})
     with pytest.raises(DataError, match=r"Site test: .*data\.yaml describes .* --set network\.num_classes=1, or write"):
         ServerTest(Threshold(), settings, run_folder, config).score(Threshold().state_dict(), sites_are_embedded=False)
+
+
+def with_reference(config, *, with_test):
+    """The test set's first two cases as reviewed ones, with or without a test set beside them."""
+    file = config / "datalist.json"
+    content = json.loads(file.read_text())
+    cases = content.pop("testing")
+    content["reference"] = cases[:2]
+    file.write_text(json.dumps(content | ({"testing": cases} if with_test else {})))
+
+
+@pytest.mark.parametrize("with_test", [True, False])
+def test_reviewed_cases_come_with_the_model_and_are_no_test_set(with_test_set, with_test):
+    run_folder, config = with_test_set
+    with_reference(config, with_test=with_test)
+    scorer, params = ServerTest(Threshold(), SETTINGS, run_folder, config), Threshold(-1.0, -0.75).state_dict()
+    network, data = scorer.reviewed(params)
+    assert [case.name for case in data.cases] == ["lesion_001.png", "lesion_002.png"]
+    assert all(torch.equal(network.state_dict()[name], params[name]) for name in params)
+    assert (scorer.score(params, sites_are_embedded=False) is not None) == with_test
+
+
+def test_without_reviewed_cases_or_with_unreadable_ones_there_are_none(with_test_set, caplog):
+    run_folder, config = with_test_set
+    scorer, params = ServerTest(Threshold(), SETTINGS, run_folder, config), Threshold().state_dict()
+    assert scorer.reviewed(params) is None
+    with_reference(config, with_test=True)
+    for mask in (config / "labels").iterdir():
+        mask.write_bytes(b"no picture")
+    assert scorer.reviewed(params) is None
+    assert "The reviewed cases at the server do not count" in caplog.text
