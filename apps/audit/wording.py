@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult, SiteAudit
 from ...custom.audit.kinds.registry import KINDS
+from ...custom.channel.established import UNKNOWN_ZERO
+from ...custom.methods.audit.conclusions import is_apart
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 
@@ -87,6 +89,8 @@ def headline(audit: SiteAudit) -> str:
         more = len(established) - 1
         return f"{established[0]} {_number(more)} more below." if more else established[0]
     unknown = [_what(one) for one in audit.conclusions if one.verdict == "cannot tell"]
+    if apart := [one.sentence for one in audit.conclusions if one.verdict == "cannot tell" and _is_apart(one)]:
+        return apart[0]
     if unknown:
         known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
         return f"This audit cannot tell whether {_listed(unknown, 'or')}. {known}; {suspected}."
@@ -214,6 +218,11 @@ def _number_of(value: float, one: Conclusion) -> str:
 def _signed(value: float) -> str:
     """A signed number with a true minus, which is not taken for a hyphen; none where it rounds to zero."""
     return "0.0" if abs(value) < _ROUNDS_TO_ZERO else f"{value:+.1f}".replace("-", "−")
+
+
+def _is_apart(one: Conclusion) -> bool:
+    """Whether a site is unlike the others, though nobody knows who is right."""
+    return UNKNOWN_ZERO in one.reason and one.from_zero is not None and is_apart(one.from_zero)
 
 
 def _ask_for_reference(audit: SiteAudit) -> str:

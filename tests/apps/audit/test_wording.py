@@ -176,3 +176,10 @@ def test_what_the_cases_of_the_site_show_is_told_as_likely_after_what_is_sure():
     told = told_conclusions(audit(conclusion("none", "x"), conclusion("established", "y"), kinds=kinds))
     assert [one.words for one in told] == ["Sure", "Likely", "About right"]
     assert told[1].sentence == "Lesion under 1 ml: about 1 in 5 may have been left out."
+
+
+def test_a_site_unlike_the_others_is_told_so_although_zero_is_unknown():
+    sentence = "Contours of lesion lie 3.0 mm farther outside than in the middle of all sites."
+    reason = "Cannot tell: it is not known where neutral lies (+3.00)."
+    values = {"estimate": 3.0, "low": 2.5, "high": 3.5, "deviation": 3.0, "reason": reason}
+    assert headline(audit(conclusion("cannot tell", sentence, **values))) == sentence
