@@ -45,7 +45,7 @@ def segmentation_description(data: Path, site: str) -> SegmentationDescription:
     return description
 
 
-def unit_of(description: SegmentationDescription) -> Literal["mm", "px"]:
+def unit_of(description: SegmentationDescription) -> Literal["px", "mm"]:
     """Return the unit of a site's offsets: millimetres where files say them, else pixels of the network's images."""
     return "px" if isinstance(description, ImageDescription) else "mm"
 

@@ -3,10 +3,11 @@
     python tests/benchmarks/shadow_check.py --seeds 100 101
 
 Ten sites of 16 images, of which four are held out (`held_out = 0.25`), 12 rounds, warm-up 5. In the federation "right"
-four sites draw larger by 16 to 25 px on 256 × 256 pixels, the others right. In "wrong" all sites draw right, and four
+four sites draw larger by 15 to 25 px on 256 × 256 pixels, the others right. In "wrong" all sites draw right, and four
 have eight reviewed cases that are too small by 4 px of the network's 64 × 64: their contours are moved inward. In "all
 alike" all sites draw larger and the four have reviewed cases that are right: undoing is right at four of ten, and those
-that undo nothing prefer what is as large as their own. Test Dice in %, mean of the last five rounds; seeds below 100
+that undo nothing prefer what is as large as their own. Without a veto the run without a check has the same bits, and is
+not made. Test Dice in %, mean of the last five rounds; seeds below 100
 are for figures that are reported.
 """
 
@@ -29,12 +30,11 @@ JOBS = Path(__file__).parents[2] / "jobs"
 SITES, ODD, IMAGES, REVIEWED = 10, 4, 16, 8
 SETTINGS = {"rounds": 12}
 AUTO = SETTINGS | {"warmup_rounds": 5, "held_out": 0.25}
-# On the images as they are drawn.
-REVIEWERS_ERROR = -16.0
+REVIEWERS_ERROR = -4.0
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedavg": ("fedavg", SETTINGS),
-    "unchecked": ("auto", AUTO | {"shadow_rounds": 0}),
     "checked": ("auto", AUTO),
+    "unchecked": ("auto", AUTO | {"shadow_rounds": 0}),
 }
 
 
@@ -98,7 +98,10 @@ def print_federation(name: str, seed: int, out: Path) -> None:
     folder = out / f"{name.replace(' ', '-')}-{seed}"
     if not (folder / "data").exists():
         FEDERATIONS[name](folder / "data", seed)
+    has_vetoed = False
     for arm, (job, settings) in ARMS.items():
+        if arm == "unchecked" and not has_vetoed:
+            continue
         file = folder / arm / "summary.json"
         if not file.is_file():
             simulate(JOBS / job, folder / arm, data=folder / "data", overrides=settings | {"seed": seed})
@@ -107,6 +110,7 @@ def print_federation(name: str, seed: int, out: Path) -> None:
             site for site, of in (summary.get("channels") or [{"sites": {}}])[0]["sites"].items() if of["offsets"]
         ]
         shadow = summary.get("shadow")
+        has_vetoed |= bool(shadow and shadow["has_vetoed"])
         print(
             f"{name:10s} seed {seed} {arm:10s} Dice {last_rounds(summary):5.1f}  {summary['seconds']:4.0f} s"
             + (f"  undone at {len(undone)}" if arm != "fedavg" else "")

@@ -78,7 +78,7 @@ def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
 
 @pytest.fixture(scope="module")
 def half_wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Data of six sites of which three draw right, and a job whose shadow is checked in two rounds."""
+    """Data of six sites of which three draw right, and a job whose model is checked in two rounds."""
     folder = tmp_path_factory.mktemp("checked")
     drawing = LesionImages("M(25,-25,2,0.5)", exact=True, stratified=0.5)
     write_phantom_federation(folder / "data", drawing, num_sites=6, seed=3, images_per_site=4, test_images=2)
@@ -92,7 +92,7 @@ def half_wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "data", job.folder
 
 
-def test_a_shadow_is_scored_beside_the_model_and_changes_no_bit_of_it(
+def test_the_model_is_scored_beside_that_of_before_and_no_bit_of_it_changes(
     half_wrong: tuple[Path, Path], tmp_path: Path
 ) -> None:
     data, job = half_wrong
@@ -110,8 +110,8 @@ def test_a_veto_takes_everything_back_at_the_sites(
     half_wrong: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, job = half_wrong
-    better = Estimate(24, 0.1, 0.05, 0.15)
-    monkeypatch.setattr("fedannot.custom.methods.auto.shadow_check.pooled_gains", lambda *_: better)
+    worse = Estimate(24, -0.1, -0.15, -0.05)
+    monkeypatch.setattr("fedannot.custom.methods.auto.shadow_check.pooled_gains", lambda *_: worse)
     summary = simulate(job, tmp_path / "vetoed", data=data)
     assert summary["shadow"]["has_vetoed"]
     assert [record["stage"] for record in summary["rounds"]] == [

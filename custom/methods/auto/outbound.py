@@ -7,8 +7,8 @@ from ...outbound.fields import TRAIN, OutboundField
 
 ESTIMATE_CHANNEL = "estimate_channel"
 UNDO_CHANNEL = "undo_channel"
-SCORE_IN_USE = "score_in_use"
-COMPARE_SHADOW = "compare_shadow"
+KEEP_SCORES = "keep_scores"
+COMPARE_SCORES = "compare_scores"
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS = "completeness"
@@ -95,17 +95,17 @@ LEAVES = (
     ),
     OutboundField(
         "has_scored",
-        (SCORE_IN_USE,),
+        (KEEP_SCORES,),
         "flag",
-        "whether the site has patients on which models can be compared, and has scored the one in use on them",
+        "whether the site has patients on which models can be compared, and keeps how this one scores on them",
     ),
     *(
         field
         for name, patients in ((REVIEWED_GAIN, "reviewed"), (HELD_OUT_GAIN, "held-out"))
         for field in estimate_fields(
             name,
-            COMPARE_SHADOW,
-            f"by how much an average without what was undone is better on {patients} patients: does undoing harm",
+            COMPARE_SCORES,
+            f"how much better this model is on {patients} patients than the one before it: whether undoing does harm",
             calibrated=False,
             length=1,
             limits=(-1.0, 1.0),

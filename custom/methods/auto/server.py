@@ -32,8 +32,8 @@ class AutoServer(FedAvgServer):
     The estimate is made again, half-way through the remaining rounds; what is undone follows it. If the warm-up
     model does not find what is annotated, its judgement would be noise: the warm-up goes on, a bounded number of times.
 
-    For some rounds after something was undone the sites score a second average beside the one in use, without what was
-    done (:class:`ShadowCheck`). Where it is better beyond doubt, everything is taken back at all sites for good.
+    For some rounds after something was done the sites compare the model in use with one without it
+    (:class:`ShadowCheck`). Where that is better beyond doubt, everything is taken back at all sites for good.
     """
 
     settings: AutoSettings
@@ -44,7 +44,7 @@ class AutoServer(FedAvgServer):
         self._due: dict[str, SiteUndo] = {}
         self._undone: dict[str, int] = {}
         self._telling: SiteUndo | None = None
-        self._shadow = ShadowCheck(settings.shadow_rounds)
+        self._shadow = ShadowCheck(settings, settings.shadow_rounds)
         self._has_taken_back = False
         treatment = treatment_of(settings)
         # A published method in the place of undoing.
@@ -127,20 +127,19 @@ class AutoServer(FedAvgServer):
     # --- the shadow check
 
     def shadow_without(self, this_round: Round) -> Collection[str] | None:
-        """Return the sites that undo something, or nobody where weights are others than by quantity; None for no check.
+        """Return nobody where a second average is to be made, by numbers of samples, since weights are others.
 
-        It costs nothing where nothing was undone, and nothing any more when it is over.
+        It costs nothing where nothing was done, and nothing any more when it is over.
         """
-        undoing = frozenset(self._told) & frozenset(self._undone)
         weighs = self._treating is not None or self.weights(this_round) is not None
-        others = frozenset(this_round.num_samples) - undoing
-        return self._shadow.plan(undoing, others, weighs=weighs, is_reviewed=this_round.reviewed() is not None)
+        undoes = bool(set(self._told) & set(self._undone))
+        return frozenset() if self._shadow.begin(this_round, undoes=undoes, weighs=weighs) else None
 
     def after_training(self, this_round: Round) -> None:
-        """Let sites compare both averages; what follows is done before the next round."""
+        """Let sites compare the models; what follows is done before the next round."""
         if self.channels:
             may_be_asked = [site for site, of in self.channels[-1].sites.items() if not of.deviates]
-            self._shadow.compare(this_round, may_be_asked, self.settings)
+            self._shadow.compare(this_round, may_be_asked)
 
     def _take_back(self) -> None:
         """Let every site that has undone something be told to undo nothing."""

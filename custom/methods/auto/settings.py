@@ -67,8 +67,9 @@ class AutoSettings(JudgingSettings, WarmupSettings):
             more half-way through the remaining rounds.
         judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
             share in the last round.
-        shadow_rounds: number of rounds in which a second average, without what was done, is scored by the sites beside
-            the one in use; if it is better beyond doubt everything is taken back. 0 for no check.
+        shadow_rounds: number of rounds in which the sites compare the model in use with one without what was done: that
+            of before where sites undo something, the average by numbers of samples where weights are others. If it is
+            better beyond doubt everything is taken back. 0 for no check.
         held_out: share of its training patients that a site without validation cases keeps out of training, to score
             models on them.
     """

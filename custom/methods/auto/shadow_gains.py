@@ -1,4 +1,4 @@
-"""What sites and server say of two averages, put together; and what both of them together tell of single sites."""
+"""What sites and server say of two models, put together; and what two averages together tell of single sites."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,6 +30,11 @@ def fewest_found(weights: LayerWeights, samples: Mapping[str, int]) -> int:
     ratios = weights.values / numbers[:, None]
     alike = np.isclose(ratios[:, None], ratios[None], rtol=_SAME_RATIO, atol=0).sum(axis=1)
     return len(weights.sites) - int(alike.max())
+
+
+def negative(gain: Estimate) -> Estimate:
+    """Return by how much the other one of two models is better."""
+    return Estimate(gain.patients, -gain.value, -gain.high, -gain.low)
 
 
 def pooled_gains(gains: Mapping[str, Estimate], of_server: Estimate | None, bounds: InfluenceBounds) -> Estimate:

@@ -1,6 +1,6 @@
 """The shadow check of `auto` at a site: by how much one model scores better than another on patients not learnt."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,10 +24,10 @@ REVIEWED, HELD_OUT = "reviewed", "held_out"
 
 
 class ShadowScores(JsonRecord):
-    """Scores of the model in use, kept until the other one comes; they stay at the site.
+    """Scores of a model, kept until the other one comes; they stay at the site.
 
     Args:
-        round_number: the round whose training made the model.
+        round_number: the round in which it came.
         dice: by ``reviewed`` and ``held_out``, and by patient.
     """
 
@@ -94,12 +94,15 @@ def paired_gain(before: Mapping[str, float], after: Mapping[str, float], *, seed
 
 
 def keep_scores(run_folder: Path, round_number: int, dice: Mapping[str, Mapping[str, float]]) -> None:
-    """Keep the scores of the model in use."""
+    """Keep the scores of a model in place of those that were kept before."""
     kept = ShadowScores(round_number=round_number, dice={name: dict(of) for name, of in dice.items()})
     write_record(run_folder / _SCORES_FILE, kept)
 
 
-def kept_scores(run_folder: Path, round_number: int) -> dict[str, dict[str, float]]:
-    """Return the scores that were kept in a round, empty where there are none."""
-    kept = read_record(run_folder / _SCORES_FILE, ShadowScores)
-    return kept.dice if kept is not None and kept.round_number == round_number else {}
+def kept_scores(folders: Iterable[Path], round_number: int) -> dict[str, dict[str, float]]:
+    """Return the scores that were kept in a round, of the first folder that has them; empty where none has."""
+    for folder in folders:
+        kept = read_record(folder / _SCORES_FILE, ShadowScores)
+        if kept is not None and kept.round_number == round_number:
+            return kept.dice
+    return {}

@@ -25,7 +25,7 @@ from ...training.objectives import Objective, training_objective
 from ..fedavg.site import FedAvgSite
 from ..method import SiteMethod
 from ..views import Answer, SiteView, Trained
-from .outbound import COMPARE_SHADOW, ESTIMATE_CHANNEL, HELD_OUT_GAIN, REVIEWED_GAIN, SCORE_IN_USE, UNDO_CHANNEL
+from .outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN, UNDO_CHANNEL
 from .own_share import without_own_share
 from .settings import AutoSettings
 from .treatments import treatment_of
@@ -33,7 +33,7 @@ from .treatments import treatment_of
 # In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
 OWN_FOLDER = "own_models"
 
-_OF_SHADOW = (SCORE_IN_USE, COMPARE_SHADOW)
+_OF_SHADOW = (KEEP_SCORES, COMPARE_SCORES)
 
 
 class AutoSite(FedAvgSite):
@@ -68,7 +68,7 @@ class AutoSite(FedAvgSite):
         """Train, and say whether what was told is undone; where nothing is, this is federated averaging."""
         learnt, other = self._without_held_out(site), self._treating(site)
         trained = self._train(network, learnt) if other is None else other.train(network, learnt)
-        if self.settings.judge == "without_own" or site.message.get("is_checked"):
+        if self.settings.judge == "without_own":
             params = params_in_main_memory(network)
             save_tensors_of_round(site.run_folder / OWN_FOLDER, site.round_number, params, self.settings.keep_rounds)
         if learnt is not site and trained.trained_on is None:
@@ -139,17 +139,19 @@ class AutoSite(FedAvgSite):
         """
         if self.settings.judge == "global":
             return network
-        return _less_own(network, site, site.round_number - 1, site.message.get("samples_of_round", 0))
+        kept, total = site.kept_tensors(OWN_FOLDER, site.round_number - 1), site.message.get("samples_of_round", 0)
+        num_samples = site.load(TRAINING).num_samples
+        if kept is None or kept[0] != site.round_number - 1 or not total > num_samples:
+            site.info("The received model judges as it is: the site has no share in the last round, or all of it.")
+            return network
+        judging = copy.deepcopy(network)
+        judging.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
+        return judging
 
     def _scored(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Score the model in use, or say by how much the shadow is better, each less what the site itself taught it."""
+        """Keep how a model scores, or say by how much this one is better than that whose scores are kept."""
         from .shadow_scores import HELD_OUT, REVIEWED, keep_scores, kept_scores, paired_gain, patient_dice  # noqa: PLC0415
 
-        found = latest_undone(self._places(site))
-        undoes = found is not None and bool(found[1].offsets or found[1].missing)
-        total = site.message.get("samples_of_model", 0)
-        if total and not (undoes and task == COMPARE_SHADOW):
-            network = _less_own(network, site, site.round_number, total)
         sections = {REVIEWED: reviewed_cases(site), HELD_OUT: self._held_out(site)}
         classes, inference = self.settings.network.num_classes, Inference.of(self.settings)
         dice = {
@@ -157,10 +159,12 @@ class AutoSite(FedAvgSite):
             for name, data in sections.items()
             if data is not None and len(set(data.units)) >= MINIMUM_CASES
         }
-        if task == SCORE_IN_USE:
+        if task == KEEP_SCORES:
             keep_scores(site.run_folder, site.round_number, dice)
             return Answer({"has_scored": bool(dice)})
-        before, seed = kept_scores(site.run_folder, site.round_number), derive_seed(site.seed, site.name, "shadow")
+        folders = (site.run_folder, *site.earlier_folders)
+        before = kept_scores(folders, site.message.get("kept_round", site.round_number))
+        seed = derive_seed(site.seed, site.name, "shadow")
         gains = {name: paired_gain(before.get(name, {}), dice.get(name, {}), seed=seed) for name in sections}
         return Answer(
             sent(REVIEWED_GAIN, [gains[REVIEWED]], calibrated=False)
@@ -216,24 +220,6 @@ def _loaded(site: SiteView, section: str) -> SiteData | None:
     except DataError as error:
         site.warning(f"The {'reviewed' if section == REFERENCE else section} cases do not count: {error}")
         return None
-
-
-def _less_own(network: nn.Module, site: SiteView, round_number: int, total: int) -> nn.Module:
-    """The average of a round's models less the site's own; as it is where the site has no share in it, or all of it.
-
-    Args:
-        network: the average.
-        site: the site, which has kept its own model.
-        round_number: the round.
-        total: number of samples behind the average.
-    """
-    kept, num_samples = site.kept_tensors(OWN_FOLDER, round_number), site.load(TRAINING).num_samples
-    if kept is None or kept[0] != round_number or not total > num_samples:
-        site.info("The received model judges as it is: the site has no share in the last round, or all of it.")
-        return network
-    less_own = copy.deepcopy(network)
-    less_own.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
-    return less_own
 
 
 def _by_label(told: dict[str, Any]) -> dict[int, float]:

@@ -8,7 +8,7 @@ import torch
 from fedannot.custom.methods import METHODS
 from fedannot.custom.methods.audit.outbound import AUDIT_CASES, CONCLUDE, KEEP_JUDGE
 from fedannot.custom.methods.audit_classification.outbound import AUDIT_LABELS
-from fedannot.custom.methods.auto.outbound import COMPARE_SHADOW, ESTIMATE_CHANNEL, SCORE_IN_USE, UNDO_CHANNEL
+from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
@@ -78,7 +78,7 @@ COMPLETE = {
         task: made(task)
         for task in (
             *(ESTIMATE_CHANNEL, UNDO_CHANNEL, ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS),
-            *(SCORE_IN_USE, COMPARE_SHADOW, KEEP_JUDGE, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
+            *(KEEP_SCORES, COMPARE_SCORES, KEEP_JUDGE, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
         )
     },
 }

@@ -9,10 +9,10 @@ from support.rounds import round_of
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.methods.auto.outbound import (
-    COMPARE_SHADOW,
+    COMPARE_SCORES,
     ESTIMATE_CHANNEL,
+    KEEP_SCORES,
     LEAVES,
-    SCORE_IN_USE,
     UNDO_CHANNEL,
 )
 from fedannot.custom.methods.auto.server import AutoServer
@@ -201,7 +201,7 @@ MANY = {f"site-{index}": offset for index, offset in enumerate([0.0, 0.2, -0.1, 
 
 
 class ScoringSites(Sites):
-    """Sites that also score both averages; the shadow is better by a gain, the same for all of them."""
+    """Sites that also score models; the one that comes last is better by a gain, the same for all of them."""
 
     def __init__(self, offsets, gain, reviewed=False, **options):
         super().__init__(offsets, **options)
@@ -209,12 +209,13 @@ class ScoringSites(Sites):
         self.known, self.unknown = ("reviewed_gain", "held_out_gain")[:: 1 if reviewed else -1]
 
     def __call__(self, task, sites=None, params=None):
-        if task not in (SCORE_IN_USE, COMPARE_SHADOW):
+        if task not in (KEEP_SCORES, COMPARE_SCORES):
             return super().__call__(task, sites)
         self.messages.append((self.round.number, task, self.server.message(self.round)))
-        if task == SCORE_IN_USE:
+        if task == KEEP_SCORES:
             return {site: {"has_scored": True} for site in self.offsets}
-        assert params == "the shadow"
+        assert params in (None, "the shadow")
+        sites = self.offsets
         unknown = estimate(self.unknown, math.nan, 0, calibrated=False)
         return {site: unknown | estimate(self.known, self.gain, calibrated=False, half=0.01) for site in sites}
 
@@ -241,43 +242,46 @@ def run_checked(gain, **settings):
     return server, sites, seen, said
 
 
-def test_a_shadow_that_is_better_takes_everything_back_for_good():
-    server, sites, seen, _ = run_checked(0.05)
+def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
+    server, sites, seen, _ = run_checked(-0.05)
     undoing = {"site-6", "site-7", "site-8"}
-    assert [seen[number][0] for number in range(1, 9)] == [None] * 3 + [undoing] * 3 + [None] * 2
-    assert [number for number, *_ in sites.messages] == [4, 4, 5, 5, 6, 6]
-    assert [message for *_, message in sites.messages[:2]] == [{"samples_of_model": 252}, {"samples_of_model": 72}]
-    assert [seen[number][1] for number in (3, 4, 7)] == [{}, {"is_checked": True}, {"has_vetoed": True}]
-    assert [seen[number][2] for number in (3, 4, 7)] == ["warm-up", "undone", "federated averaging"]
+    assert [left_out for left_out, *_ in seen.values()] == [None] * 8
+    assert [(number, task) for number, task, _ in sites.messages] == [(4, KEEP_SCORES)] + [
+        (number, COMPARE_SCORES) for number in (4, 5, 6)
+    ]
+    assert {json.dumps(message) for *_, message in sites.messages} == {'{"kept_round": 4}'}
+    assert [seen[number][1].get("has_vetoed") for number in (3, 6, 7)] == [None, None, True]
+    assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "undone", "federated averaging"]
     assert {site: told for site, told in sites.told.items() if told["offsets"]} == {}
     assert set(sites.told) == undoing
     described = server.describe(sites.round)
     assert described["shadow"]["has_vetoed"]
-    assert "rounds 4 to 6" in described["shadow"]["sentence"]
+    assert "the model of before round 4" in described["shadow"]["sentence"]
     # What was undone until then stays in the record.
     channel = described["channels"][0]["sites"]
     assert {site for site, of in channel.items() if of["undone_before_round"] == 4} == undoing
 
 
 def test_a_veto_ends_estimates_and_survives_a_restart():
-    server, sites, *_ = run_checked(0.05, estimates=4, rounds=9)
+    server, sites, *_ = run_checked(-0.05, estimates=4, rounds=9)
     assert len(server.channels) == 2
     other = AutoServer(server.settings)
     other.restore(json.loads(json.dumps(server.state())), [])
-    assert other.message(sites.round) == {"has_vetoed": True}
+    assert other.message(sites.round) == server.message(sites.round)
+    assert other.message(sites.round)["has_vetoed"]
     assert other.describe(sites.round) == server.describe(sites.round)
 
 
 def test_a_shadow_that_is_no_better_changes_nothing():
-    server, sites, seen, _ = run_checked(0.001)
-    assert seen[8][1] == {}
+    server, sites, seen, _ = run_checked(-0.001)
+    assert "has_vetoed" not in seen[8][1]
     assert seen[8][2] == "undone"
     assert all(told["offsets"] for told in sites.told.values())
     assert not server.describe(sites.round)["shadow"]["has_vetoed"]
 
 
 def test_without_rounds_to_check_nobody_is_asked():
-    server, sites, seen, _ = run_checked(0.05, shadow_rounds=0)
+    server, sites, seen, _ = run_checked(-0.05, shadow_rounds=0)
     assert not sites.messages
     assert all(left_out is None for left_out, *_ in seen.values())
     assert seen[8][2] == "undone"
@@ -329,7 +333,7 @@ def test_a_published_method_that_is_vetoed_treats_no_more():
         server.after_training(sites.round)
     server.before_round(sites.round)
     assert server.stage(sites.round) == "federated averaging"
-    assert server.message(sites.round) == {"has_vetoed": True}
+    assert server.message(sites.round)["has_vetoed"]
 
 
 def test_a_site_learns_how_large_the_last_round_was_where_it_takes_its_share_out():

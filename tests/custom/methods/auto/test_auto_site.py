@@ -20,7 +20,7 @@ from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.undone import UNDONE_FOLDER, ignored_pixels, latest_undone, revert_undone
 from fedannot.custom.data.undone_labels import undone_labels
 from fedannot.custom.methods.auto import METHOD
-from fedannot.custom.methods.auto.outbound import COMPARE_SHADOW, ESTIMATE_CHANNEL, SCORE_IN_USE, UNDO_CHANNEL
+from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
 from fedannot.custom.networks.described import described_network
@@ -269,57 +269,24 @@ def test_a_site_says_by_how_much_the_shadow_is_better(
     folder = with_section(data_folder, tmp_path / "data", section, "label")
     method, site = method_of(), HandmadeSite(tmp_path / "site", data_folder=folder)
     right, wrong = recalling(site, method), recalling(site, method, outward=-3.0)
-    assert method.answer(SCORE_IN_USE, wrong, site.view(method, 3)).fields == {"has_scored": True}
-    answer = method.answer(COMPARE_SHADOW, right, site.view(method, 3)).fields
-    OutboundRegistry(METHOD.leaves).check(COMPARE_SHADOW, answer)
+    assert method.answer(KEEP_SCORES, wrong, site.view(method, 3)).fields == {"has_scored": True}
+    answer = method.answer(COMPARE_SCORES, right, site.view(method, 5, {"kept_round": 3})).fields
+    OutboundRegistry(METHOD.leaves).check(COMPARE_SCORES, answer)
     assert answer[f"{field}_patients"] == [NUM_CASES]
     assert 0.05 < answer[f"{field}_low"][0] < answer[field][0] < answer[f"{field}_high"][0] < 1
     other = "reviewed_gain" if field == "held_out_gain" else "held_out_gain"
     assert np.isnan(answer[other]).all()
-    # Of another round there is nothing to compare with.
-    assert np.isnan(method.answer(COMPARE_SHADOW, right, site.view(method, 4)).fields[field]).all()
+    # Of another round there is nothing to compare with; a run that goes on finds what was kept.
+    assert np.isnan(method.answer(COMPARE_SCORES, right, site.view(method, 4)).fields[field]).all()
+    later = HandmadeSite(tmp_path / "later", data_folder=folder)
+    view = later.view(method, 5, {"kept_round": 3}, earlier_folders=[site.run_folder], continued_round=4)
+    assert method.answer(COMPARE_SCORES, right, view).fields == answer
 
 
 def test_a_site_without_reviewed_or_held_out_patients_scores_nothing(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    answer = method.answer(SCORE_IN_USE, recalling(site, method), site.view(method, 3))
+    answer = method.answer(KEEP_SCORES, recalling(site, method), site.view(method, 3))
     assert answer.fields == {"has_scored": False}
-
-
-def test_models_are_scored_less_the_sites_own_share(
-    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A site that had half of the round; it is not in the shadow where it has undone something."""
-    folder = with_section(data_folder, tmp_path / "data", "validation", "label")
-    method, site = method_of(), HandmadeSite(tmp_path / "site", data_folder=folder)
-    scored: list[dict[str, torch.Tensor]] = []
-
-    def note(network: nn.Module, *_: object) -> dict[str, float]:
-        scored.append({name: value.clone() for name, value in network.state_dict().items()})
-        return {}
-
-    monkeypatch.setattr("fedannot.custom.methods.auto.shadow_scores.patient_dice", note)
-    torch.manual_seed(0)
-    network, others = (described_network(method.settings.network) for _ in range(2))
-    method.train(network, site.view(method, 3, {"is_checked": True}))
-    average = copy.deepcopy(network)
-    own, theirs = network.state_dict(), others.state_dict()
-    average.load_state_dict(
-        {name: (own[name] + theirs[name]) / 2 if own[name].is_floating_point() else own[name] for name in own}
-    )
-    message = {"samples_of_model": 2 * NUM_CASES}
-    for task in (SCORE_IN_USE, COMPARE_SHADOW):
-        method.answer(task, average, site.view(method, 3, message))
-    method.answer(SCORE_IN_USE, average, site.view(method, 3))
-    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 3, told({"1": 2.0})))
-    for task in (SCORE_IN_USE, COMPARE_SHADOW):
-        method.answer(task, average, site.view(method, 3, message))
-    same = [
-        all(torch.allclose(of[name], theirs[name], atol=1e-5) for name in own if own[name].is_floating_point())
-        for of in scored
-    ]
-    assert same == [True, True, False, True, False]
-    assert all(torch.equal(scored[-1][name], value) for name, value in average.state_dict().items())
 
 
 def test_patients_that_are_held_out_are_not_learnt_and_can_be_scored(tmp_path: Path, data_folder: Path) -> None:
@@ -344,8 +311,8 @@ def test_patients_that_are_held_out_are_not_learnt_and_can_be_scored(tmp_path: P
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
     (folder / "site-1" / "datalist.json").write_text(json.dumps(content))
     recalls = recalling(site, method)
-    method.answer(SCORE_IN_USE, recalls, site.view(method, 2))
-    answer = method.answer(COMPARE_SHADOW, recalls, site.view(method, 2)).fields
+    method.answer(KEEP_SCORES, recalls, site.view(method, 2))
+    answer = method.answer(COMPARE_SCORES, recalls, site.view(method, 2)).fields
     assert (answer["held_out_gain_patients"], answer["held_out_gain"]) == ([3], [0.0])
     # Estimates are of what is learnt, too.
     estimated = method.answer(ESTIMATE_CHANNEL, recalls, site.view(method, 2)).fields

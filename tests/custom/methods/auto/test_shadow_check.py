@@ -14,16 +14,17 @@ from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.methods.auto import shadow_check
-from fedannot.custom.methods.auto.outbound import COMPARE_SHADOW, HELD_OUT_GAIN, LEAVES, REVIEWED_GAIN, SCORE_IN_USE
+from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, HELD_OUT_GAIN, KEEP_SCORES, LEAVES, REVIEWED_GAIN
 from fedannot.custom.methods.auto.settings import AutoSettings
-from fedannot.custom.methods.auto.shadow_check import BY_QUANTITY, WITHOUT_UNDOING, ShadowCheck
+from fedannot.custom.methods.auto.shadow_check import BY_QUANTITY, ShadowCheck
 from fedannot.custom.methods.auto.shadow_gains import fewest_found, pooled_gain
 from fedannot.custom.methods.views import Round
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
 
 SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
-UNDOING, OTHERS = frozenset({"a", "b", "c"}), frozenset({"d", "e", "f", "g"})
+SITES = tuple("abcdefg")
+HONEST = frozenset("defg")
 SHADOW = {"w": torch.ones(1)}
 
 
@@ -48,76 +49,153 @@ class Sites:
 
     def __init__(self, check: ShadowCheck, answers: Mapping[str, dict[str, Any]]) -> None:
         self.check, self.answers = check, answers
-        self.asked: list[tuple[str, Any, bool, dict[str, Any]]] = []
+        self.asked: list[tuple[int, str, bool, dict[str, Any]]] = []
+        self.number = 0
 
     def __call__(
         self, task: str, sites: Collection[str] | None = None, params: Any = None
     ) -> dict[str, dict[str, Any]]:
-        self.asked.append((task, None if sites is None else sorted(sites), params is SHADOW, self.check.message))
-        if task == SCORE_IN_USE:
-            return {site: {"has_scored": site in self.answers} for site in sorted(UNDOING | OTHERS)}
-        assert task == COMPARE_SHADOW
-        return {site: self.answers[site] for site in sites or ()}
+        assert sites is None
+        self.asked.append((self.number, task, params is SHADOW, self.check.message))
+        if task == KEEP_SCORES:
+            return {site: {"has_scored": site in self.answers} for site in SITES}
+        assert task == COMPARE_SCORES
+        return {site: self.answers.get(site, answer()) for site in SITES}
 
 
-def trained(number: int, sites: Sites, **reports: Mapping[str, Any]) -> Round:
-    usual = {site: {"num_samples": 10, "has_undone": True} for site in UNDOING}
-    usual |= {site: {"num_samples": 5} for site in OTHERS}
-    made = round_of(number, ask=sites, reports=usual | reports)
-    made.shadow, made.weighed = SHADOW, weights_of({site: index + 1.0 for index, site in enumerate(made.reports)})
+def round_at(number: int, sites: Sites) -> Round:
+    sites.number = number
+    made = round_of(number, ask=sites, reports={site: {"num_samples": 10} for site in SITES})
+    made.weighed = weights_of({site: index + 1.0 for index, site in enumerate(SITES)})
     return made
 
 
 def checked(
     answers: Mapping[str, dict[str, Any]],
     rounds: int = 3,
-    may_be_asked: Collection[str] = OTHERS,
+    may_be_asked: Collection[str] = HONEST,
     *,
     weighs: bool = False,
 ) -> tuple[ShadowCheck, Sites]:
-    check = ShadowCheck(rounds)
+    """After so many rounds in which sites undo something, or weigh otherwise."""
+    check = ShadowCheck(SETTINGS, rounds)
     sites = Sites(check, answers)
     for number in range(6, 6 + rounds):
-        check.plan(UNDOING, OTHERS, weighs=weighs)
-        check.compare(trained(number, sites), may_be_asked, SETTINGS)
+        this_round = round_at(number, sites)
+        check.begin(this_round, undoes=not weighs, weighs=weighs)
+        this_round.shadow = SHADOW if weighs else None
+        check.compare(this_round, may_be_asked)
     return check, sites
+
+
+def of_all(value: float) -> dict[str, dict[str, Any]]:
+    return {site: answer(held_out=gain(value)) for site in HONEST}
 
 
 def test_the_answers_are_what_is_declared() -> None:
     registry = OutboundRegistry(LEAVES)
     given = answer(gain(0.02), gain(-0.5))
-    registry.check(COMPARE_SHADOW, given)
-    assert registry.refusal(COMPARE_SHADOW, given, 2) is None
-    assert registry.refusal(COMPARE_SHADOW, answer(gain(2.0)), 2) is not None
+    registry.check(COMPARE_SCORES, given)
+    assert registry.refusal(COMPARE_SCORES, given, 2) is None
+    assert registry.refusal(COMPARE_SCORES, answer(gain(2.0)), 2) is not None
 
 
-def test_the_other_sites_average_is_the_shadow_of_what_is_undone() -> None:
-    check = ShadowCheck(1)
-    assert check.plan(UNDOING, OTHERS, weighs=False) == UNDOING
-    assert check.message == {"is_checked": True}
-    assert check.plan(frozenset(), UNDOING | OTHERS, weighs=False) is None
-    assert check.message == {}
-    # Other weights are compared with those by quantity.
-    assert check.plan(UNDOING, OTHERS, weighs=True) == frozenset()
-    assert ShadowCheck(0).plan(UNDOING, OTHERS, weighs=True) is None
+def test_where_sites_undo_something_the_model_is_compared_with_that_of_before() -> None:
+    """The scores of before are kept once; no site gets any model that it would not get anyway."""
+    _, sites = checked(of_all(0.01))
+    assert sites.asked == [(6, KEEP_SCORES, False, {"kept_round": 6})] + [
+        (number, COMPARE_SCORES, False, {"kept_round": 6}) for number in (6, 7, 8)
+    ]
 
 
-@pytest.mark.parametrize(("undoing", "others"), [(2, 8), (8, 2), (10, 0)])
-def test_no_site_learns_the_update_of_another_one(undoing: int, others: int) -> None:
-    check = ShadowCheck(3)
-    names = [f"site-{index}" for index in range(10)]
-    assert check.plan(frozenset(names[:undoing]), frozenset(names[undoing:]), weighs=False) is None
-    assert check.record is not None
-    assert f"{undoing} sites undo something and {others} do not" in check.record.sentence
-    # Nor in a round in which sites are missing.
-    answers = {site: answer(gain(0.1)) for site in OTHERS}
-    check = ShadowCheck(1)
-    sites = Sites(check, answers)
-    assert check.plan(UNDOING, OTHERS, weighs=False) == UNDOING
-    some = trained(6, sites)
-    some.reports = {site: report for site, report in some.reports.items() if site not in {"a", "b"}}
-    check.compare(some, OTHERS, SETTINGS)
+def test_other_weights_are_compared_with_those_by_quantity_of_the_same_updates() -> None:
+    _, sites = checked(of_all(0.01), rounds=2, weighs=True)
+    assert sites.asked == [
+        (number, task, task == COMPARE_SCORES, {"kept_round": number})
+        for number in (6, 7)
+        for task in (KEEP_SCORES, COMPARE_SCORES)
+    ]
+
+
+def test_a_second_average_is_made_for_other_weights_alone() -> None:
+    check = ShadowCheck(SETTINGS, 1)
+    sites = Sites(check, of_all(0.0))
+    assert not check.begin(round_at(5, sites), undoes=False, weighs=False)
+    assert check.record is None
+    assert check.begin(round_at(6, sites), undoes=True, weighs=True)
     assert not sites.asked
+    # Once a model of before is kept it stays the one to compare with.
+    check = ShadowCheck(SETTINGS, 2)
+    sites = Sites(check, of_all(0.0))
+    assert not check.begin(round_at(6, sites), undoes=True, weighs=False)
+    assert not check.begin(round_at(7, sites), undoes=True, weighs=True)
+    assert not ShadowCheck(SETTINGS, 0).begin(round_at(6, sites), undoes=True, weighs=True)
+
+
+@pytest.mark.parametrize("weighs", [False, True])
+@pytest.mark.parametrize(("better", "vetoes"), [(0.005, False), (0.0051, True), (-0.1, False)])
+def test_a_shadow_that_is_better_by_more_than_its_interval_vetoes(better: float, vetoes: bool, weighs: bool) -> None:
+    """Four sites with intervals of ±0.01 and as many patients: together ±0.005.
+
+    Sites say by how much the model that came last is better: the shadow, or the one in use beside that of before.
+    """
+    check, _ = checked(of_all(better if weighs else -better), weighs=weighs)
+    assert check.has_vetoed == vetoes
+    assert not check.is_open
+    assert check.record is not None
+    assert check.record.has_vetoed == vetoes
+    assert [one.estimate for one in check.record.rounds] == [pytest.approx(better)] * 3
+    assert ("everything is taken back" in check.record.sentence) == vetoes
+
+
+def test_it_decides_after_all_rounds_alone() -> None:
+    check, _ = checked(of_all(-0.2))
+    assert check.has_vetoed
+    early = ShadowCheck(SETTINGS, 3)
+    early.restore(check.state() | {"rounds": check.state()["rounds"][:2]})
+    assert not early.has_vetoed
+    assert early.is_open
+    assert early.record is not None
+    assert "Not decided: 2 of 3 rounds" in early.record.sentence
+
+
+def test_it_says_evidence_threshold_decision_and_what_would_have_changed_it() -> None:
+    check, _ = checked(of_all(-0.02))
+    assert check.record is not None
+    assert check.record.sentence == (
+        "Shadow check of rounds 6 to 8: with the model of before round 6 the Dice of 40 patients differs by +2.0 "
+        "points (90 % interval +1.5 to +2.5). Threshold: all of the interval above 0. Decision: everything is taken "
+        "back, and the rest is federated averaging. A difference lower by 1.5 points would have left it."
+    )
+    check, _ = checked(of_all(0.0), weighs=True)
+    assert check.record is not None
+    assert check.record.shadow_is == BY_QUANTITY
+    assert check.record.sentence.endswith(
+        "Decision: it stays. A difference higher by 0.5 points would have taken it back."
+    )
+
+
+def test_given_annotations_count_at_sites_that_do_not_deviate_and_reviewed_ones_everywhere() -> None:
+    worse, better = gain(-0.1), gain(0.1)
+    answers = {"a": answer(held_out=better), "d": answer(held_out=worse), "e": answer(better, worse)}
+    check, _ = checked(answers, rounds=1, may_be_asked={"d", "e"}, weighs=True)
+    assert check.record is not None
+    (only,) = check.record.rounds
+    # d by its given annotations, e by its reviewed ones, a not at all.
+    assert (only.sites, only.patients, only.estimate) == (2, 20, pytest.approx(0.0))
+    check, _ = checked({"a": answer(better, worse)}, rounds=1, weighs=True)
+    assert check.has_vetoed
+
+
+def test_without_patients_to_score_it_is_closed_after_one_question() -> None:
+    check, sites = checked({})
+    assert [task for _, task, *_ in sites.asked] == [KEEP_SCORES]
+    assert check.record is not None
+    assert check.record.sentence == "No shadow check: no site has reviewed or held-out patients to score models on."
+    check, sites = checked({"a": answer(held_out=gain(0.1))})
+    assert len(sites.asked) == 2
+    assert check.record is not None
+    assert "annotations may be asked" in check.record.sentence
 
 
 def test_of_how_few_sites_a_combination_of_two_averages_can_be() -> None:
@@ -133,155 +211,62 @@ def test_of_how_few_sites_a_combination_of_two_averages_can_be() -> None:
 
 
 def test_weights_that_single_out_a_site_are_not_compared_at_sites() -> None:
-    check = ShadowCheck(1)
-    sites = Sites(check, {site: answer(gain(0.1)) for site in OTHERS})
-    this_round = trained(6, sites)
-    shares = {site: float(report.num_samples) for site, report in this_round.reports.items()}
-    this_round.weighed = weights_of(shares | {"a": 1.0})
-    check.plan(UNDOING, OTHERS, weighs=True)
-    check.compare(this_round, OTHERS, SETTINGS)
+    check = ShadowCheck(SETTINGS, 1)
+    sites = Sites(check, of_all(0.1))
+    this_round = round_at(6, sites)
+    this_round.weighed, this_round.shadow = weights_of({site: 2.0 if site == "a" else 1.0 for site in SITES}), SHADOW
+    check.begin(this_round, undoes=False, weighs=True)
+    check.compare(this_round, HONEST)
     assert not sites.asked
     assert check.record is not None
     assert "would learn the updates of single sites" in check.record.sentence
 
 
-def test_both_averages_are_scored_and_sites_can_take_their_share_out() -> None:
-    _, sites = checked({site: answer(held_out=gain(-0.01)) for site in OTHERS}, rounds=1)
-    assert sites.asked == [
-        (SCORE_IN_USE, None, False, {"samples_of_model": 3 * 10 + 4 * 5}),
-        (COMPARE_SHADOW, sorted(OTHERS), True, {"samples_of_model": 4 * 5}),
-    ]
-    # In averages by other weights a site cannot.
-    _, sites = checked({site: answer(held_out=gain(-0.01)) for site in OTHERS}, rounds=1, weighs=True)
-    assert [message for *_, message in sites.asked] == [{}, {}]
-
-
-@pytest.mark.parametrize(("value", "vetoes"), [(0.005, False), (0.0051, True), (-0.1, False)])
-def test_a_shadow_that_is_better_by_more_than_its_interval_vetoes(value: float, vetoes: bool) -> None:
-    """Four sites with intervals of ±0.01 and as many patients: together ±0.005."""
-    check, _ = checked({site: answer(held_out=gain(value)) for site in OTHERS})
-    assert check.has_vetoed == vetoes
-    assert not check.is_open
-    assert check.record is not None
-    assert check.record.has_vetoed == vetoes
-    assert len(check.record.rounds) == 3
-    assert ("everything is taken back" in check.record.sentence) == vetoes
-
-
-def test_it_decides_after_all_rounds_alone() -> None:
-    check, _ = checked({site: answer(held_out=gain(0.2)) for site in OTHERS}, rounds=3)
-    early = ShadowCheck(3)
-    early.restore(check.state() | {"rounds": check.state()["rounds"][:2]})
-    assert not early.has_vetoed
-    assert early.is_open
-    assert early.record is not None
-    assert "Not decided: 2 of 3 rounds" in early.record.sentence
-
-
-def test_it_says_evidence_threshold_decision_and_what_would_have_changed_it() -> None:
-    check, _ = checked({site: answer(held_out=gain(0.02)) for site in OTHERS})
-    assert check.record is not None
-    assert check.record.shadow_is == WITHOUT_UNDOING
-    assert check.record.sentence == (
-        "Shadow check of rounds 6 to 8: with the updates of the sites that undo nothing the Dice of 40 patients "
-        "differs by +2.0 points (90 % interval +1.5 to +2.5). Threshold: all of the interval above 0. Decision: "
-        "everything is taken back, and the rest is federated averaging. A difference lower by 1.5 points would have "
-        "left it."
-    )
-    check, _ = checked({site: answer(held_out=gain(0.0)) for site in OTHERS}, weighs=True)
-    assert check.record is not None
-    assert check.record.shadow_is == BY_QUANTITY
-    assert check.record.sentence.endswith(
-        "Decision: it stays. A difference higher by 0.5 points would have taken it back."
-    )
-
-
-def test_given_annotations_count_at_sites_that_do_not_deviate_and_reviewed_ones_everywhere() -> None:
-    worse, better = gain(-0.1), gain(0.1)
-    answers = {"a": answer(held_out=better), "d": answer(held_out=worse), "e": answer(better, worse)}
-    check, _ = checked(answers, rounds=1, may_be_asked={"d", "e"})
-    assert check.record is not None
-    (only,) = check.record.rounds
-    # d by its given annotations, e by its reviewed ones, a not at all.
-    assert (only.sites, only.patients, only.estimate) == (2, 20, pytest.approx(0.0))
-    check, _ = checked({"a": answer(better, worse)}, rounds=1)
-    assert check.has_vetoed
-
-
-def test_without_patients_to_score_it_is_closed_after_one_question() -> None:
-    check, sites = checked({})
-    assert [task for task, *_ in sites.asked] == [SCORE_IN_USE]
-    assert check.record is not None
-    assert check.record.sentence == ("No shadow check: no site has reviewed or held-out patients to score models on.")
-    check, sites = checked({"a": answer(held_out=gain(0.1))})
-    assert len(sites.asked) == 2
-    assert check.record is not None
-    assert "annotations may be asked" in check.record.sentence
-
-
-def test_a_round_in_which_a_site_had_lost_what_it_undid_is_not_compared() -> None:
-    check = ShadowCheck(1)
-    sites = Sites(check, {site: answer(gain(0.1)) for site in OTHERS})
-    check.plan(UNDOING, OTHERS, weighs=False)
-    check.compare(trained(6, sites, a={"num_samples": 10}), OTHERS, SETTINGS)
-    assert not sites.asked
-    assert check.is_open
-
-
-def at_server(monkeypatch: pytest.MonkeyPatch, number: int, sites: Sites, better: float, patients: int = 8) -> Round:
-    """A round whose server has reviewed patients, on which the shadow has more Dice."""
-    made = trained(number, sites)
-    made.reviewed = lambda params=None: ("network", "shadow" if params is SHADOW else "in use")  # type: ignore[assignment,return-value]
-    scores = {"in use": 0.5, "shadow": 0.5 + better}
+def at_server(monkeypatch: pytest.MonkeyPatch, *dice: float, patients: int = 8) -> Any:
+    """What the server's reviewed patients say, one model after the other."""
+    scores = iter(dice)
     monkeypatch.setattr(
-        shadow_check, "patient_dice", lambda _, data, *__: {f"{index}": scores[data] for index in range(patients)}
+        shadow_check,
+        "patient_dice",
+        lambda *_: {f"{index}": value for value in [next(scores)] for index in range(patients)},
     )
-    return made
+    return lambda params=None: ("network", "data")
 
 
 def test_the_server_scores_its_reviewed_cases_itself_and_needs_no_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All sites but one have undone something; none of them gets both averages."""
-    check, (alone, undoing) = ShadowCheck(2), (frozenset("g"), (UNDOING | OTHERS) - {"g"})
-    assert check.plan(undoing, alone, weighs=False) is None
-    sites = Sites(check, {})
+    check = ShadowCheck(SETTINGS, 2)
+    sites, reviewed = Sites(check, {}), at_server(monkeypatch, 0.5, 0.49, 0.47)
     for number in (6, 7):
-        assert check.plan(undoing, alone, weighs=False, is_reviewed=True) == undoing
-        this_round = at_server(monkeypatch, number, sites, better=0.02)
-        this_round.reports = trained(
-            number, sites, **{site: {"num_samples": 5, "has_undone": True} for site in "def"}
-        ).reports
-        check.compare(this_round, OTHERS, SETTINGS)
-    assert not sites.asked
+        this_round = round_at(number, sites)
+        this_round.reviewed = reviewed
+        check.begin(this_round, undoes=True, weighs=False)
+        check.compare(this_round, HONEST)
+    assert [task for _, task, *_ in sites.asked] == [KEEP_SCORES]
     assert check.has_vetoed
     assert check.record is not None
-    assert [(one.sites, one.patients, one.estimate) for one in check.record.rounds] == [(0, 8, pytest.approx(0.02))] * 2
+    assert [(one.sites, one.patients, one.estimate) for one in check.record.rounds] == [
+        (0, 8, pytest.approx(0.01)),
+        (0, 8, pytest.approx(0.03)),
+    ]
 
 
 def test_patients_of_sites_and_of_the_server_count_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = ShadowCheck(1)
-    sites = Sites(check, {site: answer(held_out=gain(-0.01, 0.0)) for site in OTHERS})
-    check.plan(UNDOING, OTHERS, weighs=False, is_reviewed=True)
-    check.compare(at_server(monkeypatch, 6, sites, better=0.09, patients=10), OTHERS, SETTINGS)
+    check = ShadowCheck(SETTINGS, 1)
+    this_round = round_at(6, Sites(check, of_all(-0.01)))
+    this_round.reviewed, this_round.shadow = at_server(monkeypatch, 0.5, 0.59, patients=10), SHADOW
+    check.begin(this_round, undoes=False, weighs=True)
+    check.compare(this_round, HONEST)
     assert check.record is not None
     assert check.record.rounds[0].estimate == pytest.approx((40 * -0.01 + 10 * 0.09) / 50)
     assert check.record.rounds[0].patients == 50
 
 
-def test_sites_that_cannot_score_are_asked_once_while_the_server_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = ShadowCheck(2)
-    sites = Sites(check, {})
-    for number in (6, 7):
-        check.plan(UNDOING, OTHERS, weighs=False, is_reviewed=True)
-        check.compare(at_server(monkeypatch, number, sites, better=0.0), OTHERS, SETTINGS)
-    assert [task for task, *_ in sites.asked] == [SCORE_IN_USE]
-    assert check.record is not None
-    assert len(check.record.rounds) == 2
-
-
 def test_too_few_reviewed_patients_at_the_server_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = ShadowCheck(2)
-    check.plan(UNDOING, OTHERS, weighs=False, is_reviewed=True)
-    check.compare(at_server(monkeypatch, 6, Sites(check, {}), better=0.1, patients=2), OTHERS, SETTINGS)
+    check = ShadowCheck(SETTINGS, 2)
+    this_round = round_at(6, Sites(check, {}))
+    this_round.reviewed = at_server(monkeypatch, 0.5, 0.1, patients=2)
+    check.begin(this_round, undoes=True, weighs=False)
+    check.compare(this_round, HONEST)
     assert not check.is_open
 
 
@@ -293,11 +278,23 @@ def test_pooled_gains_by_hand() -> None:
     assert pooled.patients == 20
 
 
-def test_its_state_is_plain_and_comes_back() -> None:
-    check, _ = checked({site: answer(held_out=gain(0.02)) for site in OTHERS})
+def test_its_state_is_plain_and_a_run_goes_on_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ShadowCheck(SETTINGS, 2)
+    reviewed = at_server(monkeypatch, 0.5, 0.49, 0.47)
+    this_round = round_at(6, Sites(check, of_all(-0.02)))
+    this_round.reviewed = reviewed
+    check.begin(this_round, undoes=True, weighs=False)
+    check.compare(this_round, HONEST)
     state = check.state()
     check_restorable(state, "the state")
-    other = ShadowCheck(3)
+    other = ShadowCheck(SETTINGS, 2)
     other.restore(json.loads(json.dumps(state)))
-    assert (other.state(), other.record, other.has_vetoed) == (state, check.record, True)
-    assert ShadowCheck(3).record is None
+    assert (other.state(), other.record) == (state, check.record)
+    sites = Sites(other, of_all(-0.02))
+    this_round = round_at(7, sites)
+    this_round.reviewed = reviewed
+    other.begin(this_round, undoes=True, weighs=False)
+    other.compare(this_round, HONEST)
+    assert sites.asked == [(7, COMPARE_SCORES, False, {"kept_round": 6})]
+    assert other.has_vetoed
+    assert ShadowCheck(SETTINGS, 3).record is None

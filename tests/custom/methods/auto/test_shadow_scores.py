@@ -108,6 +108,5 @@ def test_the_gain_is_of_the_same_patients() -> None:
 
 def test_scores_of_another_round_do_not_count(tmp_path: Path) -> None:
     keep_scores(tmp_path, 6, {"reviewed": {"a": 0.5}})
-    assert kept_scores(tmp_path, 6) == {"reviewed": {"a": 0.5}}
-    assert kept_scores(tmp_path, 7) == {}
-    assert kept_scores(tmp_path / "elsewhere", 6) == {}
+    assert kept_scores([tmp_path / "elsewhere", tmp_path], 6) == {"reviewed": {"a": 0.5}}
+    assert kept_scores([tmp_path], 7) == {}
