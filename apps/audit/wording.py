@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 
-from ...custom.audit.findings import Conclusion, Finding, KindResult, SiteAudit
+from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult, SiteAudit
+from ...custom.audit.kinds.registry import KINDS
+from ...custom.channel.established import UNKNOWN_ZERO
+from ...custom.methods.audit.conclusions import is_apart
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 
 # A case that more likely than not needs a change.
 _LIKELY = 0.5
 _FEW_PATIENTS = 10
+_ROUNDS_TO_ZERO = 0.05
 _VERDICTS = {
     "established": "Sure",
     "cannot tell": "Cannot tell",
@@ -16,6 +20,13 @@ _VERDICTS = {
     "none": "About right",
 }
 _VERDICT_ORDER = tuple(_VERDICTS)
+_WHY_LIKELY = (
+    "Counted at this site alone: what the model sees and nobody has annotated, each object by how probably it is real. "
+    "The interval is that of the patients; the probabilities are rather too low."
+)
+REFERENCE_TITLE = "For the reference"
+# Kinds that need no model are found where they are.
+_RULES = frozenset(kind.name for kind in KINDS if kind.error is None)
 # From which AUROC on which words hold.
 _DETECTION = (
     (0.95, "very well"),
@@ -31,7 +42,7 @@ class ToldConclusion:
     """A conclusion as the page tells it.
 
     Attributes:
-        verdict: short, for its style: ``established``, ``small``, ``none`` or ``cannot-tell``.
+        verdict: short, for its style: ``established``, ``likely``, ``small``, ``none`` or ``cannot-tell``.
         words: how sure it is.
         sentence: what is concluded.
         figures: estimate, interval and patients; empty where there is no estimate.
@@ -46,30 +57,44 @@ class ToldConclusion:
 
 
 def told_conclusions(audit: SiteAudit) -> list[ToldConclusion]:
-    """Return the conclusions, those first of which something follows."""
+    """Return the conclusions, those first of which something follows, with what the site's own cases make likely."""
     ordered = sorted(audit.conclusions, key=lambda one: _VERDICT_ORDER.index(one.verdict))
-    return [
+    told = [
         ToldConclusion(
             one.verdict.replace(" ", "-"), _VERDICTS[one.verdict], one.sentence, _figures(one, audit), one.reason
         )
         for one in ordered
     ]
+    established = sum(one.verdict == "established" for one in ordered)
+    return [*told[:established], *_likely(audit), *told[established:]]
+
+
+def _likely(audit: SiteAudit) -> list[ToldConclusion]:
+    """What the site's own cases show together, which no other site's do."""
+    return [
+        ToldConclusion("likely", "Likely", kind.sentence[0].upper() + kind.sentence[1:], "", _WHY_LIKELY)
+        for kind in audit.kinds
+        if kind.sentence
+    ]
 
 
 def headline(audit: SiteAudit) -> str:
-    """Return in a sentence what the audit says of the site as a whole."""
+    """Return in a sentence what is wrong with the site as a whole, else what that is not known of."""
     verdicts = [one.verdict for one in audit.conclusions]
-    num_cases = sum(bool(case.findings) for case in audit.cases)
+    num_cases = sum(case.has_problem for case in audit.cases)
     suspected = f"{plural(num_cases, 'case')} of {audit.num_cases} {'has' if num_cases == 1 else 'have'} findings"
     if not verdicts:
         return f"{suspected}. The federation has not concluded anything of this site."
-    if "established" in verdicts:
-        count = verdicts.count("established")
-        what = "One thing is" if count == 1 else f"{_number(count)} things are"
-        return f"{what} wrong with how this site annotates."
-    if "cannot tell" in verdicts:
-        return "This audit cannot tell all of how this site annotates."
-    return "This site annotates like the others, as far as this audit can tell."
+    if established := [one.sentence for one in audit.conclusions if one.verdict == "established"]:
+        more = len(established) - 1
+        return f"{established[0]} {_number(more)} more below." if more else established[0]
+    unknown = [_what(one) for one in audit.conclusions if one.verdict == "cannot tell"]
+    if apart := [one.sentence for one in audit.conclusions if one.verdict == "cannot tell" and _is_apart(one)]:
+        return apart[0]
+    if unknown:
+        known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
+        return f"This audit cannot tell whether {_listed(unknown, 'or')}. {known}; {suspected}."
+    return f"This site annotates like the others, as far as this audit can tell; {suspected}."
 
 
 def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
@@ -78,7 +103,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     errors = 0 if files is None else files.count(Severity.ERROR)
     if errors:
         steps.append(f"Mend what cannot be read: {plural(errors, 'error')} under Files, each with its remedy.")
-    with_findings = [case for case in audit.cases if case.findings]
+    with_findings = [case for case in audit.cases if case.has_problem]
     likely = sum(case.score >= _LIKELY for case in with_findings)
     if likely:
         whose = "it probably needs" if likely == 1 else "they probably need"
@@ -90,7 +115,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         steps.append(f"Review the {first} below. The worst come first.")
     verdicts = {one.verdict for one in audit.conclusions}
     if "cannot tell" in verdicts:
-        steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")
+        steps.append(_ask_for_reference(audit))
     if "established" in verdicts:
         agreed = (
             "what tells the classes apart"
@@ -107,6 +132,8 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
 
 def detection_in_words(kind: KindResult) -> str:
     """Return how well an audit finds problems of a kind at this site."""
+    if kind.kind in _RULES:
+        return "By a rule, without a model."
     if kind.auroc is None:
         return "Not known: known errors of this kind could not be tried here."
     words = next(words for least, words in _DETECTION if kind.auroc >= least)
@@ -125,14 +152,29 @@ def detection_sentence(audit: SiteAudit) -> str:
         words = next(words for least, words in _DETECTION if (kind.auroc or 0) >= least)
         groups.setdefault(words, []).append(f"{kind.title[0].lower()}{kind.title[1:]}")
     parts = [f"{_listed(titles)} {words}" for words, titles in groups.items()]
-    unknown = [f"{kind.title[0].lower()}{kind.title[1:]}" for kind in audit.kinds if kind.auroc is None]
+    unknown = [
+        f"{kind.title[0].lower()}{kind.title[1:]}"
+        for kind in audit.kinds
+        if kind.auroc is None and kind.kind not in _RULES and kind.num_findings
+    ]
     rest = f" How well it finds {_listed(unknown)} is not known." if unknown else ""
     return f"On these data it finds {'; '.join(parts)}.{rest}"
+
+
+def kinds_in_words(audit: SiteAudit) -> list[tuple[KindResult, str]]:
+    """Return the kinds that can occur in these data, each with how well its problems are found.
+
+    What could not be tried and was found nowhere, such as slices left out of images, is none of them.
+    """
+    shown = [kind for kind in audit.kinds if kind.auroc is not None or kind.num_findings or kind.kind in _RULES]
+    return [(kind, detection_in_words(kind)) for kind in shown]
 
 
 def finding_facts(finding: Finding) -> list[tuple[str, str]]:
     """Return the figures of a finding, each with its name."""
     facts = []
+    if finding.kind == REFERENCE:
+        return []
     if finding.probability is not None:
         facts.append(("Needs a change", f"{100 * finding.probability:.0f} %"))
     else:
@@ -170,12 +212,33 @@ def _value(value: float, one: Conclusion) -> str:
 
 
 def _number_of(value: float, one: Conclusion) -> str:
-    return f"{100 * value:.0f}" if one.unit is None else _signed(value)
+    return f"{100 * value:.0f}".replace("-", "−") if one.unit is None else _signed(value)
 
 
 def _signed(value: float) -> str:
-    """A signed number with a true minus, which is not taken for a hyphen."""
-    return f"{value:+.1f}".replace("-", "−")
+    """A signed number with a true minus, which is not taken for a hyphen; none where it rounds to zero."""
+    return "0.0" if abs(value) < _ROUNDS_TO_ZERO else f"{value:+.1f}".replace("-", "−")
+
+
+def _is_apart(one: Conclusion) -> bool:
+    """Whether a site is unlike the others, though nobody knows who is right."""
+    return UNKNOWN_ZERO in one.reason and one.from_zero is not None and is_apart(one.from_zero)
+
+
+def _ask_for_reference(audit: SiteAudit) -> str:
+    asked = sum(bool(case.findings) and not case.has_problem for case in audit.cases)
+    why = "reviewed cases are what this audit lacks to tell"
+    if not asked:
+        return f"Review 10 to 20 cases of different patients: {why}."
+    return f"Review the {plural(asked, 'case')} marked “{REFERENCE_TITLE}” at the end of the list: {why}."
+
+
+def _what(one: Conclusion) -> str:
+    """What is not known, after "whether"."""
+    name = one.class_name
+    if one.parameter.startswith("offset"):
+        return f"contours of {name} are too large or too small"
+    return f"{name} is missing" if one.parameter.startswith("missing") else f"labels of {name or 'any class'} are wrong"
 
 
 def _number(count: int) -> str:
@@ -183,5 +246,5 @@ def _number(count: int) -> str:
     return names[count] if count < len(names) else str(count)
 
 
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _listed(words: list[str], last: str = "and") -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -110,6 +110,24 @@ def federation(
         say(f"The federation's page: {write_federation_page(summary, out)}")
 
 
+@audit_app.command("list", epilog="Example: fedannot audit list runs/audit --site site-1 --kind missing")
+def list_(
+    folder: FolderArgument,
+    site: SiteOption = None,
+    kind: Annotated[list[str] | None, typer.Option(help="Only findings of this kind; may repeat.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Findings of each site.")] = 24,
+) -> None:
+    """List what the audit found in this terminal, the worst first."""
+    with reported_errors():
+        from ..audit.found import find_audits
+        from ..audit.listing import print_audit
+        from ..terminal import Terminal
+
+        console = Terminal()
+        for found in find_audits(folder, site):
+            print_audit(found, console, kinds=kind or (), limit=limit)
+
+
 @audit_app.command("page", epilog="Example: fedannot audit page runs/audit --site site-1")
 def page(
     folder: FolderArgument,
@@ -211,6 +229,14 @@ def export(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option(help="Folder of the files; absent or empty.")],
     site: SiteOption = None,
+    dicom: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="DICOM series that the volumes were made of, each a folder with its volume's name: write DICOM "
+            "segmentations, too (pip install 'fedannot[dicom]').",
+        ),
+    ] = None,
 ) -> None:
     """Write findings as a table and suggestions as masks, for ITK-SNAP, 3D Slicer and spreadsheets."""
     with reported_errors():
@@ -218,7 +244,7 @@ def export(
         from ..audit.exporting import export_audit
 
         found = _only(folder, site)
-        exported = export_audit(CaseReader(found), out)
+        exported = export_audit(CaseReader(found), out, dicom=dicom)
         say(f"{found.site}: {exported.findings} findings, {exported.suggestions} suggested annotations in {out}")
         if exported.failed:
             say_error(

@@ -29,6 +29,9 @@ def export(
 ) -> None:
     """Export a model with its metadata, weights, model card and a configuration that segments a folder of images."""
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Exporting the model of {run}.")
         from ..bundling.export import export_bundle
         from ..bundling.metadata import Statements
         from ..bundling.source import read_source

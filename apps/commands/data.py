@@ -83,6 +83,9 @@ def phantom(
 ) -> None:
     """Write a generated federation with a clean test set; no download, no patient."""
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Drawing the federation {out}.")
         given: dict[PhantomTask, dict[str, Any]] = {
             PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
             PhantomTask.LESIONS_3D: {"--completeness": completeness},
@@ -160,6 +163,9 @@ def noise(
     (--protocols), or classes are wrong (--labels).
     """
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Copying {federation}.")
         from ...custom.data.noise.choice import NoiseChoice
         from ...custom.data.noise.mislabelled_copy import mislabel_cases
         from ...custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
@@ -207,9 +213,13 @@ def check(
 ) -> None:
     """Look for what is wrong with the data before anybody trains: which file, and how to mend it.
 
-    Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site.
+    Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site. What is wrong with annotations
+    that can be read is what `fedannot audit` finds.
     """
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Checking {folder}.")
         from ..checking.checking import check_folder
         from ..checking.outputs import write_outputs
         from ..checking.table import print_report

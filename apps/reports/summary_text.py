@@ -14,6 +14,7 @@ from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummar
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from .channel_text import channel_entries, print_channels, print_shadow
+from .compared_runs import ComparedRun
 from .output import noise_level, number, percent, score_columns, scoring_of
 
 # Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
@@ -36,7 +37,8 @@ def print_difference(summary: Summary, other: Summary, console: Terminal) -> Non
     one, reference = summary.main_score, other.main_score
     if one is not None and reference is not None:
         gain = 100 * (one - reference)
-        console.print(f"{summary.method} - {other.method}: {gain:+.1f} {scoring_of(summary).label} points")
+        points = f"{gain:+.1f} {scoring_of(summary).label} points"
+        console.print(f"{summary.method} - {other.method}: {points}{without(summary)}")
 
 
 def print_summary(summary: Summary, console: Terminal) -> None:
@@ -44,12 +46,14 @@ def print_summary(summary: Summary, console: Terminal) -> None:
     console.print_named(
         summary.method,
         f", seed {summary.seed}, {summary.rounds_finished} rounds, "
-        f"{summary.seconds:.0f} s: {_score_text(summary)} (mean of the last five rounds)",
+        f"{summary.seconds:.0f} s: {_score_text(summary)} (mean of the last five rounds{without(summary)})",
     )
     quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
     _print_averaging_alone(quality, console)
     console.print(_site_table(summary))
-    _print_effective_sites(summary, console)
+    if any(_weights(summary, site) != "-" for site in summary.sites):
+        console.print("weight: of the site in the average, smallest to largest over the rounds")
+    print_effective_sites(summary, console)
     if quality is not None and quality.weights is not None:
         console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
     if any(noise_level(report) is not None for report in summary.sites.values()):
@@ -65,9 +69,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
     _print_privacy(summary.sites, console)
     _print_bounds(summary.bounded, console)
-    for refusal in summary.refusals:
-        text = f"Round {refusal.round}: {refusal.site} refused: {refusal.reason}"
-        console.print(text, style="yellow")
+    print_refusals(summary, console)
 
 
 def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -> None:
@@ -90,7 +92,7 @@ def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -
     console.print(f"All rounds were federated averaging. {why} {hint}", style="yellow")
 
 
-def _print_effective_sites(summary: Summary, console: Terminal) -> None:
+def print_effective_sites(summary: Summary, console: Terminal) -> None:
     """Print for every stage how many sites its rounds' weights are of in effect; warn where one nearly decides alone.
 
     Of the layer blocks the one counts in which they are fewest.
@@ -100,8 +102,7 @@ def _print_effective_sites(summary: Summary, console: Terminal) -> None:
     for stage in dict.fromkeys(record.stage for record, _ in known):
         of_stage = [(record.round, sites) for record, sites in known if record.stage == stage]
         fewest, most = (f(sites for _, sites in of_stage) for f in (min, max))
-        first, last = of_stage[0][0], of_stage[-1][0]
-        rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+        rounds = _rounds([number for number, _ in of_stage])
         told.append(f"{_range(fewest, most, 1)} ({stage}, {rounds})")
     if told:
         console.print(f"effective sites of {len(summary.sites)}: {'; '.join(told)}")
@@ -114,10 +115,31 @@ def _print_effective_sites(summary: Summary, console: Terminal) -> None:
         )
 
 
+def print_refusals(summary: Summary, console: Terminal) -> None:
+    """Print whose results did not count, and why."""
+    for refusal in summary.refusals:
+        console.print(f"Round {refusal.round}: {refusal.site} refused: {refusal.reason}", style="yellow")
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    """Write rounds, of which some between the first and the last may not be known."""
+    first, last = numbers[0], numbers[-1]
+    if first == last:
+        return f"round {first}"
+    known = "" if len(numbers) == last - first + 1 else f"{len(numbers)} of "
+    return f"{known}rounds {first} to {last}"
+
+
 def _range(first: float, last: float, decimals: int) -> str:
     """Write a range, or one number where both are the same as written."""
     texts = [f"{value:.{decimals}f}" for value in (first, last)]
     return texts[0] if texts[0] == texts[1] else " to ".join(texts)
+
+
+def without(run: Summary | ComparedRun) -> str:
+    """Name the classes that a run's scores say nothing about, as the end of a phrase; nothing if there are none."""
+    names = run.unscored_classes or ()
+    return f"; without {', '.join(names)}, of which no case was scored" if names else ""
 
 
 def _score_text(summary: Summary) -> str:
@@ -146,6 +168,7 @@ def _site_table(summary: Summary) -> Table:
             "left out": str(report.num_excluded or "-"),
             "threads": str(report.num_threads or "-") if has_own_threads else "-",
             "loss": number(report.train_loss, 3),
+            "weight": _weights(summary, site),
             "noisy, %": "-" if level is None else f"{100 * level:.0f}",
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
@@ -160,6 +183,15 @@ def _site_table(summary: Summary) -> Table:
     for cells in zip(*filled.values(), strict=True):
         table.add_row(*cells)
     return table
+
+
+def _weights(summary: Summary, site: str) -> str:
+    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
+    quality = summary.added(QualityFindings)
+    known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
+    if not known or (quality is not None and quality.weights is not None):
+        return "-"
+    return _range(min(known), max(known), 2)
 
 
 def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The output of a run of which no server has anything: what its sites stored, on the machine of whoever may see it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,26 +19,31 @@ from ...custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...custom.data.tensor_files import write_tensors
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.evaluation.local_scores import LocalScores
-from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.personal.settings import PersonalSettings
-from ...custom.run.records import VERSION
-from ...custom.run.state import SUMMARY_FILE
-from ...custom.run.summary_record import SUMMARIES, OwnCases, Summary
+from ...custom.run.reading import read_metrics_file
+from ...custom.run.records import RoundRecord
+from ...custom.run.state import METRICS_FILE, SUMMARY_FILE, RunState
+from ...custom.run.summary import summarize
+from ...custom.run.summary_record import OwnCases, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from .output import MODEL_FILE, OutputError, number, percent
 from .site_files import SiteFiles, find_site_files
+from .summary_text import print_effective_sites, print_refusals
 
 mpl.use("Agg")
 
 OWN_CASES_PICTURE = "own_cases.png"
 # In a run's folder at a site that made its data itself.
 _EMBEDDED = "embedded"
-_MODELS = {"global": "tab:cyan", "local": "tab:orange"}
+_MODELS = {"global": "tab:cyan", "local_at_half": "tab:gray", "local": "tab:orange"}
+_CALLED = {"local_at_half": "local at 0.5"}
 
 
 def collect_from_sites(workspace: Path, out: Path) -> Summary:
     """Write the shared model and a summary with the sites' own scores to the output folder; return the summary.
+
+    Of the rounds it has those that a site whose files are there has averaged: all where all sites' files are.
 
     Args:
         workspace: that of NVFlare's simulator, a site's own, or a run's folder in it.
@@ -52,24 +57,11 @@ def collect_from_sites(workspace: Path, out: Path) -> Summary:
     stored = {files.site: torch.load(files.model, map_location="cpu", weights_only=True) for files in sites}
     rounds = {site: int(content["round"]) for site, content in stored.items()}
     latest = max(rounds, key=lambda site: rounds[site])
-    unscored = dict.fromkeys(Scoring.of(settings.task).names)
-    summary = SUMMARIES[settings.task].model_validate(
-        {
-            "version": VERSION,
-            "task": settings.task,
-            "method": settings.method,
-            "seed": settings.seed,
-            "rounds_finished": rounds[latest],
-            "sites": {},
-            "rounds": (),
-            "last_rounds": unscored,
-            "last_round": unscored,
-            "refusals": (),
-            "bounded": (),
-            "own_cases": {files.site: _own_cases(files, rounds[files.site]) for files in sites},
-            "settings": settings.model_dump(mode="json"),
-        }
+    state = RunState(
+        settings.method, settings.model_dump(mode="json"), rounds[latest], {}, history=_averaged_rounds(sites)
     )
+    own_cases = {files.site: _own_cases(files, rounds[files.site]).model_dump(exclude_unset=True) for files in sites}
+    summary = summarize(state, {"own_cases": own_cases})
     out.mkdir(parents=True, exist_ok=True)
     if not isinstance(settings, PersonalSettings) or settings.has_global_model:
         write_tensors(out / MODEL_FILE, {"model": stored[latest]["shared"]})
@@ -96,6 +88,8 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
     for site, found in own_cases.items():
         if found.round < summary.rounds_finished:
             console.print(f"{site}: has the model after round {found.round}, not the last one.", style="yellow")
+    print_effective_sites(summary, console)
+    print_refusals(summary, console)
 
 
 def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None:
@@ -109,9 +103,11 @@ def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None
     for index, name in enumerate(names):
         scores = [own_cases[site].models.get(name) for site in sites]
         values = [None if found is None else found.dice for found in scores]
-        places = [place + 0.38 * (index - (len(names) - 1) / 2) for place in range(len(sites))]
+        width = 0.76 / max(len(names), 2)
+        places = [place + width * (index - (len(names) - 1) / 2) for place in range(len(sites))]
         heights = [float("nan") if value is None else 100 * value for value in values]
-        bars = axes.bar(places, heights, 0.36, color=_MODELS[name], label=f"{name} model")
+        label = f"{_CALLED.get(name, name)} model"
+        bars = axes.bar(places, heights, 0.95 * width, color=_MODELS[name], label=label)
         axes.bar_label(bars, fmt="%.1f", fontsize=7)
     axes.set_xticks(range(len(sites)), sites)
     axes.set(ylabel="Dice, %", ylim=(0, 108), title="On each site's own validation cases")
@@ -155,6 +151,13 @@ def _sites_of_one_run(workspace: Path) -> list[SiteFiles]:
     return sorted(found, key=lambda files: natural_order(files.site))
 
 
+def _averaged_rounds(sites: Sequence[SiteFiles]) -> list[RoundRecord]:
+    """The records of the rounds that these sites have averaged, in order; of one that was begun twice the last."""
+    files = [file for files in sites if (file := files.folder / METRICS_FILE).is_file()]
+    found = {record.round: record for file in files for record in read_metrics_file(file)}
+    return [found[number] for number in sorted(found)]
+
+
 def _own_cases(files: SiteFiles, after_round: int) -> OwnCases:
     scores = read_record(files.folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE, LocalScores)
     if scores is None:
@@ -166,7 +169,7 @@ def _columns(own_cases: Mapping[str, OwnCases]) -> dict[str, tuple[str, str]]:
     """For each column of scores its heading, model and score; a model that no site has gets none."""
     names = [name for name in _MODELS if any(name in found.models for found in own_cases.values())]
     scores = (("Dice %", "dice"), ("HD95", "hd95"))
-    return {f"{name} {heading}": (name, score) for name in names for heading, score in scores}
+    return {f"{_CALLED.get(name, name)} {heading}": (name, score) for name in names for heading, score in scores}
 
 
 def _cell(found: OwnCases, model: str, score: str) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 AUDIT_FOLDER = "audit"
 FINDINGS_FILE = "findings.json"
 CASES_FOLDER = "cases"
+# The kind of what a reviewer is asked about a case that nothing was found in.
+REFERENCE = "reference"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Unit = Literal["px", "mm"]
@@ -108,6 +110,11 @@ class AuditedCase(JsonRecord):
     findings: tuple[Finding, ...] = ()
 
     @property
+    def has_problem(self) -> bool:
+        """Whether anything looks wrong in it; to be asked for a reference is no problem."""
+        return any(one.kind != REFERENCE for one in self.findings)
+
+    @property
     def score(self) -> float:
         """The largest probability, or score, of its findings; 0 without any."""
         return max((one.score if one.probability is None else one.probability for one in self.findings), default=0.0)
@@ -124,6 +131,7 @@ class KindResult(JsonRecord):
         patients: of how many patients that is.
         num_cases: cases with such a finding.
         num_findings: findings.
+        sentence: what all cases show together, likely and not sure; empty where that is nothing.
     """
 
     kind: str
@@ -132,6 +140,7 @@ class KindResult(JsonRecord):
     patients: int
     num_cases: int
     num_findings: int
+    sentence: str = ""
 
 
 class Conclusion(DeviationRecord):

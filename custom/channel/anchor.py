@@ -74,8 +74,9 @@ def choose_anchor(
 
     Where the images have their edges is evidence of where zero lies, but annotators need not draw along edges. So edges
     are no zero by themselves: two groups that lie clearly on both sides of them need less proof that they are two, and
-    those that do not are no two directions; half-way between them is a zero near the edges alone; and a median or a
-    reference far from them is not sure. So a site that lies about its offset moves nobody's zero far.
+    those that do not are no two directions; half-way between them is a zero near the edges alone, and none where the
+    median is nearer, as where a single site errs far and the others little; and a median or a reference far from them
+    is not sure. So a site that lies about its offset moves nobody's zero far.
 
     Args:
         estimates: of every site; unknown ones do not count.
@@ -111,10 +112,13 @@ def choose_anchor(
         )
     if not known:
         return None
-    balanced = None if choice == "median" else _balanced(known, seed, level, seen, edge_error)
-    if choice == "balanced" or balanced is not None:
+    median = _median(known, seed, floor)
+    if choice == "median":
+        return _with_edges(median, seen, edge_error)
+    balanced = _balanced(known, seed, level, seen, edge_error)
+    if choice == "balanced" or (balanced is not None and _edges_favour(balanced, median, seen, edge_error)):
         return balanced
-    return _with_edges(_median(known, seed, floor), seen, edge_error)
+    return _with_edges(median, seen, edge_error)
 
 
 def deviation_of(estimate: Estimate) -> float:
@@ -168,6 +172,18 @@ def _balanced(
         sentence += f" It is moved to {edge_error:g} from the edges of the images."
     groups = (tuple(levels.upper), tuple(levels.lower))
     return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence, groups=groups)
+
+
+def _edges_favour(balanced: Anchor, median: Anchor, edges: Estimate | None, edge_error: float) -> bool:
+    """Whether half-way between two groups is nearer to the images' edges than the median is.
+
+    Where a group is a single site, it has to be clearly so: one site that errs far is no second direction.
+    """
+    is_alone = min(map(len, balanced.groups)) == 1
+    if edges is None:
+        return not is_alone
+    nearer = abs(median.value - edges.value) - abs(balanced.value - edges.value)
+    return nearer >= (edge_error / 2 if is_alone else 0.0)
 
 
 def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, margin: float) -> bool:

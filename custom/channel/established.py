@@ -11,6 +11,9 @@ from .anchor import Anchor, deviation_of
 from .estimate import Estimate
 
 LEVEL = 0.05
+# Why nothing is told of a site although it is known how far it is from the others.
+UNKNOWN_ZERO = "it is not known where neutral lies"
+_UNTRIED = "known errors could not be tried"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Criterion:
     @classmethod
     def of_anchor(cls, anchor: Anchor, floor: float) -> "Criterion":
         """Return the criterion of offsets: zero is where the anchor is."""
-        doubted = None if anchor.is_sure else "it is not known where neutral lies"
+        doubted = None if anchor.is_sure else UNKNOWN_ZERO
         return cls(anchor.value, floor, anchor.deviation, doubted=doubted)
 
     def doubt(self, estimate: Estimate) -> str | None:
@@ -44,7 +47,11 @@ class Criterion:
         if self.doubted is not None:
             return self.doubted
         if not estimate.auroc >= self.smallest_auroc:
+            if math.isnan(estimate.auroc):
+                return _UNTRIED
             return f"a known error is told from none with an AUROC of {estimate.auroc:.2f} only"
+        if math.isnan(estimate.slope):
+            return _UNTRIED
         if not self.slopes[0] <= estimate.slope <= self.slopes[1]:
             return f"of a known error the estimate shows {estimate.slope:.2f} times as much"
         return None

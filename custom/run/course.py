@@ -220,8 +220,8 @@ class Course:
         return True
 
     def _note_weights(self, weights: LayerWeights) -> None:
-        """Take note of how many sites the round's weights are of in effect, and warn where it is one."""
-        self._of_weights = {"effective_sites": weights.fewest_effective_sites}
+        """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
+        self._of_weights = {"effective_sites": weights.fewest_effective_sites, "weights": weights.most_concentrated}
         if (dominant := dominant_site(weights)) is not None:
             self._of_weights["dominant"] = dominant
             if not (self.state.history and self.state.history[-1].dominant is not None):

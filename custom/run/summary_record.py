@@ -37,6 +37,7 @@ class RoundSummary(MeanScores, Record):
     stage: str
     seconds: float
     effective_sites: float | None = None
+    weights: dict[str, float] | None = None
     stability: float | None = None
 
 
@@ -68,7 +69,7 @@ class Summary(OpenRecord):
         seed: of everything random.
         rounds_finished: number of the last finished round.
         sites: each site's latest report.
-        rounds: the finished rounds; none where no server has seen them.
+        rounds: the finished rounds; of a swarm those that sites have averaged whose files are there.
         last_rounds: means over the last five rounds that have a score.
         last_round: scores of the last round.
         refusals: every result that did not count.
@@ -109,6 +110,12 @@ class Summary(OpenRecord):
     def main_score(self) -> float | None:
         """Dice or macro F1 over the last rounds: how good the run's model is."""
         return self.last_rounds.main_score
+
+    @property
+    def unscored_classes(self) -> tuple[str, ...]:
+        """Names of the classes without a score in the last round, which its means leave out."""
+        last = self.rounds[-1] if self.rounds else None
+        return last.unscored_classes or () if isinstance(last, SegmentationDetails | ClassificationDetails) else ()
 
     @property
     def data_folder(self) -> Path | None:

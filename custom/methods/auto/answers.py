@@ -17,6 +17,7 @@ class ChannelAnswer:
     """A site's answer to ``estimate_channel``; estimates are by class.
 
     Attributes:
+        num_samples: as far as the site's claim counts.
         pixel_size: in millimetres, 1 where it is not known.
         images: what its images are like.
         annotated_patients: patients in whom the class is annotated.
@@ -27,6 +28,7 @@ class ChannelAnswer:
         completeness: share of the predicted objects that are annotated.
     """
 
+    num_samples: int
     pixel_size: float
     images: ImageStatistics
     annotated_patients: tuple[int, ...]
@@ -47,6 +49,7 @@ class ChannelAnswer:
             for one, given in zip(received(REFERENCE, fields), offset, strict=True)
         )
         return cls(
+            num_samples=fields["num_samples"],
             pixel_size=pixel,
             images=ImageStatistics(fields["num_patients"], tuple(fields[IMAGE_MEANS]), tuple(fields[IMAGE_DEVIATIONS])),
             annotated_patients=tuple(fields["annotated_patients"]),

@@ -16,8 +16,8 @@ class JudgingSettings(FedAvgSettings):
     """Settings of methods that judge how sites annotate.
 
     Args:
-        undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, which are ignored in
-            training, for those who ask for it: on generated volumes it gained in some runs and lost in others.
+        undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, of which the surest
+            are ignored in training, while the loss asks for the share that is annotated only.
         anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
             or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
         level: of the test of all sites and parameters together.
@@ -32,7 +32,7 @@ class JudgingSettings(FedAvgSettings):
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """
 
-    undo: tuple[Literal["offset", "missing"], ...] = ("offset",)
+    undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
     anchor: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
@@ -75,3 +76,23 @@ def test_bench_says_at_once_what_it_does():
     result = CliRunner().invoke(app, ["bench", "feda3i", "--rows", "nowhere"])
     assert result.exit_code == 1
     assert result.stderr.startswith("Reading the rows.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "nowhere"], "Reading nowhere."),
+        (["data", "check", "nowhere"], "Checking nowhere."),
+        (["data", "noise", "nowhere", "--model", "M(25,-15,5,0.8)", "--out", "nowhere else"], "Copying nowhere."),
+        (
+            ["data", "import", "--datalist", "nowhere", "--size", "8,8", "--out", "nowhere else"],
+            "Reading the data set.",
+        ),
+        (["data", "phantom", "--exact", "--task", "cells2d", "--out", "nowhere"], "Drawing the federation nowhere."),
+        (["bundle", "export", "nowhere", "--out", "nowhere else"], "Exporting the model of nowhere."),
+    ],
+)
+def test_other_commands_that_take_long_say_at_once_what_they_do(arguments, said):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{said}\n")

@@ -35,6 +35,11 @@ COMPLETENESS_RESULT = {
     "num_annotated_lesions": 10,
     "num_predicted_lesions": 20,
     "num_matched_lesions": 9,
+    "completeness": 0.5,
+    "completeness_low": 0.25,
+    "completeness_high": 0.75,
+    "lesion_recall": 1.0,
+    "lesion_precision": NAN,
 }
 ESTIMATE_RESULT = {
     "num_samples": 8,

@@ -202,6 +202,7 @@ def test_a_round_is_recorded_with_stage_reports_and_what_the_method_adds(tmp_pat
         "refused": {},
         # 1 / (0.25² + 0.75²)
         "effective_sites": pytest.approx(1.6),
+        "weights": {"a": 0.25, "b": 0.75},
         "calls": 2,
     }
     assert RunState.load(tmp_path / "run" / STATE_FILE).history == run.course.state.history
@@ -547,7 +548,10 @@ def test_weights_that_are_known_before_count_by_block(tmp_path: Path) -> None:
     run.begin()
     assert run.stem == 2.0
     assert float(run.course.state.params["head.bias"]) == 2.5
+    # Of the two blocks the second has fewer.
     assert run.records[0]["effective_sites"] == pytest.approx(1.6)
+    assert run.records[0]["weights"] == {"a": 0.25, "b": 0.75}
+    assert run.summary["rounds"][0]["weights"] == {"a": 0.25, "b": 0.75}
 
 
 def test_a_second_average_of_the_same_models_is_there_after_training_and_can_be_asked_about(tmp_path: Path) -> None:

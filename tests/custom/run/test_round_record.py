@@ -8,7 +8,6 @@ from plain_records import record, report
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.evaluation.scoring import Scoring
 from fedannot.custom.run.round_record import (
-    averaged_by_quantity,
     dominance_sentence,
     dominant_site,
     progress_sentence,
@@ -71,12 +70,9 @@ def test_progress_is_one_sentence(rounds: int, dice: float | None, expected: str
     assert progress_sentence([record(2, **RECORD | {"dice": dice})], rounds, Scoring.of("segmentation")) == expected
 
 
-def test_a_swarm_says_how_many_sites_its_weights_are_of() -> None:
-    # Shares of 1/2, 1/4 and 1/4: 1 / (1/4 + 1/16 + 1/16).
-    said, warning = averaged_by_quantity({"b": 10, "a": 20, "c": 10})
-    assert (said, warning) == ("averaged ['a', 'b', 'c'], 2.7 effective sites.", None)
-    said, warning = averaged_by_quantity({"a": 90, "b": 10})
-    assert said.endswith("1.2 effective sites.")
-    assert warning is not None
-    assert warning.startswith("a nearly decides alone: it has 0.90 of the weight")
-    assert averaged_by_quantity({"a": 5})[1] is None
+def test_classes_without_a_score_are_named_with_every_score() -> None:
+    scoring = Scoring.of("segmentation")
+    last = record(2, **RECORD | {"dice": 0.5, "unscored_classes": ("cyst",)})
+    assert progress_sentence([last], 2, scoring).endswith(": Dice 50.0 % without cyst")
+    unscored = record(2, **RECORD | {"dice": None, "unscored_classes": ("cyst",)})
+    assert progress_sentence([unscored], 2, scoring).endswith("not scored")

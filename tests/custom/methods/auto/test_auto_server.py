@@ -34,9 +34,9 @@ def estimate(name, value, patients=12, calibrated=True, half=0.3):
     return fields | ({f"{name}_slope": [1.0], f"{name}_auroc": [0.9]} if calibrated else {})
 
 
-def answer(offset, found=12, completeness=0.9):
+def answer(offset, found=12, completeness=0.9, num_samples=12):
     return {
-        "num_samples": 12,
+        "num_samples": num_samples,
         "num_patients": 12,
         "pixel_size": 1.0,
         "annotated_patients": [12],
@@ -53,8 +53,9 @@ def answer(offset, found=12, completeness=0.9):
 class Sites:
     """Answer the server's questions, and note what each is told."""
 
-    def __init__(self, offsets, found=12, deaf=(), completeness=()):
+    def __init__(self, offsets, found=12, deaf=(), completeness=(), num_samples=()):
         self.offsets, self.found, self.deaf, self.completeness = offsets, found, set(deaf), dict(completeness)
+        self.num_samples = dict(num_samples)
         self.told, self.asked = {}, []
         self.server, self.round = None, None
 
@@ -65,7 +66,7 @@ class Sites:
             assert sites is None
             assert "undo" not in message
             return {
-                site: answer(offset, self.found, self.completeness.get(site, 0.9))
+                site: answer(offset, self.found, self.completeness.get(site, 0.9), self.num_samples.get(site, 12))
                 for site, offset in self.offsets.items()
             }
         assert task == UNDO_CHANNEL
@@ -127,16 +128,16 @@ def test_the_estimate_is_made_after_the_warm_up_and_once_more_half_way():
 
 
 def test_sites_that_leave_objects_out_count_less():
-    sites, missing = Sites(CLEAN, completeness={"site-2": 0.45}), {"undo": ("offset", "missing")}
+    sites = Sites(CLEAN, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
-    server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness", **missing)
+    server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness")
     assert sites.told == {"site-2": {"offsets": {}, "missing": {"1": pytest.approx(0.5)}}}
     weights = server.weights(sites.round)
     assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
-    by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples, **missing)
+    by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples)
     assert by_quantity.weights(sites.round) is None
     measured = Sites(CLEAN, completeness={"site-2": 0.45})
-    server, said = run(measured, range(1, 5), num_samples=samples)
+    server, said = run(measured, range(1, 5), num_samples=samples, undo=("offset",))
     assert not measured.told
     assert server.stage(measured.round) == "federated averaging"
     assert "measured and not undone" in said[0]
@@ -220,18 +221,20 @@ class ScoringSites(Sites):
 
 
 def run_checked(gain, **settings):
-    """Nine sites, three of which draw larger; the zero is the median, as the edges agree."""
-    sites = ScoringSites(MANY, gain)
+    """Nine sites, three of which draw larger and have most images; the zero is the median, as the edges agree."""
+    samples = {site: 60 if offset > 2 else 12 for site, offset in MANY.items()}
+    sites = ScoringSites(MANY, gain, num_samples=samples)
     values = {"rounds": 12, "warmup_rounds": 3, "estimates": 1, "anchor": "median"} | settings
     server = AutoServer(AutoSettings.model_validate(values))
     sites.server, history, seen, said = server, [], {}, []
-    samples = dict.fromkeys(MANY, 12)
     for number in range(1, 9):
         sites.round = round_of(number, history=history, ask=sites, num_samples=samples, said=said)
         server.before_round(sites.round)
         left_out = server.shadow_without(sites.round)
         seen[number] = left_out, server.message(sites.round), server.stage(sites.round), server.weights(sites.round)
-        reports = {site: {"num_samples": 12} | ({"has_undone": True} if site in sites.told else {}) for site in MANY}
+        reports = {
+            site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.told else {}) for site in MANY
+        }
         made = round_of(number, reports=reports)
         sites.round.reports, sites.round.shadow = made.reports, "the shadow" if left_out is not None else None
         server.after_training(sites.round)

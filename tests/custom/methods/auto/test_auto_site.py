@@ -25,7 +25,9 @@ from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import training_batches
+from fedannot.custom.training.objectives import Step
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 from fedannot.transforms.move_contour import MoveContour
 
@@ -151,6 +153,25 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     assert torch.equal(labels == 1, data.labels == 1)
     # Two by two pixels in the corner of the image, and 9 at most two steps away.
     assert int((labels == IGNORED_LABEL).sum()) == 13 * (NUM_CASES // 2)
+
+
+def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated(
+    tmp_path: Path, data_folder: Path
+) -> None:
+    """One annotation of five was looked at, and counts as it was given: it is complete."""
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(missing={"1": 0.25})))
+    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
+    revert_undone(site.run_folder / UNDONE_FOLDER / "round_2", [undone.cases[3].label])
+    network = described_network(method.settings.network).eval()
+    view = site.view(method, 2)
+    images, labels = (view.load("training").images[2:4], view.load("training").labels[2:4].unsqueeze(1))
+    probabilities = network(images).softmax(dim=1).detach()
+    given = probabilities[:, 1] * torch.tensor([0.75, 1.0]).view(2, 1, 1)
+    expected = -torch.where(labels[:, 0] == 1, given, 1 - given).log().mean()
+    objective = method.objective(network, view, None)
+    found = objective(network, Batch(images, labels, torch.tensor([2, 3])), Step(number=0, epoch=0, epochs=1))
+    assert float(found.detach()) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, data_folder: Path) -> None:
@@ -310,7 +331,7 @@ def test_after_a_veto_a_published_method_treats_no_more(tmp_path: Path, data_fol
 
 def test_what_noise_can_be_given_to_stays_at_the_site_with_the_answer(tmp_path: Path, data_folder: Path) -> None:
     """Numbers of objects are told with noise only where the job acts on them."""
-    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    method, site = method_of(undo=("offset",)), HandmadeSite(tmp_path, data_folder=data_folder)
     answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method, outward=-2.0), site.view(method, 2))
     assert set(answer.samples) == {OFFSET_MEAN, OFFSET_DIFFERENCE}
     assert not set(answer.samples) & set(answer.fields)

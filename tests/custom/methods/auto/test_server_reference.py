@@ -31,7 +31,7 @@ def images(mean: float = 0.0) -> ImageStatistics:
 
 def answers(*offsets: float, **changes: Any) -> dict[str, ChannelAnswer]:
     """All sites have their edges a little inside of what they draw."""
-    made = ChannelAnswer(1.0, images(), (12,), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+    made = ChannelAnswer(12, 1.0, images(), (12,), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
     return {f"site-{i}": replace(made, offset=known(one), **changes) for i, one in enumerate(offsets)}
 
 
