@@ -53,7 +53,9 @@ def audit(
     seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/audit"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue the audit in the output folder.")] = False,
-    jobs: Annotated[Path, typer.Option(help="The folder that holds the jobs.")] = Path("jobs"),
+    jobs: Annotated[
+        Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
+    ] = None,
 ) -> None:
     """Audit annotations: what looks wrong in which case, how sure that is, and what to do now.
 

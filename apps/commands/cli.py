@@ -14,15 +14,36 @@ from .corrections import corrections_app
 from .data import data_app
 from .deploy import deploy_app
 from .errors import reported_errors
+from .job_names import complete_jobs
+from .jobs import jobs_app
 from .simulation import SIMULATE_EXAMPLE, SettingsOption, simulate
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        say(f"fedannot {version('fedannot')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    del version
+
+
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(data_app, name="data")
 app.add_typer(audit_app, name="audit")
 app.add_typer(corrections_app, name="corrections")
@@ -76,8 +97,8 @@ def show(
 
 
 @app.command(
-    epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
-    "Example: fedannot compare jobs/fedavg jobs/fedaaai short=jobs/fedaaai --set rounds=12 --set short:warmup_rounds=2"
+    epilog="Example: fedannot compare fedavg fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
+    "Example: fedannot compare fedavg fedaaai short=fedaaai --set rounds=12 --set short:warmup_rounds=2"
 )
 def compare(
     context: typer.Context,
@@ -85,7 +106,9 @@ def compare(
         list[str],
         typer.Argument(
             metavar="[NAME=]JOB...",
-            help="The jobs' folders; the first is the reference. A job may come twice, by another name: short=JOB.",
+            help="Names or folders of jobs; the first is the reference. A job may come twice, by another name: "
+            "short=JOB.",
+            autocompletion=complete_jobs,
         ),
     ],
     data: Annotated[

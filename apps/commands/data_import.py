@@ -135,7 +135,7 @@ def import_federation(
         )
         _print_import(report)
         print_federation(out)
-        _print_jobs(out, Path("jobs"))
+        _print_jobs(out)
 
 
 def _print_import(report: "ImportReport") -> None:
@@ -147,19 +147,20 @@ def _print_import(report: "ImportReport") -> None:
         say(f"Label values: {meaning}")
 
 
-def _print_jobs(federation: Path, jobs: Path) -> None:
+def _print_jobs(federation: Path) -> None:
     """Print which jobs the data are for, and the command that begins with one."""
     from ...custom.compatibility import EXAMPLE_PATCH, held, network_settings, task_of
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
+    from ..runs.installed import jobs_folder
 
     description = next(iter(read_descriptions(federation).values()))
     task = task_of(description)
-    fitting = fitting_jobs(jobs, task)
-    which = f"Jobs that fit, in {jobs}: {', '.join(job.name for job in fitting)}." if fitting else ""
+    fitting = fitting_jobs(jobs_folder(), task)
+    which = f"Jobs that fit: {', '.join(job.name for job in fitting)}." if fitting else ""
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
         example = next((job for job in fitting if job.name.startswith("fedavg")), fitting[0])
         patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 else ""
-        say(f"For example: fedannot simulate {example} --data {federation}{patch}")
+        say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())
     say(f"Under NVFlare itself a job's settings.conf must say: {wanted}")

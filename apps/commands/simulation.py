@@ -10,8 +10,9 @@ from ..plain_lines import say
 from ..runs.interruption import given_command
 from ..runs.program import Program
 from .errors import reported_errors
+from .job_names import JobArgument
 
-SIMULATE_EXAMPLE = "Example: fedannot simulate jobs/fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a"
+SIMULATE_EXAMPLE = "Example: fedannot simulate fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a"
 
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
@@ -27,7 +28,7 @@ SettingsOption = Annotated[
 
 def simulate(
     context: typer.Context,
-    job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
+    job: JobArgument,
     data: Annotated[Path | None, typer.Option(help="A federation's folder; default: the embedded phantom.")] = None,
     settings: SettingsOption = None,
     set_: SettingOption = None,

@@ -6,13 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .job import (
-    Job,
-    JobError,
-    check_runs_in_process,
-    nearest_hint,
-    parse_override,
-)
+from ...transforms.errors import did_you_mean
+from .job import Job, JobError, check_runs_in_process, parse_override
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -81,7 +76,7 @@ def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm],
             own[name][own_key] = value
         else:
             raise JobError(
-                f"--set {text}: there is no arm {name!r}{nearest_hint(name, list(own))} Arms: {', '.join(own)}; "
+                f"--set {text}: there is no arm {name!r}{did_you_mean(name, list(own))} Arms: {', '.join(own)}; "
                 "expected KEY=VALUE for all of them, or ARM:KEY=VALUE for one."
             )
     return [Arm(name, folder, own[name]) for name, folder in folders.items()], common
@@ -151,9 +146,9 @@ def _check_tasks(jobs: Sequence[Job]) -> None:
 def _check_known(arms: Sequence[Arm], known: Sequence[Collection[str]], overrides: Mapping[str, Any]) -> None:
     every = sorted({key for keys in known for key in keys})
     if unknown := sorted(set(overrides) - set(every)):
-        raise JobError(f"No job has the settings {unknown}{nearest_hint(unknown[0], every)}")
+        raise JobError(f"No job has the settings {unknown}{did_you_mean(unknown[0], every)}")
     for arm, keys in zip(arms, known, strict=True):
         if unknown := sorted(set(arm.overrides) - set(keys)):
             raise JobError(
-                f"{arm.name}: the job {arm.job} has no settings {unknown}{nearest_hint(unknown[0], list(keys))}"
+                f"{arm.name}: the job {arm.job} has no settings {unknown}{did_you_mean(unknown[0], list(keys))}"
             )

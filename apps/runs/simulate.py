@@ -43,7 +43,7 @@ from .settings_files import SettingsFile
 
 
 def simulate(
-    job_folder: Path,
+    job_folder: str | Path,
     out: Path,
     *,
     data: Path | None = None,
@@ -59,7 +59,7 @@ def simulate(
     it.
 
     Args:
-        job_folder: the job.
+        job_folder: the job's folder, or the name of an installed job.
         out: output folder; must be empty or absent unless the run is resumed.
         data: a federation's folder; its sites replace those that the job names.
         settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.

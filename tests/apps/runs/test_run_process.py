@@ -39,7 +39,7 @@ def test_exit_code_and_output_are_the_commands(way, tmp_path):
         )
         == 1
     )
-    assert f"Expected a job folder with a meta.json, but {tmp_path / 'absent'}" in log.read_text().replace("\n", "")
+    assert f"Found no job '{tmp_path / 'absent'}'" in log.read_text().replace("\n", "")
     assert "earlier" not in log.read_text(encoding="utf-8")
 
 
