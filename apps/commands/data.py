@@ -94,6 +94,7 @@ def phantom(
                 refuse_options(f"the task {task.value}", {key: value is not None for key, value in options.items()})
         from ...custom.data.phantoms.choice import DRAWINGS
         from ...custom.data.phantoms.writer import write_phantom_federation
+        from ..runs.progress import Progress
 
         shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
         imperfections: dict[PhantomTask, dict[str, Any]] = {
@@ -103,9 +104,16 @@ def phantom(
             PhantomTask.CELLS_2D: {"label_noise": labels},
         }
         drawing = DRAWINGS[task.value](**imperfections[task])
-        write_phantom_federation(
-            out, drawing, num_sites=sites, seed=seed, images_per_site=images, test_images=test_images
-        )
+        with Progress(states_in_log=False) as progress:
+            write_phantom_federation(
+                out,
+                drawing,
+                num_sites=sites,
+                seed=seed,
+                images_per_site=images,
+                test_images=test_images,
+                watch=progress.state,
+            )
         print_federation(out)
 
 
@@ -164,6 +172,7 @@ def noise(
         from ...custom.data.noise.mislabelled_copy import mislabel_cases
         from ...custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
         from ...transforms.errors import DataError
+        from ..runs.progress import Progress
 
         if sum(option is not None for option in (model, completeness, protocols, labels)) != 1:
             raise DataError(
@@ -172,18 +181,20 @@ def noise(
             )
         of_contours = {"--exact": exact, "--stratified": stratified is not None}
         of_labels = {"--table": table is not None}
-        if completeness is not None:
-            refuse_options("--completeness", of_contours | of_labels)
-            leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), seed=seed)
-        elif protocols is not None:
-            refuse_options("--protocols", of_contours | of_labels)
-            follow_protocols(federation, out, protocols, seed=seed)
-        elif labels is not None:
-            refuse_options("--labels", of_contours)
-            mislabel_cases(federation, out, labels, table=table, seed=seed)
-        elif model is not None:
-            refuse_options("--model", of_labels)
-            add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed)
+        with Progress(states_in_log=False) as progress:
+            how: dict[str, Any] = {"seed": seed, "watch": progress.state}
+            if completeness is not None:
+                refuse_options("--completeness", of_contours | of_labels)
+                leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), **how)
+            elif protocols is not None:
+                refuse_options("--protocols", of_contours | of_labels)
+                follow_protocols(federation, out, protocols, **how)
+            elif labels is not None:
+                refuse_options("--labels", of_contours)
+                mislabel_cases(federation, out, labels, table=table, **how)
+            elif model is not None:
+                refuse_options("--model", of_labels)
+                add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), **how)
         print_federation(out)
 
 
@@ -213,12 +224,14 @@ def check(
         from ..checking.checking import check_folder
         from ..checking.outputs import write_outputs
         from ..checking.table import print_report
+        from ..runs.progress import Progress
         from ..terminal import Terminal
 
-        report = check_folder(folder)
-        written = write_outputs(
-            report, out or Path("runs") / "check" / folder.resolve().name, pictures=pictures, json_file=json_, salt=salt
-        )
+        with Progress(states_in_log=False) as progress:
+            report = check_folder(folder, progress.state)
+            progress.state("Drawing the contact sheets.")
+            target = out or Path("runs") / "check" / folder.resolve().name
+            written = write_outputs(report, target, pictures=pictures, json_file=json_, salt=salt)
         print_report(report, Terminal())
         for what, file in written:
             say(f"{what}: {file}")

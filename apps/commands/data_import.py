@@ -96,6 +96,7 @@ def import_federation(
         from ..importing.find import find_datasets
         from ..importing.plan import SiteChoice
         from ..importing.writing import ImportOptions, write_imported_federation
+        from ..runs.progress import Progress
 
         datasets = find_datasets(
             images=images,
@@ -124,15 +125,17 @@ def import_federation(
             labels=None if label_map is None else parse_label_map(label_map),
             classes=None if classes is None else [name.strip() for name in classes.split(",")],
         )
-        report = write_imported_federation(
-            datasets,
-            out,
-            SiteChoice.parse(sites),
-            options,
-            test_share=test,
-            validation_share=validation,
-            seed=seed,
-        )
+        with Progress(states_in_log=False) as progress:
+            report = write_imported_federation(
+                datasets,
+                out,
+                SiteChoice.parse(sites),
+                options,
+                test_share=test,
+                validation_share=validation,
+                seed=seed,
+                watch=progress.state,
+            )
         _print_import(report)
         print_federation(out)
         _print_jobs(out)

@@ -12,6 +12,7 @@ from ...custom.data.description import SiteDescription, check_site_description, 
 from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
+from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import new_folder
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError
@@ -62,6 +63,7 @@ def write_imported_federation(
     test_share: float | None = None,
     validation_share: float = 0.0,
     seed: int = 0,
+    watch: Watch | None = None,
 ) -> ImportReport:
     """Write data sets of one kind as a new federation.
 
@@ -77,6 +79,7 @@ def write_imported_federation(
         test_share: see :func:`~fedannot.apps.importing.plan.make_plan`.
         validation_share: likewise.
         seed: seed of the split.
+        watch: is told how far it is.
 
     Raises:
         DataError: if the data sets differ in kind, there are too few usable cases, the label values do not explain
@@ -87,7 +90,7 @@ def write_imported_federation(
     _description(dataset, options, {0: 0} | dict(options.labels or dataset.labels or {1: 1}))
     with new_folder(out) as folder:
         staging = folder / ".converted"
-        checked, excluded = _check(dataset, staging)
+        checked, excluded = _check(dataset, staging, watch)
         mapping = label_map(dataset, checked, options.labels)
         description = _description(dataset, options, mapping)
         if mapping:
@@ -102,7 +105,7 @@ def write_imported_federation(
             )
         except DataError as error:
             raise DataError(f"{error}{f' First case left out: {excluded[0]}' if excluded else ''}") from error
-        _write(folder, description, checked, plan, seed)
+        _write(folder, description, checked, plan, seed, watch)
         made = f"import of {dataset.name}, split at random, seed {seed}"
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
         write_federation(folder, validated(values, FederationDescription, "Import"))
@@ -132,12 +135,13 @@ def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
     )
 
 
-def _check(dataset: SourceDataset, staging: Path) -> tuple[list[CheckedCase], list[str]]:
+def _check(dataset: SourceDataset, staging: Path, watch: Watch | None) -> tuple[list[CheckedCase], list[str]]:
     """The cases that can be read and fit each other; and why the others cannot."""
     names = _names(dataset.cases)
     checked: list[CheckedCase] = []
     excluded: list[str] = []
-    for case, name in zip(dataset.cases, names, strict=True):
+    named = list(zip(dataset.cases, names, strict=True))
+    for case, name in watched(named, "Reading the cases", watch):
         try:
             checked.append(checked_case(replace(case, name=name), dataset, staging))
         except DataError as error:
@@ -202,8 +206,15 @@ def _description(dataset: SourceDataset, options: ImportOptions, labels: Mapping
     return check_site_description(values, source="Import")
 
 
-def _write(folder: Path, description: SiteDescription, cases: Sequence[CheckedCase], plan: Plan, seed: int) -> None:
-    for site, sections in plan.sites.items():
+def _write(
+    folder: Path,
+    description: SiteDescription,
+    cases: Sequence[CheckedCase],
+    plan: Plan,
+    seed: int,
+    watch: Watch | None,
+) -> None:
+    for site, sections in watched(list(plan.sites.items()), "Copying the sites' cases", watch):
         copied = {
             section: [_copied(cases[index], folder / site) for index in positions]
             for section, positions in sections.items()

@@ -101,7 +101,12 @@ def simulate(
     run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
     with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
-        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, lambda step: progress.state(str(step)))
+        run_folder = run_in_process(
+            run_job,
+            federation.sites,
+            out / RUN_FOLDER,
+            lambda step: progress.state(str(step), step.done, step.total),
+        )
     summary = collect_output(
         run_folder,
         out,

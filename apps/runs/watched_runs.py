@@ -67,6 +67,7 @@ class RunsProgress:
         self._progress = progress
         self._clock = clock
         self._started = clock()
+        self._rounds = sum(run.rounds for run in runs)
         self._done_before = sum(run.rounds_done for run in runs)
 
     def begin(self, at_a_time: int) -> None:
@@ -80,7 +81,7 @@ class RunsProgress:
         pending = set(results)
         told = {result for result, run in results.items() if run.is_finished}
         while pending:
-            self._progress.state(self.describe())
+            self._progress.state(self.describe(), sum(run.rounds_done for run in self._runs), self._rounds)
             over, pending = wait(pending, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
             for result in over - told:
                 self._tell_end(results[result])

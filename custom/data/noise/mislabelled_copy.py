@@ -13,12 +13,15 @@ from ..datalist import Case, write_datalist
 from ..description import DATALIST_FILE, DESCRIPTION_FILE, ClassificationDescription
 from ..federation import read_federation
 from ..manifest import ClassNoiseManifest, Manifest, read_manifest, write_manifest
+from ..watch import Watch
 from .choice import LABELS, class_noise_of_sites, class_noise_seed
 from .effect import mislabelling_without_effect, report_no_effect
 from .federation_copy import IMAGES, SiteCopy, write_federation_copy
 
 
-def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path | None = None, seed: int = 0) -> None:
+def mislabel_cases(
+    source: Path, out: Path, pattern: str, *, table: str | Path | None = None, seed: int = 0, watch: Watch | None = None
+) -> None:
     """Write a copy of a federation with wrong labels among every site's training and validation cases.
 
     A case that has a true label already keeps it, so that noise adds up. The test set stays untouched; nothing is
@@ -31,6 +34,7 @@ def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path |
         table: for clinical noise which classes are confused; see
             :func:`fedannot.transforms.noise.confusion_table.read_confusions`.
         seed: seed of every site's wrong labels.
+        watch: is told how far it is.
 
     Raises:
         DataError: if the federation cannot be read, is not for classification, the output folder holds files, the
@@ -43,7 +47,12 @@ def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path |
 
     named = f", table {table}" if table is not None else ""
     write_federation_copy(
-        source, out, copy_site, what=f"{LABELS} {pattern}", made=f"wrong labels {pattern}{named}, seed {seed}"
+        source,
+        out,
+        copy_site,
+        what=f"{LABELS} {pattern}",
+        made=f"wrong labels {pattern}{named}, seed {seed}",
+        watch=watch,
     )
 
 
