@@ -14,7 +14,14 @@ _ABOUT_EQUAL = 0.05
 
 
 class DataError(ValueError):
-    """Data or their description cannot be used; the text names site, file, what was found and what was expected."""
+    """Data or their description cannot be used; the text names site, file, what was found and what was expected.
+
+    Example:
+        >>> raise DataError("runs/mine/site-1/data.yaml: key 'channels' is 2; expected 1 or 3.")
+        Traceback (most recent call last):
+        ...
+        fedannot.transforms.errors.DataError: runs/mine/site-1/data.yaml: key 'channels' is 2; expected 1 or 3.
+    """
 
 
 def shown(value: Any) -> str:

@@ -29,13 +29,21 @@ def export(
 ) -> None:
     """Export a model with its metadata, weights, model card and a configuration that segments a folder of images."""
     with reported_errors():
-        from ..bundling.export import export_bundle
-        from ..bundling.metadata import Statements
-        from ..bundling.source import read_source
+        from ..runs.progress import Progress
 
-        export_bundle(read_source(run, data, site), out, Statements(version, intended_use, authors), licence)
+        with Progress(states_in_log=False) as progress:
+            progress.state("Exporting the model.")
+            from ..functions.bundles import export_bundle
+
+            made = export_bundle(
+                run,
+                out,
+                data=data,
+                site=site,
+                version=version,
+                intended_use=intended_use,
+                authors=authors,
+                licence=licence,
+            )
         say(f"Bundle: {out}")
-        say(
-            f"Run it: python -m monai.bundle run --config_file {out / 'configs' / 'inference.json'} "
-            "--dataset_dir IMAGES --output_dir RESULTS"
-        )
+        say(f"Run it: {made.command}")

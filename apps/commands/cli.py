@@ -16,6 +16,7 @@ from .deploy import deploy_app
 from .errors import reported_errors
 from .job_names import complete_jobs
 from .jobs import jobs_app
+from .planned import PLAN_EXAMPLE, plan
 from .simulation import SIMULATE_EXAMPLE, SettingsOption, simulate
 
 app = typer.Typer(
@@ -43,6 +44,7 @@ def _common(
 
 
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
+app.command(epilog=PLAN_EXAMPLE)(plan)
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(data_app, name="data")
 app.add_typer(audit_app, name="audit")
@@ -139,26 +141,22 @@ def compare(
 
         with Progress() as progress:
             progress.tell("Reading the jobs and the data.")
+            from ..functions.comparisons import compare as run
             from ..reports.comparison import print_comparison
             from ..runs.arms import parse_arms
-            from ..runs.compare import compare as run
-            from ..runs.job import JobError
 
-            seed_range = range(first_seed, first_seed + seeds)
-            if len(jobs) < 2:
-                raise JobError(f"Expected at least two jobs to compare, but got {jobs}.")
-            arms, overrides = parse_arms(jobs, set_ or [])
-            comparison = run(
+            arms, changes = parse_arms(jobs, set_ or [])
+            made = run(
                 arms,
                 out,
                 data=data,
-                seeds=seed_range,
+                seeds=range(first_seed, first_seed + seeds),
                 settings=settings,
-                overrides=overrides,
+                changes=changes,
                 processes=processes,
-                progress=progress,
+                on_progress=progress,
             )
-        print_comparison(comparison, Terminal())
+        print_comparison(made.comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
 
 

@@ -221,14 +221,14 @@ def check(
     Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site.
     """
     with reported_errors():
-        from ..checking.checking import check_folder
         from ..checking.outputs import write_outputs
         from ..checking.table import print_report
+        from ..functions.data import check as check_data
         from ..runs.progress import Progress
         from ..terminal import Terminal
 
         with Progress(states_in_log=False) as progress:
-            report = check_folder(folder, progress.state)
+            report = check_data(folder, on_progress=progress).report
             progress.state("Drawing the contact sheets.")
             target = out or Path("runs") / "check" / folder.resolve().name
             written = write_outputs(report, target, pictures=pictures, json_file=json_, salt=salt)

@@ -93,9 +93,9 @@ def import_federation(
     Everything is copied; what cannot be used is named and left out.
     """
     with reported_errors():
+        from ..functions.data import import_found
         from ..importing.find import find_datasets
-        from ..importing.plan import SiteChoice
-        from ..importing.writing import ImportOptions, write_imported_federation
+        from ..importing.writing import ImportOptions
         from ..runs.progress import Progress
 
         datasets = find_datasets(
@@ -126,17 +126,17 @@ def import_federation(
             classes=None if classes is None else [name.strip() for name in classes.split(",")],
         )
         with Progress(states_in_log=False) as progress:
-            report = write_imported_federation(
+            made = import_found(
                 datasets,
                 out,
-                SiteChoice.parse(sites),
-                options,
-                test_share=test,
-                validation_share=validation,
+                sites=sites,
+                test=test,
+                validation=validation,
+                options=options,
                 seed=seed,
-                watch=progress.state,
+                on_progress=progress,
             )
-        _print_import(report)
+        _print_import(made.report)
         print_federation(out)
         _print_jobs(out)
 

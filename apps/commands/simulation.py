@@ -54,18 +54,15 @@ def simulate(
 
         with Progress() as progress:
             progress.tell(f"Reading {job}.")
-            from ..reports.pictures import draw_run
+            from ..functions.runs import simulate as run
             from ..reports.summary_text import print_summary
             from ..runs.job import parse_override
-            from ..runs.simulate import simulate as run
 
-            overrides = dict(parse_override(text) for text in set_ or [])
-            if seed is not None:
-                overrides["seed"] = seed
-            summary = run(job, out, data=data, settings=settings, overrides=overrides, resume=resume, progress=progress)
-            progress.state("Drawing the pictures.")
-            draw_run(out, data or out / "data")
-        print_summary(summary, Terminal())
+            changes = dict(parse_override(text) for text in set_ or [])
+            made = run(
+                job, out, data=data, settings=settings, changes=changes, seed=seed, resume=resume, on_progress=progress
+            )
+        print_summary(made.summary, Terminal())
         say(f"Model, summary and pictures: {out}")
 
 

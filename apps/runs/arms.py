@@ -21,6 +21,10 @@ class Arm:
         job: the job's folder.
         overrides: settings that this arm alone changes.
         shared_rounds: rounds at the start that are those of the reference, from whose run the arm branches after them.
+
+    >>> from fedannot.apps import Arm
+    >>> Arm("short warm-up", Path("fedaaai"), {"warmup_rounds": 2}).overrides
+    {'warmup_rounds': 2}
     """
 
     name: str
@@ -56,6 +60,10 @@ def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm],
     Raises:
         JobError: if a setting is for an arm that there is not, or a name is none.
         SettingsError: if a setting cannot be read.
+
+    >>> arms, common = parse_arms(["fedavg", "short=fedaaai"], ["rounds=12", "short:warmup_rounds=2"])
+    >>> [arm.name for arm in arms], arms[1].overrides, common
+    (['fedavg', 'short'], {'warmup_rounds': 2}, {'rounds': 12})
     """
     folders = dict(_named_folder(text) for text in jobs)
     if len(folders) < len(jobs):

@@ -17,7 +17,7 @@ from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
-from ..reports.compared_runs import ComparedRun, Comparison, PairedArm
+from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.output import read_summary, scoring_of
 from ..reports.pictures import draw_comparison
@@ -32,7 +32,6 @@ from .run_process import Commands, RunStoppedError, RunTimeoutError
 from .settings_files import SettingsFile
 from .watched_runs import RunsProgress, WatchedRun
 
-COMPARISON_FILE = "comparison.json"
 _REQUEST_FILE = "request.json"
 _RUN_TIMEOUT_SECONDS = 24 * 3600
 
@@ -103,7 +102,7 @@ def compare(
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
     comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
     write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
-    draw_comparison(comparison, out / "comparison.png")
+    draw_comparison(comparison, out / COMPARISON_PICTURE)
     return comparison
 
 

@@ -101,6 +101,10 @@ def copy_job(name: str | Path, out: Path) -> Path:
     Raises:
         UnknownJobError: if there is no such job.
         DataError: if there are files in the new folder.
+
+    >>> from fedannot.apps import copy_job
+    >>> (copy_job("fedaaai", Path("mine")) / "app" / "config" / "settings.conf").is_file()
+    True
     """
     folder = find_job(name)
     return _copied(folder, out / folder.name)

@@ -20,7 +20,7 @@ from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ..reports.output import collect_output
 from .data_compatibility import read_descriptions, settings_for_data
-from .in_process import run_in_process
+from .in_process import Step, run_in_process
 from .job import Job, check_runs_in_process
 from .progress import Progress
 from .resuming import (
@@ -101,12 +101,7 @@ def simulate(
     run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
     with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
-        run_folder = run_in_process(
-            run_job,
-            federation.sites,
-            out / RUN_FOLDER,
-            lambda step: progress.state(str(step), step.done, step.total),
-        )
+        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
     summary = collect_output(
         run_folder,
         out,
@@ -118,6 +113,18 @@ def simulate(
     )
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     return summary
+
+
+class _Turns:
+    """Tells whose turn it is. What a method asks sites for beside training does not set back what is done."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._furthest = 0
+
+    def __call__(self, step: Step) -> None:
+        self._furthest = max(self._furthest, step.done or 0)
+        self._progress.state(str(step), self._furthest, step.total)
 
 
 def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:

@@ -24,6 +24,15 @@ class ServerMethod:
     Attributes:
         site_scalars: numbers of sites' training reports that are drawn over the rounds.
         round_scalars: numbers of :meth:`record` that are.
+
+    Example:
+        >>> from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+        >>> class LeaveOneOut(ServerMethod):
+        ...     def weights(self, round_):
+        ...         first, *others = sorted(round_.num_samples)
+        ...         return {first: 0.0} | dict.fromkeys(others, 1.0 / len(others))
+        >>> LeaveOneOut(FedAvgSettings()).settings.rounds
+        100
     """
 
     site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "dice_loss")
@@ -111,6 +120,12 @@ class SiteMethod:
 
     Args:
         settings: the job's settings.
+
+    Example:
+        >>> from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+        >>> from fedannot.custom.methods.fedavg.site import FedAvgSite
+        >>> isinstance(FedAvgSite(FedAvgSettings()), SiteMethod)
+        True
     """
 
     def __init__(self, settings: RunSettings) -> None:

@@ -39,6 +39,13 @@ def mislabel_cases(
     Raises:
         DataError: if the federation cannot be read, is not for classification, the output folder holds files, the
             pattern or the table cannot be used, or a site has no class that can become another.
+
+    Example:
+        >>> from fedannot.custom import Cells, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("cells"), Cells(), num_sites=2, images_per_site=8, test_images=8)
+        >>> mislabel_cases(Path("cells"), Path("mislabelled"), "0-S40")
+        >>> read_federation(Path("mislabelled")).noise
+        'labels 0-S40'
     """
     noise = class_noise_of_sites(pattern, len(read_federation(source).sites))
 

@@ -39,6 +39,13 @@ def add_contour_noise(
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, or the noise is too weak for the
             images to change anything.
+
+    Example:
+        >>> from fedannot.custom import LesionImages, NoiseChoice, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("clean"), LesionImages(), num_sites=2, images_per_site=1, test_images=1)
+        >>> add_contour_noise(Path("clean"), Path("noisy"), NoiseChoice("M(25,-25,5,0.5)"))
+        >>> read_federation(Path("noisy")).noise
+        'M(25,-25,5,0.5)'
     """
     if not any(choice.limit):
         raise DataError(f"The noise {choice.model} moves no contour at any site; expected lengths above 0.")
@@ -69,6 +76,13 @@ def leave_lesions_out(
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, the shares cannot be used, or one
             below 1 leaves nothing out at its site.
+
+    Example:
+        >>> from fedannot.custom import LesionVolumes, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("whole"), LesionVolumes(), num_sites=2, images_per_site=1, test_images=1)
+        >>> leave_lesions_out(Path("whole"), Path("incomplete"), (0.5, 1.0))
+        >>> read_federation(Path("incomplete")).noise
+        'completeness 0.5,1'
     """
     check_completeness(completeness, len(read_federation(source).sites))
     what = completeness_text(completeness)
@@ -93,6 +107,13 @@ def follow_protocols(source: Path, out: Path, protocols: str, *, seed: int = 0, 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, the protocols cannot be used, or
             one changes nothing at its site.
+
+    Example:
+        >>> from fedannot.custom import Chambers, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("alike"), Chambers(), num_sites=2, images_per_site=1, test_images=1)
+        >>> follow_protocols(Path("alike"), Path("followed"), "0-D(20,8)")
+        >>> read_federation(Path("followed")).noise
+        'protocols 0-D(20,8)'
     """
     chosen = protocols_of_sites(protocols, len(read_federation(source).sites))
     what = f"{PROTOCOLS} {protocols}"

@@ -38,6 +38,12 @@ def write_phantom_federation(
     Raises:
         DataError: if the folder holds files, a count is below 1 or the imperfection cannot be used.
         ValueError: if there is not a number of images for every site.
+
+    Example:
+        >>> from fedannot.custom import LesionImages, read_federation
+        >>> write_phantom_federation(Path("lesions"), LesionImages(), num_sites=2, images_per_site=2, test_images=1)
+        >>> read_federation(Path("lesions")).sites
+        ('site-1', 'site-2')
     """
     num_sites = drawing.size.num_sites if num_sites is None else num_sites
     test_images = drawing.size.test_images if test_images is None else test_images
