@@ -56,5 +56,9 @@ def html_picture(file: Path, caption: str) -> Markup:
 
 
 def html_paragraphs(*texts: str) -> Markup:
-    """Return texts as paragraphs; empty ones are left out."""
+    """Return texts as paragraphs; empty ones are left out.
+
+    >>> print(html_paragraphs("Dice < 80 %", ""))
+    <p>Dice &lt; 80 %</p>
+    """
     return Markup("").join(Markup("<p>{}</p>").format(printable(text)) for text in texts if text)

@@ -27,12 +27,12 @@ class ServerMethod:
 
     Example:
         >>> from fedannot.custom.methods.fedavg.settings import FedAvgSettings
-        >>> class LeaveOneOut(ServerMethod):
-        ...     def weights(self, round_):
-        ...         first, *others = sorted(round_.num_samples)
-        ...         return {first: 0.0} | dict.fromkeys(others, 1.0 / len(others))
-        >>> LeaveOneOut(FedAvgSettings()).settings.rounds
-        100
+        >>> class EqualSites(ServerMethod):
+        ...     def weights(self, this_round):
+        ...         shares = dict.fromkeys(this_round.num_samples, 1 / len(this_round.num_samples))
+        ...         return LayerWeights.same_in_all_blocks(shares, this_round.blocks)
+        >>> EqualSites(FedAvgSettings()).stage(None)
+        'federated averaging'
     """
 
     site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "dice_loss")
