@@ -89,7 +89,13 @@ def _grid(low: float, high: float, step: float, x: Callable[[float], float], hei
             Markup(
                 '<line class="{0}" x1="{1}" x2="{1}" y1="0" y2="{2}"/><text class="tick" x="{1}" y="{3}" '
                 'text-anchor="middle">{4}</text>'
-            ).format(name, x(value), height, height + 18, f"{value:+g} {unit}")
+            ).format(
+                name,
+                x(value),
+                height,
+                height + 18,
+                f"{value:+g} {unit}".replace("-", "−") if abs(value) > step / 2 else f"0 {unit}",
+            )
         )
     return Markup("").join(parts)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ...custom.audit.kinds.registry import KINDS
 from ...custom.channel.established import LEVEL
 from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
@@ -21,6 +22,7 @@ _WORDS = {
 }
 
 
+_KIND_TITLES = {kind.name: kind.title for kind in KINDS}
 # As the name of a parameter of an audit of labels.
 WRONG_LABELS, ALL_CLASSES = "labels", "0"
 _TITLES = {
@@ -137,7 +139,7 @@ def federation_report(summary: Summary) -> FederationReport:
         headline=_headline(channel),
         decision=channel.decision,
         tables=tables,
-        kinds=tuple(kind.replace("_", " ") for kind in kinds),
+        kinds=tuple(_KIND_TITLES.get(kind, kind.replace("_", " ")) for kind in kinds),
         shares={
             site: tuple(_share(audit.kinds[site].get(kind)) for kind in kinds)
             for site in sorted(audit.kinds, key=natural_order)
@@ -264,4 +266,5 @@ def _share(found: KindShare | None) -> str:
 
 
 def _signed(value: float, unit: str) -> str:
-    return f"{value:+.0f}" if unit == "%" else f"{value:+.1f}"
+    """With a true minus, which is not taken for a hyphen."""
+    return (f"{value:+.0f}" if unit == "%" else f"{value:+.1f}").replace("-", "−")

@@ -61,6 +61,11 @@ def find_audit(folder: Path, site: str | None = None) -> FoundAudit:
     return found[0]
 
 
+def has_audits(folder: Path) -> bool:
+    """Return whether a folder holds the audit of any site, at any depth."""
+    return folder.is_dir() and bool(_folders(folder))
+
+
 def _folders(folder: Path) -> list[Path]:
     """Folders with findings; those in which others keep a file of that name are no audits."""
     if (folder / FINDINGS_FILE).is_file():

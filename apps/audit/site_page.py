@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
-from ...custom.audit.findings import AuditedCase, Finding
+from ...custom.audit.findings import REFERENCE, AuditedCase, Finding
 from ...custom.data.whole_files import replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
@@ -18,10 +18,11 @@ from .case_pictures import content_and_crop
 from .found import FoundAudit
 from .pages import content_policy, page_environment, page_source
 from .wording import (
-    detection_in_words,
+    REFERENCE_TITLE,
     detection_sentence,
     finding_facts,
     headline,
+    kinds_in_words,
     next_steps,
     size_in_words,
     told_conclusions,
@@ -101,7 +102,7 @@ def _page_values(reader: CaseReader, files: SiteReport | None, *, reviewer: str 
         "conclusions": told_conclusions(audit),
         "steps": next_steps(audit, files),
         "detection": detection_sentence(audit),
-        "kinds": [(kind, detection_in_words(kind)) for kind in audit.kinds],
+        "kinds": kinds_in_words(audit),
         "files": files,
         "style": Markup(style),
         "script": Markup(script),
@@ -115,7 +116,7 @@ def _page_values(reader: CaseReader, files: SiteReport | None, *, reviewer: str 
 def _state(reader: CaseReader, decisions: Decisions, reviewer: str | None) -> dict[str, Any]:
     """What the page's program works on."""
     audit = reader.audit
-    titles = {kind.kind: kind.title for kind in audit.kinds}
+    titles = {kind.kind: kind.title for kind in audit.kinds} | {REFERENCE: REFERENCE_TITLE}
     return {
         "site": audit.site,
         "audit": f"{audit.made} {audit.model_sha256}",

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
-from ...custom.audit.findings import Conclusion, Finding, KindResult, SiteAudit
+from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult, SiteAudit
+from ...custom.audit.kinds.registry import KINDS
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 
 # A case that more likely than not needs a change.
 _LIKELY = 0.5
 _FEW_PATIENTS = 10
+_ROUNDS_TO_ZERO = 0.05
 _VERDICTS = {
     "established": "Sure",
     "cannot tell": "Cannot tell",
@@ -16,6 +18,9 @@ _VERDICTS = {
     "none": "About right",
 }
 _VERDICT_ORDER = tuple(_VERDICTS)
+REFERENCE_TITLE = "For the reference"
+# Kinds that need no model are found where they are.
+_RULES = frozenset(kind.name for kind in KINDS if kind.error is None)
 # From which AUROC on which words hold.
 _DETECTION = (
     (0.95, "very well"),
@@ -57,19 +62,20 @@ def told_conclusions(audit: SiteAudit) -> list[ToldConclusion]:
 
 
 def headline(audit: SiteAudit) -> str:
-    """Return in a sentence what the audit says of the site as a whole."""
+    """Return in a sentence what is wrong with the site as a whole, else what that is not known of."""
     verdicts = [one.verdict for one in audit.conclusions]
-    num_cases = sum(bool(case.findings) for case in audit.cases)
+    num_cases = sum(case.has_problem for case in audit.cases)
     suspected = f"{plural(num_cases, 'case')} of {audit.num_cases} {'has' if num_cases == 1 else 'have'} findings"
     if not verdicts:
         return f"{suspected}. The federation has not concluded anything of this site."
-    if "established" in verdicts:
-        count = verdicts.count("established")
-        what = "One thing is" if count == 1 else f"{_number(count)} things are"
-        return f"{what} wrong with how this site annotates."
-    if "cannot tell" in verdicts:
-        return "This audit cannot tell all of how this site annotates."
-    return "This site annotates like the others, as far as this audit can tell."
+    if established := [one.sentence for one in audit.conclusions if one.verdict == "established"]:
+        more = len(established) - 1
+        return f"{established[0]} {_number(more)} more below." if more else established[0]
+    unknown = [_what(one) for one in audit.conclusions if one.verdict == "cannot tell"]
+    if unknown:
+        known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
+        return f"This audit cannot tell whether {_listed(unknown, 'or')}. {known}; {suspected}."
+    return f"This site annotates like the others, as far as this audit can tell; {suspected}."
 
 
 def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
@@ -78,7 +84,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     errors = 0 if files is None else files.count(Severity.ERROR)
     if errors:
         steps.append(f"Mend what cannot be read: {plural(errors, 'error')} under Files, each with its remedy.")
-    with_findings = [case for case in audit.cases if case.findings]
+    with_findings = [case for case in audit.cases if case.has_problem]
     likely = sum(case.score >= _LIKELY for case in with_findings)
     if likely:
         whose = "it probably needs" if likely == 1 else "they probably need"
@@ -90,7 +96,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         steps.append(f"Review the {first} below. The worst come first.")
     verdicts = {one.verdict for one in audit.conclusions}
     if "cannot tell" in verdicts:
-        steps.append("Review 10 to 20 cases of different patients: reviewed cases are what this audit lacks to tell.")
+        steps.append(_ask_for_reference(audit))
     if "established" in verdicts:
         agreed = (
             "what tells the classes apart"
@@ -107,6 +113,8 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
 
 def detection_in_words(kind: KindResult) -> str:
     """Return how well an audit finds problems of a kind at this site."""
+    if kind.kind in _RULES:
+        return "By a rule, without a model."
     if kind.auroc is None:
         return "Not known: known errors of this kind could not be tried here."
     words = next(words for least, words in _DETECTION if kind.auroc >= least)
@@ -125,14 +133,29 @@ def detection_sentence(audit: SiteAudit) -> str:
         words = next(words for least, words in _DETECTION if (kind.auroc or 0) >= least)
         groups.setdefault(words, []).append(f"{kind.title[0].lower()}{kind.title[1:]}")
     parts = [f"{_listed(titles)} {words}" for words, titles in groups.items()]
-    unknown = [f"{kind.title[0].lower()}{kind.title[1:]}" for kind in audit.kinds if kind.auroc is None]
+    unknown = [
+        f"{kind.title[0].lower()}{kind.title[1:]}"
+        for kind in audit.kinds
+        if kind.auroc is None and kind.kind not in _RULES and kind.num_findings
+    ]
     rest = f" How well it finds {_listed(unknown)} is not known." if unknown else ""
     return f"On these data it finds {'; '.join(parts)}.{rest}"
+
+
+def kinds_in_words(audit: SiteAudit) -> list[tuple[KindResult, str]]:
+    """Return the kinds that can occur in these data, each with how well its problems are found.
+
+    What could not be tried and was found nowhere, such as slices left out of images, is none of them.
+    """
+    shown = [kind for kind in audit.kinds if kind.auroc is not None or kind.num_findings or kind.kind in _RULES]
+    return [(kind, detection_in_words(kind)) for kind in shown]
 
 
 def finding_facts(finding: Finding) -> list[tuple[str, str]]:
     """Return the figures of a finding, each with its name."""
     facts = []
+    if finding.kind == REFERENCE:
+        return []
     if finding.probability is not None:
         facts.append(("Needs a change", f"{100 * finding.probability:.0f} %"))
     else:
@@ -170,12 +193,28 @@ def _value(value: float, one: Conclusion) -> str:
 
 
 def _number_of(value: float, one: Conclusion) -> str:
-    return f"{100 * value:.0f}" if one.unit is None else _signed(value)
+    return f"{100 * value:.0f}".replace("-", "−") if one.unit is None else _signed(value)
 
 
 def _signed(value: float) -> str:
-    """A signed number with a true minus, which is not taken for a hyphen."""
-    return f"{value:+.1f}".replace("-", "−")
+    """A signed number with a true minus, which is not taken for a hyphen; none where it rounds to zero."""
+    return "0.0" if abs(value) < _ROUNDS_TO_ZERO else f"{value:+.1f}".replace("-", "−")
+
+
+def _ask_for_reference(audit: SiteAudit) -> str:
+    asked = sum(bool(case.findings) and not case.has_problem for case in audit.cases)
+    why = "reviewed cases are what this audit lacks to tell"
+    if not asked:
+        return f"Review 10 to 20 cases of different patients: {why}."
+    return f"Review the {plural(asked, 'case')} marked “{REFERENCE_TITLE}” at the end of the list: {why}."
+
+
+def _what(one: Conclusion) -> str:
+    """What is not known, after "whether"."""
+    name = one.class_name
+    if one.parameter.startswith("offset"):
+        return f"contours of {name} are too large or too small"
+    return f"{name} is missing" if one.parameter.startswith("missing") else f"labels of {name or 'any class'} are wrong"
 
 
 def _number(count: int) -> str:
@@ -183,5 +222,5 @@ def _number(count: int) -> str:
     return names[count] if count < len(names) else str(count)
 
 
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _listed(words: list[str], last: str = "and") -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

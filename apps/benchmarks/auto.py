@@ -32,12 +32,8 @@ FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
 # Their warm-ups are federated averaging and are not trained once more.
 AUTO = Arm("auto", Path("auto"), shared_rounds=feda3i.SETTINGS["warmup_rounds"])
 AUTO_ON_VOLUMES = Arm("auto", Path("auto"), shared_rounds=fedia.SETTINGS["warmup_rounds"])
-AUTO_WITH_MISSING = Arm(
-    "auto-missing",
-    Path("auto"),
-    {"undo": ["offset", "missing"], "weighting": "completeness"},
-    fedia.SETTINGS["warmup_rounds"],
-)
+_MISSING = {"undo": ["offset", "missing"]}
+AUTO_WITH_MISSING = Arm("auto-missing", Path("auto"), _MISSING, fedia.SETTINGS["warmup_rounds"])
 
 
 def few_images(noise: str | None, count: int) -> MakeData:

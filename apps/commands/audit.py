@@ -108,6 +108,24 @@ def federation(
         say(f"The federation's page: {write_federation_page(summary, out)}")
 
 
+@audit_app.command("list", epilog="Example: fedannot audit list runs/audit --site site-1 --kind missing")
+def list_(
+    folder: FolderArgument,
+    site: SiteOption = None,
+    kind: Annotated[list[str] | None, typer.Option(help="Only findings of this kind; may repeat.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Findings of each site.")] = 24,
+) -> None:
+    """List what the audit found in this terminal, the worst first."""
+    with reported_errors():
+        from ..audit.found import find_audits
+        from ..audit.listing import print_audit
+        from ..terminal import Terminal
+
+        console = Terminal()
+        for found in find_audits(folder, site):
+            print_audit(found, console, kinds=kind or (), limit=limit)
+
+
 @audit_app.command("page", epilog="Example: fedannot audit page runs/audit --site site-1")
 def page(
     folder: FolderArgument,

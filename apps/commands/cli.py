@@ -171,12 +171,21 @@ def suspects(
         Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
     ] = None,
 ) -> None:
-    """List the cases that look like another class than their label, for the site's data manager; nothing is changed."""
+    """List the cases that look like another class than their label, for the site's data manager; nothing is changed.
+
+    Where an audit has run, its findings are listed.
+    """
     with reported_errors():
-        from ..reports.suspects import draw_suspects, find_suspicions, print_suspects
+        from ..audit.listing import hint_of_audit, print_audits
+        from ..reports.suspects import draw_suspects, find_suspicions, has_suspicions, print_suspects
         from ..terminal import Terminal
 
         console = Terminal()
+        if not has_suspicions(folder):
+            if print_audits(folder, console, site=site, limit=limit):
+                return
+            console.print(f"{folder}: this run looked for no suspect label. {hint_of_audit(folder)}", soft_wrap=True)
+            raise typer.Exit(1)
         for record in find_suspicions(folder, site):
             print_suspects(record, limit, console)
             if pictures is not None and record.other_class:

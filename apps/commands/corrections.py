@@ -32,6 +32,7 @@ SiteOption = Annotated[str | None, typer.Option(help="Only this site.")]
 def list_(folder: FolderArgument, site: SiteOption = None) -> None:
     """List the annotations that were corrected, or of which something was undone: what, when, by which model."""
     with reported_errors():
+        from ..audit.listing import hint_of_audit
         from ..reports.correction_lists import print_record
         from ..reports.corrections import corrected_nothing
         from ..terminal import Terminal
@@ -40,6 +41,7 @@ def list_(folder: FolderArgument, site: SiteOption = None) -> None:
         if corrected_nothing(folder, site):
             whose = "" if site is None else f" of {site}"
             console.print(f"{folder}: no annotation{whose} was corrected; training uses them as they were given.")
+            console.print(hint_of_audit(folder), soft_wrap=True)
             return
         for found in _chosen(folder, site):
             print_record(found, console)
@@ -158,10 +160,14 @@ def _one_of_each_site(
 
 def _chosen(folder: Path, site: str | None) -> "list[SiteCorrections | SiteUndone]":
     from ...transforms.errors import DataError
+    from ..audit.listing import hint_of_audit
     from ..reports.corrections import corrected_nothing, find_records
 
     if corrected_nothing(folder):
-        raise DataError(f"{folder}: no annotation was corrected in this run; there is nothing to show or change.")
+        raise DataError(
+            f"{folder}: no annotation was corrected in this run; there is nothing to show or change. "
+            f"{hint_of_audit(folder)}"
+        )
     found = find_records(folder)
     chosen = [one for one in found if site in (None, one.site)]
     if not chosen:

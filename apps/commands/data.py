@@ -218,7 +218,8 @@ def check(
 ) -> None:
     """Look for what is wrong with the data before anybody trains: which file, and how to mend it.
 
-    Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site.
+    Exit code 1 if a site cannot train. Nothing is changed, and nothing leaves the site. What is wrong with annotations
+    that can be read is what `fedannot audit` finds.
     """
     with reported_errors():
         from ..checking.outputs import write_outputs

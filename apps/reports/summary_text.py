@@ -53,7 +53,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
     quality = summary.added(QualityFindings)
     _print_averaging_alone(quality, console)
     console.print(_site_table(summary))
-    _print_effective_sites(summary, console)
+    print_effective_sites(summary, console)
     for sentence in site_legend(summary):
         console.print(sentence)
     if explanation := weight_beside_noise(summary):
@@ -63,9 +63,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
     _print_privacy(summary.sites, console)
     _print_bounds(summary.bounded, console)
-    for refusal in summary.refusals:
-        text = f"Round {refusal.round}: {refusal.site} refused: {refusal.reason}"
-        console.print(text, style="yellow")
+    print_refusals(summary, console)
 
 
 def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -> None:
@@ -88,7 +86,7 @@ def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -
     console.print(f"All rounds were federated averaging. {why} {hint}", style="yellow")
 
 
-def _print_effective_sites(summary: Summary, console: Terminal) -> None:
+def print_effective_sites(summary: Summary, console: Terminal) -> None:
     """Print for every stage how many sites its rounds' weights are of in effect; warn where one nearly decides alone.
 
     Of the layer blocks the one counts in which they are fewest.
@@ -98,8 +96,7 @@ def _print_effective_sites(summary: Summary, console: Terminal) -> None:
     for stage in dict.fromkeys(record.stage for record, _ in known):
         of_stage = [(record.round, sites) for record, sites in known if record.stage == stage]
         fewest, most = (f(sites for _, sites in of_stage) for f in (min, max))
-        first, last = of_stage[0][0], of_stage[-1][0]
-        rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+        rounds = _rounds([number for number, _ in of_stage])
         told.append(f"{_range(fewest, most, 1)} ({stage}, {rounds})")
     if told:
         console.print(f"effective sites of {len(summary.sites)}: {'; '.join(told)}")
@@ -110,6 +107,21 @@ def _print_effective_sites(summary: Summary, console: Terminal) -> None:
             f"{most_of.round} {most_of.site} had {most_of.weight:.2f} of the weight.",
             style="yellow",
         )
+
+
+def print_refusals(summary: Summary, console: Terminal) -> None:
+    """Print whose results did not count, and why."""
+    for refusal in summary.refusals:
+        console.print(f"Round {refusal.round}: {refusal.site} refused: {refusal.reason}", style="yellow")
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    """Write rounds, of which some between the first and the last may not be known."""
+    first, last = numbers[0], numbers[-1]
+    if first == last:
+        return f"round {first}"
+    known = "" if len(numbers) == last - first + 1 else f"{len(numbers)} of "
+    return f"{known}rounds {first} to {last}"
 
 
 def _range(first: float, last: float, decimals: int) -> str:

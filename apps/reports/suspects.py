@@ -41,6 +41,11 @@ def find_suspicions(folder: Path, site: str | None = None) -> list[LabelSuspicio
     return sorted(chosen, key=lambda record: natural_order(record.site))
 
 
+def has_suspicions(folder: Path) -> bool:
+    """Return whether a folder holds any, at any depth; also where there is no such folder, which is another error."""
+    return not folder.is_dir() or any(folder.rglob(SUSPICIONS_FILE))
+
+
 def print_suspects(record: LabelSuspicions, limit: int, console: Terminal) -> None:
     """Print a site's suspect cases that look like another class, at most so many."""
     listed = record.other_class

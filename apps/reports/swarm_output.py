@@ -1,7 +1,7 @@
 """The output of a run of which no server has anything: what its sites stored, on the machine of whoever may see it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,15 +19,17 @@ from ...custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...custom.data.tensor_files import write_tensors
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.evaluation.local_scores import LocalScores
-from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.personal.settings import PersonalSettings
-from ...custom.run.records import VERSION
-from ...custom.run.state import SUMMARY_FILE
-from ...custom.run.summary_record import SUMMARIES, OwnCases, Summary
+from ...custom.run.reading import read_metrics_file
+from ...custom.run.records import RoundRecord
+from ...custom.run.state import METRICS_FILE, SUMMARY_FILE, RunState
+from ...custom.run.summary import summarize
+from ...custom.run.summary_record import OwnCases, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from .output import MODEL_FILE, OutputError, number, percent
 from .site_files import SiteFiles, find_site_files
+from .summary_text import print_effective_sites, print_refusals
 
 mpl.use("Agg")
 
@@ -39,6 +41,8 @@ _MODELS = {"global": "tab:cyan", "local": "tab:orange"}
 
 def collect_from_sites(workspace: Path, out: Path) -> Summary:
     """Write the shared model and a summary with the sites' own scores to the output folder; return the summary.
+
+    Of the rounds it has those that a site whose files are there has averaged: all where all sites' files are.
 
     Args:
         workspace: that of NVFlare's simulator, a site's own, or a run's folder in it.
@@ -52,24 +56,11 @@ def collect_from_sites(workspace: Path, out: Path) -> Summary:
     stored = {files.site: torch.load(files.model, map_location="cpu", weights_only=True) for files in sites}
     rounds = {site: int(content["round"]) for site, content in stored.items()}
     latest = max(rounds, key=lambda site: rounds[site])
-    unscored = dict.fromkeys(Scoring.of(settings.task).names)
-    summary = SUMMARIES[settings.task].model_validate(
-        {
-            "version": VERSION,
-            "task": settings.task,
-            "method": settings.method,
-            "seed": settings.seed,
-            "rounds_finished": rounds[latest],
-            "sites": {},
-            "rounds": (),
-            "last_rounds": unscored,
-            "last_round": unscored,
-            "refusals": (),
-            "bounded": (),
-            "own_cases": {files.site: _own_cases(files, rounds[files.site]) for files in sites},
-            "settings": settings.model_dump(mode="json"),
-        }
+    state = RunState(
+        settings.method, settings.model_dump(mode="json"), rounds[latest], {}, history=_averaged_rounds(sites)
     )
+    own_cases = {files.site: _own_cases(files, rounds[files.site]).model_dump(exclude_unset=True) for files in sites}
+    summary = summarize(state, {"own_cases": own_cases})
     out.mkdir(parents=True, exist_ok=True)
     if not isinstance(settings, PersonalSettings) or settings.has_global_model:
         write_tensors(out / MODEL_FILE, {"model": stored[latest]["shared"]})
@@ -96,6 +87,8 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
     for site, found in own_cases.items():
         if found.round < summary.rounds_finished:
             console.print(f"{site}: has the model after round {found.round}, not the last one.", style="yellow")
+    print_effective_sites(summary, console)
+    print_refusals(summary, console)
 
 
 def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None:
@@ -153,6 +146,13 @@ def _sites_of_one_run(workspace: Path) -> list[SiteFiles]:
         folders = ", ".join(str(files.folder) for files in found)
         raise OutputError(f"{workspace}: found {len(runs)} runs; give the folder of one of them: {folders}.")
     return sorted(found, key=lambda files: natural_order(files.site))
+
+
+def _averaged_rounds(sites: Sequence[SiteFiles]) -> list[RoundRecord]:
+    """The records of the rounds that these sites have averaged, in order; of one that was begun twice the last."""
+    files = [file for files in sites if (file := files.folder / METRICS_FILE).is_file()]
+    found = {record.round: record for file in files for record in read_metrics_file(file)}
+    return [found[number] for number in sorted(found)]
 
 
 def _own_cases(files: SiteFiles, after_round: int) -> OwnCases:

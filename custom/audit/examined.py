@@ -117,6 +117,11 @@ class ExaminedCase:
         return Part(start, judged, whole.annotation.shape, is_stack=len(self.annotation) > 1)
 
     @cached_property
+    def whole_image(self) -> Floats:
+        """The image ``(channels, H, W[, D])``: slices are stacked along a last axis."""
+        return self.image[0] if len(self.image) == 1 else np.moveaxis(self.image, 0, -1)
+
+    @cached_property
     def whole(self) -> JudgedCase:
         """All samples as one image or volume: slices are stacked along a last axis."""
         probabilities = self.probabilities[0] if len(self.annotation) == 1 else np.moveaxis(self.probabilities, 0, -1)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 AUDIT_FOLDER = "audit"
 FINDINGS_FILE = "findings.json"
 CASES_FOLDER = "cases"
+# The kind of what a reviewer is asked about a case that nothing was found in.
+REFERENCE = "reference"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Unit = Literal["px", "mm"]
@@ -106,6 +108,11 @@ class AuditedCase(JsonRecord):
     uncertainty: Share = 0.0
     arrays: str = ""
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def has_problem(self) -> bool:
+        """Whether anything looks wrong in it; to be asked for a reference is no problem."""
+        return any(one.kind != REFERENCE for one in self.findings)
 
     @property
     def score(self) -> float:

@@ -1,6 +1,7 @@
 """Findings of a measured site: what is suspect enough for a reader, in words, with suggestions."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,17 @@ from numpy.typing import NDArray
 from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
 from .examined import size_in_units, spacing_of_whole
-from .findings import CASES_FOLDER, AuditedCase, Finding, KindResult, Unit
+from .findings import CASES_FOLDER, REFERENCE, AuditedCase, Finding, KindResult, Unit
 from .kinds.kind import CaseMasks, Suspicion
 from .measuring import MeasuredKind, MeasuredSite
 
 Classes = NDArray[np.uint8]
+
+REFERENCE_PATIENTS = 10
+_QUESTION = (
+    "Nothing was found here. The case was drawn at random as a reference: keep the annotation if it is as it should "
+    "be, leave it for later if not, and correct it in a tool for masks."
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,9 @@ class _Found:
 def audited_cases(site: MeasuredSite, data: SiteData, data_folder: Path, out: Path) -> tuple[AuditedCase, ...]:
     """Return all cases with their findings, the worst first, and write the arrays of those with findings.
 
+    Ten patients without a finding have a case about which the reviewer is asked (:data:`REFERENCE`). No prediction is
+    kept of these: what a reviewer decides of them must not follow the model.
+
     Args:
         site: what was measured.
         data: the site's data.
@@ -41,7 +51,24 @@ def audited_cases(site: MeasuredSite, data: SiteData, data_folder: Path, out: Pa
     """
     scores = site.case_scores()
     worst_first = sorted(range(len(data.cases)), key=lambda index: (-scores[index], -site.cases[index].disagreement))
-    return tuple(_audited(site, index, data, data_folder, out) for index in worst_first)
+    cases = [_audited(site, index, data, data_folder, out) for index in worst_first]
+    asked = for_reference(cases)
+    return tuple(_with_question(case) if position in asked else case for position, case in enumerate(cases))
+
+
+def for_reference(cases: Sequence[AuditedCase]) -> frozenset[int]:
+    """Return the places of cases of ten patients in which nothing was found.
+
+    They show what an audit overlooks, and where zero lies once they are reviewed. The patients' hashes choose them, so
+    that a repeated audit asks of the same.
+    """
+    first_of: dict[str, int] = {}
+    troubled = {case.unit for case in cases if case.has_problem}
+    for place, case in sorted(enumerate(cases), key=lambda item: item[1].image):
+        if case.unit not in troubled:
+            first_of.setdefault(case.unit, place)
+    units = sorted(first_of, key=lambda unit: hashlib.sha256(unit.encode("utf-8", "surrogateescape")).digest())
+    return frozenset(first_of[unit] for unit in units[:REFERENCE_PATIENTS])
 
 
 def kind_results(site: MeasuredSite) -> tuple[KindResult, ...]:
@@ -127,6 +154,14 @@ def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_su
         place=suspicion.place,
         has_suggestion=has_suggestion,
         sentence=kind.sentence(suspicion, usual, names, unit),
+    )
+
+
+def _with_question(case: AuditedCase) -> AuditedCase:
+    """The case with the question whether it is as it should be."""
+    name = hashlib.sha256(f"{REFERENCE}/{case.image}/{case.label}".encode()).hexdigest()[:16]
+    return case.model_copy(
+        update={"findings": (Finding(id=name, kind=REFERENCE, classes=(), score=0.0, sentence=_QUESTION),)}
     )
 
 

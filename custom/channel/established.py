@@ -11,6 +11,7 @@ from .anchor import Anchor, deviation_of
 from .estimate import Estimate
 
 LEVEL = 0.05
+_UNTRIED = "known errors could not be tried"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,11 @@ class Criterion:
         if self.doubted is not None:
             return self.doubted
         if not estimate.auroc >= self.smallest_auroc:
+            if math.isnan(estimate.auroc):
+                return _UNTRIED
             return f"a known error is told from none with an AUROC of {estimate.auroc:.2f} only"
+        if math.isnan(estimate.slope):
+            return _UNTRIED
         if not self.slopes[0] <= estimate.slope <= self.slopes[1]:
             return f"of a known error the estimate shows {estimate.slope:.2f} times as much"
         return None

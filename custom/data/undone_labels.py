@@ -47,6 +47,27 @@ def undone_labels(
     return labels
 
 
+def completeness_of_samples(
+    undone: Undone, cases: Sequence[LoadedCase], data_folder: Path, num_classes: int
+) -> torch.Tensor:
+    """Return the share of the objects that is annotated in each sample, class by class, ``(N, C)``.
+
+    It is the site's; an annotation that somebody lets count as it was given is complete.
+
+    Args:
+        undone: what is undone.
+        cases: of the site.
+        data_folder: the folder of the site's data, to which recorded paths are relative.
+        num_classes: foreground classes.
+    """
+    of_site = torch.tensor([1 - undone.missing.get(str(label), 0.0) for label in range(1, num_classes + 1)])
+    shares = []
+    for case in cases:
+        is_reverted = case_files(case, data_folder)[0] in undone.reverted
+        shares += len(case.label) * [torch.ones_like(of_site) if is_reverted else of_site]
+    return torch.stack(shares)
+
+
 def undone_label(moves: Mapping[int, float], pixels: NDArray[np.bool_] | None, case: LoadedCase) -> torch.Tensor:
     """Return a case's annotation ``(S, H, W[, D])`` with its contours moved and missing objects ignored.
 

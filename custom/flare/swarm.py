@@ -20,7 +20,7 @@ from ..run.state import ResumeError, RunState
 from ..settings import SettingsError
 from .console import show_progress_alone
 from .messages import SWARM_SITES
-from .swarm_state import FIRST_ROUND, kept_state, set_model_round
+from .swarm_state import FIRST_ROUND, kept_state, note_beginning, set_model_round
 
 # Seconds in which the first site loads its model and starts the swarm.
 _START_TIMEOUT = 300
@@ -120,6 +120,7 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
     def do_learn_task(self, name: str, task_data: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> None:
         """Train with the model of the round before, and gather the others' where it is this site's turn."""
         set_model_round(task_data.get_header(AppConstants.CURRENT_ROUND) - 1, fl_ctx)
+        note_beginning(fl_ctx)
         super().do_learn_task(name, task_data, fl_ctx, abort_signal)
 
     def record_last_result(self, fl_ctx: FLContext, round_num: int, result: Learnable) -> None:

@@ -19,9 +19,14 @@ from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
 from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
-from ..run.round_record import averaged_by_quantity
+from ..run.averaged_round import AveragedRound
+from ..run.round_record import dominance_sentence, dominant_site
+from ..run.round_results import site_report
+from ..run.state import METRICS_FILE, append_record
 from ..settings import SettingsError
+from .executor import run_folder
 from .messages import REFUSAL_HEADER, SWARM_SITES
+from .swarm_state import seconds_in_round
 
 
 class SwarmAggregator(Aggregator):  # type: ignore[misc]
@@ -29,7 +34,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
 
     A result is checked as the server does; one that cannot be used is refused by name, and the round goes on with the
     others. A site may claim its part of what all may have, and later no more than in the first result of it that came
-    to this site.
+    to this site. The rounds that this site averages lie in its run's folder, as those of a server do.
 
     Args:
         settings: the job's settings.
@@ -46,8 +51,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
         self._registry = OutboundRegistry(method_of(self.settings).leaves)
         self._average: RoundAverage | None = None
-        self._round: int | None = None
-        self._accepted: dict[str, int] = {}
+        self._round: AveragedRound | None = None
         self._claims = SampleClaims(self.logger.warning)
         self._claim_limit = 0
         # A late answer may come in while the others are averaged.
@@ -58,9 +62,11 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         site = fl_ctx.get_peer_context().get_identity_name()
         round_number = fl_ctx.get_prop(AppConstants.CURRENT_ROUND)
         with self._lock:
-            if self._round != round_number:
-                self._start_round(round_number, fl_ctx)
-            reason = self._refuse_or_accept(site, shareable)
+            if self._round is None or self._round.number != round_number:
+                self._round = self._start_round(round_number, fl_ctx)
+            reason = self._refuse_or_accept(site, shareable, self._round)
+            if reason is not None:
+                self._round.refused.setdefault(site, reason)
         if reason is not None:
             self.log_warning(fl_ctx, f"Refused {site}: {reason}.", fire_event=False)
         return reason is None
@@ -72,17 +78,15 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
             RuntimeError: if fewer sites than are needed gave a usable result; NVFlare then ends the run.
         """
         with self._lock:
-            if len(self._accepted) < self.settings.min_sites:
+            assert self._round is not None
+            if len(self._round.reports) < self.settings.min_sites:
                 raise RuntimeError(
-                    f"Round {self._round}: {len(self._accepted)} usable results, at least {self.settings.min_sites} "
-                    "are needed."
+                    f"Round {self._round.number}: {len(self._round.reports)} usable results, at least "
+                    f"{self.settings.min_sites} are needed."
                 )
             assert self._average is not None
             params = self._average.result()
-            averaged, warning = averaged_by_quantity(self._accepted)
-            self.log_info(fl_ctx, f"Round {self._round}/{self.settings.rounds}: {averaged}")
-            if warning is not None:
-                self.log_warning(fl_ctx, warning, fire_event=False)
+            self._keep(self._round, fl_ctx)
             self._round = None
         return DXO(DataKind.WEIGHTS, data=params).to_shareable()
 
@@ -91,16 +95,24 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         del fl_ctx
         self._round = None
 
-    def _start_round(self, round_number: int, fl_ctx: FLContext) -> None:
+    def _keep(self, averaged: AveragedRound, fl_ctx: FLContext) -> None:
+        """Say what was averaged, and keep the round's record."""
+        seconds, weights = seconds_in_round(fl_ctx), averaged.weights
+        self.log_info(fl_ctx, averaged.describe(self.settings.rounds, seconds))
+        if dominant_site(weights) is not None:
+            self.log_warning(fl_ctx, dominance_sentence(weights), fire_event=False)
+        append_record(run_folder(fl_ctx) / METRICS_FILE, averaged.record(self.settings.task, seconds))
+
+    def _start_round(self, round_number: int, fl_ctx: FLContext) -> AveragedRound:
         weights = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)[ModelLearnableKey.WEIGHTS]
         reference = {name: torch.as_tensor(value) for name, value in weights.items()}
         num_sites = fl_ctx.get_prop(SWARM_SITES)
         self._claim_limit = claim_limit(num_sites)
         block_of = assign_blocks(reference, self._blocks)
         self._average = RoundAverage(round_number, reference, block_of, weights=None, num_sites=num_sites)
-        self._round, self._accepted = round_number, {}
+        return AveragedRound(round_number)
 
-    def _refuse_or_accept(self, site: str, shareable: Shareable) -> str | None:
+    def _refuse_or_accept(self, site: str, shareable: Shareable, this_round: AveragedRound) -> str | None:
         if (reason := shareable.get_header(REFUSAL_HEADER)) is not None:
             return str(reason)
         result = from_shareable(shareable)
@@ -114,5 +126,5 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
             site, result.data, samples, shareable.get_header(AppConstants.CURRENT_ROUND)
         )
         if reason is None:
-            self._accepted[site] = samples
+            this_round.reports[site] = site_report(result.meta, self._registry, samples)
         return reason

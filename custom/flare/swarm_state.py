@@ -1,5 +1,6 @@
 """What a site of a swarm knows of the run: the round of its model, and the state that it kept of an earlier one."""
 
+import time
 from pathlib import Path
 
 from nvflare.apis.fl_context import FLContext
@@ -13,6 +14,8 @@ from .executor import earlier_run_folders
 FIRST_ROUND = 1
 # Property of NVFlare's context beside the global model: the round after which it is that.
 _MODEL_ROUND = "fedannot_model_round"
+# And when this site began with the round in which it is.
+_ROUND_BEGAN = "fedannot_round_began"
 
 
 def set_model_round(round_number: int, fl_ctx: FLContext) -> None:
@@ -23,6 +26,17 @@ def set_model_round(round_number: int, fl_ctx: FLContext) -> None:
 def model_round(fl_ctx: FLContext) -> int:
     """Return the round after which the global model in a site's context is that; 0 before the first."""
     return int(fl_ctx.get_prop(_MODEL_ROUND, 0))
+
+
+def note_beginning(fl_ctx: FLContext) -> None:
+    """Note that a round begins at this site."""
+    fl_ctx.set_prop(_ROUND_BEGAN, time.monotonic(), private=True, sticky=True)
+
+
+def seconds_in_round(fl_ctx: FLContext) -> float:
+    """Return how long the round has been going on at this site."""
+    now = time.monotonic()
+    return now - float(fl_ctx.get_prop(_ROUND_BEGAN, now))
 
 
 def kept_state(settings: RunSettings, fl_ctx: FLContext) -> RunState:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights, quantity_weights
+from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
 from ..evaluation.scoring import Scoring
 from .records import Dominant, RoundRecord
 from .time_left import duration, time_left
@@ -23,17 +23,6 @@ def dominance_sentence(weights: LayerWeights) -> str:
         f"{site} nearly decides alone: it has {weight:.2f} of the weight in a layer block, "
         f"{weights.fewest_effective_sites:.2f} effective sites of {len(weights.sites)}."
     )
-
-
-def averaged_by_quantity(num_samples: Mapping[str, int]) -> tuple[str, str | None]:
-    """Say whose models were averaged by their numbers of samples, and warn where one site nearly decides alone.
-
-    Args:
-        num_samples: of the sites, at least one.
-    """
-    weights = LayerWeights.same_in_all_blocks(quantity_weights(num_samples), ("all",))
-    said = f"averaged {sorted(num_samples)}, {weights.fewest_effective_sites:.1f} effective sites."
-    return said, None if dominant_site(weights) is None else dominance_sentence(weights)
 
 
 def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequence[str]) -> dict[str, float]:

@@ -79,9 +79,7 @@ class RoundResults:
                 self.num_samples[reply.site] = counted
             if reason is None and reply.params is not None:
                 self._measure(reply.site, reply.params)
-                self.reports[reply.site] = SiteReport.model_validate(
-                    self._report(reply.fields) | {"num_samples": counted}
-                )
+                self.reports[reply.site] = site_report(reply.fields, self._registry, counted)
         if reason is not None:
             self._refuse(reply.site, reason)
         return reason is None
@@ -92,6 +90,15 @@ class RoundResults:
         if self._keeps_statistics:
             self.statistics[site] = {name: params[name].clone() for name in self._layout.statistics}
 
-    def _report(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        registered = [name for name, field in self._registry.of_task(TRAIN).items() if field.kind != "model"]
-        return {"train_loss": None} | {name: finite(fields[name]) for name in registered if name in fields}
+
+def site_report(fields: Mapping[str, Any], registry: OutboundRegistry, num_samples: int) -> SiteReport:
+    """Return what is kept of what a site sent with its model: registered fields alone.
+
+    Args:
+        fields: what came beside the model.
+        registry: the fields that a result may hold.
+        num_samples: how much of the site's claim counts.
+    """
+    registered = [name for name, field in registry.of_task(TRAIN).items() if field.kind != "model"]
+    report = {"train_loss": None} | {name: finite(fields[name]) for name in registered if name in fields}
+    return SiteReport.model_validate(report | {"num_samples": num_samples})

@@ -68,7 +68,7 @@ class Summary(OpenRecord):
         seed: of everything random.
         rounds_finished: number of the last finished round.
         sites: each site's latest report.
-        rounds: the finished rounds; none where no server has seen them.
+        rounds: the finished rounds; of a swarm those that sites have averaged whose files are there.
         last_rounds: means over the last five rounds that have a score.
         last_round: scores of the last round.
         refusals: every result that did not count.

@@ -6,7 +6,7 @@ from torch import nn
 from ...transforms.ignored_label import IGNORED_LABEL
 
 # log T of what is never given, in place of -inf: a label that cannot be has a finite loss and no gradient.
-_LOG_ZERO = -1e4
+LOG_ZERO = -1e4
 _TOLERANCE = 1e-4
 
 
@@ -35,7 +35,7 @@ class ForwardCorrected(nn.Module):
         super().__init__()
         _check_transition(transition)
         # Rows are given classes, so that a label finds its own.
-        given_from_true = transition.detach().double().T.log().clamp(min=_LOG_ZERO).float().contiguous()
+        given_from_true = transition.detach().double().T.log().clamp(min=LOG_ZERO).float().contiguous()
         self.register_buffer("_log_given_from_true", given_from_true)
         self._log_given_from_true: torch.Tensor
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .batch import Batch
+from .incomplete_annotations import annotated_log_probabilities
 from .losses import DiceRecord, build_loss
 
 
@@ -40,13 +41,20 @@ class SupervisedObjective:
     Args:
         loss: the mean loss of logits and labels.
         dice: gets the Dice loss of every batch, beside whatever loss is trained with.
+        completeness: share of the objects that is annotated in every sample of the site, of each foreground class,
+            ``(N, C)``: the loss is then that of the annotations under the probability that what is there is annotated,
+            and does not teach that objects which are left out are background. None where nothing is missing.
     """
 
     def __init__(
-        self, loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], dice: DiceRecord | None = None
+        self,
+        loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        dice: DiceRecord | None = None,
+        completeness: torch.Tensor | None = None,
     ) -> None:
         self._loss = loss
         self._dice = dice
+        self._completeness = completeness
 
     def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
         """Return the loss."""
@@ -54,6 +62,8 @@ class SupervisedObjective:
         logits = network(batch.images)
         if self._dice is not None:
             self._dice.add(logits, batch.labels, batch.samples)
+        if self._completeness is not None:
+            logits = annotated_log_probabilities(logits, self._completeness[batch.samples])
         return self._loss(logits, batch.labels)
 
 
@@ -99,7 +109,10 @@ class Sum:
 
 
 def training_objective(
-    training: TrainingSettings | ClassifierTrainingSettings, network: nn.Module, dice: DiceRecord | None = None
+    training: TrainingSettings | ClassifierTrainingSettings,
+    network: nn.Module,
+    dice: DiceRecord | None = None,
+    completeness: torch.Tensor | None = None,
 ) -> Objective:
     """Return the objective that a job's settings name: their loss, and FedProx's penalty where it has a weight.
 
@@ -107,8 +120,9 @@ def training_objective(
         training: the settings.
         network: with the received parameters, to which the penalty keeps what is trained.
         dice: gets the Dice loss of every batch; segmentation only.
+        completeness: of the annotations, see :class:`SupervisedObjective`; segmentation only.
     """
-    objective = SupervisedObjective(build_loss(training), dice)
+    objective = SupervisedObjective(build_loss(training), dice, completeness)
     if isinstance(training, TrainingSettings) and training.proximal_weight:
         return Sum(objective, ProximalPenalty(training.proximal_weight, network))
     return objective

@@ -99,9 +99,10 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
     assert_same_local_models(whole / "whole" / "run", tmp_path / "workspace")
     assert not list((tmp_path / "workspace" / "server").rglob("*.pt"))
     log = (tmp_path / "simulator.log").read_text(encoding="utf-8")
-    assert log.count("averaged ['site-1', 'site-2'], 2.0 effective sites.") == 3
+    assert log.count("averaged ['site-1', 'site-2'], 2.0 effective sites") == 3
     shown = show(tmp_path / "workspace", "--out", tmp_path / "shown")
     assert "no server has a summary, hence from the files of: site-1, site-2" in shown
+    assert "effective sites of 2: 2.0 (swarm, rounds 1 to 3)" in shown
     assert_same_tensors(model(tmp_path / "shown"), model(whole / "whole"))
     # The sites made their data themselves, so that there are cases to show.
     pictures = {file.name for file in (tmp_path / "shown" / "pictures").iterdir()}
@@ -114,7 +115,7 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
     start_simulator(job, tmp_path / "again", threads=2)
     assert_same_local_models(whole / "whole" / "run", tmp_path / "again")
     log = (tmp_path / "simulator.log").read_text(encoding="utf-8")
-    assert log.count("averaged ['site-1', 'site-2'], 2.0 effective sites.") == 1
+    assert log.count("averaged ['site-1', 'site-2'], 2.0 effective sites") == 1
 
 
 def test_a_swarm_in_one_process_is_refused_with_what_to_type(tmp_path: Path) -> None:

@@ -92,8 +92,9 @@ function fillRow(index) {
 function showList() {
   byId("list").replaceChildren(...shownCases.map((index) => (rows[index] ? rows[index].item : makeRow(index))));
   const all = state.cases.length;
-  byId("count").textContent = shownCases.length === all ? `${all} cases, the worst first`
-    : `${shownCases.length} of ${all} cases, the worst first`;
+  const cases = all === 1 ? "case" : "cases";
+  byId("count").textContent = shownCases.length === all ? `${all} ${cases}, the worst first`
+    : `${shownCases.length} of ${all} ${cases}, the worst first`;
 }
 
 // Filters.

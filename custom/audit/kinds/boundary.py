@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...channel.offset import object_offsets
 from ..case_errors import DrawnTooLargeOrSmall
+from ..contour_evidence import ContourEvidence, UsualContours, contour_evidence
 from ..examined import ExaminedCase
 from ..findings import Unit
 from .kind import CaseMasks, Kind, Suspicion
@@ -16,91 +15,66 @@ from .objects import object_at, suspicion_of
 
 Classes = NDArray[np.uint8]
 
-# Of a class with fewer objects the deviation is an accident; and contours on a grid are no finer than this.
-_LEAST_DEVIATION = 0.25
-# Makes a median absolute deviation the standard deviation of a normal distribution.
-_NORMAL_DEVIATION = 1.4826
 # Deviations and share of the radius at which the score is one half.
 _DEVIATIONS, _SHARE = 4.0, 0.15
 # A systematic offset below it is not followed by suggestions, in pixels or millimetres.
 _LEAST_OFFSET = 0.5
 
 
-@dataclass(frozen=True)
-class UsualContours:
-    """How a site draws the contours of a class.
-
-    Attributes:
-        offset: the median offset from the predicted contours, positive outside.
-        deviation: of an object's offset from it, as a standard deviation.
-    """
-
-    offset: float
-    deviation: float
-
-
 class Boundary(Kind[Mapping[int, UsualContours]]):
-    """Contours too large or too small: |b − β| over the site's deviation, and over the object's radius.
+    """Contours too large or too small: |δ| over its deviation, and over the object's radius.
 
-    What all of the site's contours have in common, β, is not a problem of a case. Features are the object's offset b,
-    its equivalent radius, and the spread of the distances along its contour; lengths in millimetres, pixels without
-    spacing.
+    δ is by how far a contour lies farther outside than is usual at the site, seen by the prediction, by the size, and
+    by where the image has its edge: an early model knows sizes better than contours, and edges owe nothing to it.
+    What all of the site's contours have in common is not a problem of a case. Features are the evidence of the object.
     """
 
     name = "boundary"
     title = "Contours too large or too small"
-    threshold = 0.6
+    threshold = 0.5
     error = DrawnTooLargeOrSmall()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
-        """Measure every annotated object that is predicted, too."""
+        """Measure every annotated object of at least five pixels."""
         part, found = case.part, []
         if part is None:
             return []
         for label in range(1, case.num_classes + 1):
-            matched = part.objects(label)
-            for given, predicted, offset in object_offsets(part.judged, label, matched):
-                inside = matched.annotated == given
-                radius = _radius(float(np.count_nonzero(inside)), part.judged.spacing, inside.ndim)
+            predicted = part.objects(label).predicted
+            for _, partner, inside, evidence in contour_evidence(case, part, label):
                 found.append(
                     suspicion_of(
                         case.index,
                         part,
                         inside,
-                        (offset.offset, radius, offset.spread),
+                        evidence,
                         (label,),
                         annotated=True,
-                        with_predicted=matched.predicted == predicted,
+                        with_predicted=None if partner is None else predicted == partner,
                     )
                 )
         return found
 
     def usual(self, given: Sequence[Suspicion]) -> Mapping[int, UsualContours]:
-        """Return the median offset and the deviation from it, class by class."""
-        by_label: dict[int, list[float]] = {}
+        """Return what is usual, class by class."""
+        by_label: dict[int, list[ContourEvidence]] = {}
         for one in given:
-            by_label.setdefault(one.labels[0], []).append(one.features[0])
-        result = {}
-        for label, offsets in by_label.items():
-            median = float(np.median(offsets))
-            deviation = _NORMAL_DEVIATION * float(np.median(np.abs(np.array(offsets) - median)))
-            result[label] = UsualContours(median, max(deviation, _LEAST_DEVIATION))
-        return result
+            by_label.setdefault(one.labels[0], []).append(one.features)
+        return {label: UsualContours.of(evidence) for label, evidence in by_label.items()}
 
     def score(self, suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> float:
         """Return the score of the geometric mean of both measures."""
-        amount = self.amount(suspicion, usual)
-        if amount is None:
+        found = _displacement(suspicion, usual)
+        if found is None:
             return 0.0
-        deviations = abs(amount) / usual[suspicion.labels[0]].deviation / _DEVIATIONS
-        share = abs(amount) / suspicion.features[1] / _SHARE
-        measure = math.sqrt(deviations * share)
+        amount, deviation = found
+        measure = abs(amount) * math.sqrt(1 / (deviation * _DEVIATIONS * suspicion.features.radius * _SHARE))
         return measure / (1 + measure)
 
     def amount(self, suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> float | None:
-        """Return b − β: by how far the contour lies too far outside."""
-        known = usual.get(suspicion.labels[0])
-        return None if known is None else float(suspicion.features[0] - known.offset)
+        """Return δ: by how far the contour lies too far outside."""
+        found = _displacement(suspicion, usual)
+        return None if found is None else found[0]
 
     def sentence(
         self, suspicion: Suspicion, usual: Mapping[int, UsualContours], names: Sequence[str], unit: Unit
@@ -114,17 +88,27 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
         )
 
     def suggestion(self, suspicion: Suspicion, usual: Mapping[int, UsualContours], masks: CaseMasks) -> Classes | None:
-        """Return the predicted object in place of the annotated one, moved by what is usual at the site."""
+        """Return the predicted object in place of the annotated one, moved by what is usual at the site.
+
+        Where no predicted object matches, the annotated one with its contour moved back.
+        """
         assert suspicion.place is not None
         label = suspicion.labels[0]
         given = suspicion.place.of(masks.annotation)
-        found = object_at(masks.predicted, suspicion, label)
-        offset = usual[label].offset
-        if abs(offset) >= _LEAST_OFFSET:
-            found = _moved(found, offset, masks.spacing)
         own = object_at(masks.annotation, suspicion, label)
+        if math.isnan(suspicion.features.by_model):
+            found = _moved(own, -(self.amount(suspicion, usual) or 0.0), masks.spacing)
+        else:
+            found = object_at(masks.predicted, suspicion, label)
+            if abs(usual[label].offset) >= _LEAST_OFFSET:
+                found = _moved(found, usual[label].offset, masks.spacing)
         rest = np.where(own, np.uint8(0), given)
         return np.where((rest == 0) & found, np.uint8(label), rest)
+
+
+def _displacement(suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> tuple[float, float] | None:
+    known = usual.get(suspicion.labels[0])
+    return None if known is None else known.displacement(suspicion.features)
 
 
 def _moved(inside: NDArray[np.bool_], offset: float, spacing: tuple[float, ...] | None) -> NDArray[np.bool_]:
@@ -136,9 +120,3 @@ def _moved(inside: NDArray[np.bool_], offset: float, spacing: tuple[float, ...] 
     if spacing is None or len(spacing) == inside.ndim:
         return np.asarray(np.asarray(move(inside.astype(np.uint8), spacing)) != 0)
     return np.asarray(np.stack([np.asarray(move(plane.astype(np.uint8), spacing)) != 0 for plane in inside]))
-
-
-def _radius(pixels: float, spacing: Sequence[float] | None, num_axes: int) -> float:
-    """The radius of the disc or ball of the same size."""
-    size = pixels * (1.0 if spacing is None else math.prod(spacing))
-    return math.sqrt(size / math.pi) if num_axes == 2 else (size * 3 / (4 * math.pi)) ** (1 / 3)

@@ -1,5 +1,7 @@
 """Objects of cases for kinds of problems: places, disagreement, uncertainty, and suggestions in their place."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,7 +33,7 @@ def suspicion_of(
     case: int,
     part: Part,
     inside: Booleans,
-    features: tuple[float, ...],
+    features: Any,
     labels: tuple[int, ...],
     *,
     annotated: bool,

@@ -48,6 +48,12 @@ class NoiseChoice:
         noise = FederationNoise.parse(self.model)
         return max(noise.max_mean, -noise.min_mean), noise.max_spread
 
+    def asked_for(self, noise: ContourNoise) -> str | None:
+        """Return the federation's noise and one site's own lengths; None where the site draws without noise."""
+        if not (noise.mean or noise.spread):
+            return None
+        return f"{self.model}, here {noise.mean:.3g} ± {noise.spread:.3g} pixels"
+
     def draw(self, num_sites: int, seed: int) -> tuple[ContourNoise, ...]:
         """Draw the noise of every site; the same for the whole federation and for a site that makes its own data."""
         try:

@@ -107,10 +107,7 @@ class ContourNoiseChange(LabelChange):
 
     def asked_for(self) -> str | None:
         """Return the federation's noise and the site's own lengths."""
-        noise = self._noise
-        if not (noise.mean or noise.spread):
-            return None
-        return f"{self._choice.model}, here {noise.mean:.3g} ± {noise.spread:.3g} pixels"
+        return self._choice.asked_for(self._noise)
 
     def without_effect(self) -> NoEffect:
         """Say what kept the contours in place."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....transforms.noise.federation_noise import ContourNoise
+from ....transforms.noise.site_protocol import mask_scale
 from ....transforms.phantoms.lesion_phantom import SIDE, lesion_phantom, reduce_image, reduce_mask, to_grey_levels
 from ...seeding import derive_seed
 from ..datalist import TRAINING
@@ -14,6 +15,7 @@ from ..description import ImageDescription
 from ..federation import TEST_FOLDER
 from ..manifest import Manifest, measured_noise
 from ..noise.choice import NoiseChoice, contour_noise_seed
+from ..noise.effect import contour_noise_without_effect, report_no_effect
 from .drawing import Drawing, DrawnSite, FederationSize, PhantomSite
 from .storage import DrawnCase, ImageStorage
 
@@ -69,7 +71,8 @@ class LesionImages(Drawing):
         else:
             noise = choice.draw(site.num_sites, site.seed)[site.index]
             labels = _reduced(_with_noise(clean, noise, site))
-            pairs = zip(labels, _reduced(clean), strict=True)
+            pairs = list(zip(labels, _reduced(clean), strict=True))
+            _check_effect(pairs, choice, noise, site.name)
             measured = measured_noise(pairs, noise, model=choice.model, exact=self.exact, stratified=self.stratified)
         cases = [DrawnCase(*drawn) for drawn in zip(images, labels, _reduced(clean), strict=True)]
         return DrawnSite({TRAINING: cases}, Manifest(made=self.made, seed=site.seed, noise=measured))
@@ -88,6 +91,17 @@ def _draw_images(seed: int, part: str, count: int) -> tuple[list[NDArray[np.uint
 
 def _reduced(masks: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
     return [reduce_mask(mask, _REDUCTION) for mask in masks]
+
+
+def _check_effect(
+    pairs: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]], choice: NoiseChoice, noise: ContourNoise, site: str
+) -> None:
+    """Refuse noise that can move no contour of a site's reduced masks; warn where a site drew too little."""
+    asked = choice.asked_for(noise)
+    if asked is not None and all(np.array_equal(*pair) for pair in pairs):
+        # It is drawn on the masks before they are reduced.
+        why = contour_noise_without_effect(choice.limit, [mask_scale((SIDE, SIDE))], is_empty=False)
+        report_no_effect(site, asked, len(pairs), why)
 
 
 def _with_noise(masks: Sequence[NDArray[np.bool_]], noise: ContourNoise, site: PhantomSite) -> list[NDArray[np.bool_]]:

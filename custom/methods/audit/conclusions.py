@@ -13,6 +13,7 @@ _FromZero = tuple[float, float, float]
 
 # Above this share "one in n" says too little.
 _HALF = 0.5
+_ROUNDS_TO_ZERO = 0.05
 
 
 def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) -> SiteAudit:
@@ -74,12 +75,17 @@ def _offset_sentence(class_name: str, from_zero: _FromZero, unit: Unit | None, v
     if verdict == "established":
         least, most = sorted((abs(low), abs(high)))
         return f"{what} are {abs(deviation):.1f} {unit} too {size} ({least:.1f} to {most:.1f} {unit}), sure."
-    shown = f"{deviation:+.1f} {unit} ({low:+.1f} to {high:+.1f} {unit})"
+    shown = f"{_signed(deviation)} {unit} ({_signed(low)} to {_signed(high)} {unit})"
     if verdict == "small":
         return f"{what} are about right: {shown} is too little to act on."
     if low > 0 or high < 0:
         return f"{what} may be too {size}, {shown}; not sure."
     return f"{what} are about right: {shown}."
+
+
+def _signed(length: float) -> str:
+    """A length with its sign, a true minus, and none of what rounds to zero."""
+    return "0.0" if abs(length) < _ROUNDS_TO_ZERO else f"{length:+.1f}".replace("-", "−")
 
 
 def _missing_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -> str:

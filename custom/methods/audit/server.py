@@ -10,8 +10,8 @@ from ...channel.anchor import Anchor
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ..auto.answers import ChannelAnswer
-from ..auto.channel_record import channel_record
-from ..auto.decisions import SiteUndo, decide
+from ..auto.channel_record import channel_record, why_left
+from ..auto.decisions import Decisions, decide
 from ..auto.outbound import ESTIMATE_CHANNEL
 from ..auto.records import ChannelFindings, ChannelRecord, SiteChannelRecord
 from ..views import Round
@@ -45,7 +45,7 @@ class AuditServer(FoldsServer):
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
         decisions = decide(answers, self.settings, seed=seed)
         record = channel_record(decisions, this_round.number + 1)
-        channel = self._channel = record.model_copy(update={"decision": _decision(decisions.undo)})
+        channel = self._channel = record.model_copy(update={"decision": _decision(decisions)})
         this_round.info(channel.decision)
         reported = this_round.ask(AUDIT_CASES)
         told = self.tell(
@@ -69,12 +69,15 @@ class AuditServer(FoldsServer):
         """Take nothing back: what comes after the last round is done anew."""
 
 
-def _decision(undo: Mapping[str, SiteUndo]) -> str:
+def _decision(decisions: Decisions) -> str:
     """What `auto` would do."""
+    undo = decisions.undo
     sites = sorted((site for site, one in undo.items() if one), key=natural_order)
-    if not sites:
-        return f"jobs/auto would undo nothing at any of {len(undo)} sites: it would be federated averaging."
-    return f"jobs/auto would undo what is established at {len(sites)} of {len(undo)} sites: {', '.join(sites)}."
+    if sites:
+        return f"jobs/auto would undo what is established at {len(sites)} of {len(undo)} sites: {', '.join(sites)}."
+    if decisions.harmless:
+        return f"jobs/auto would be federated averaging. {why_left(decisions)}"
+    return f"jobs/auto would undo nothing at any of {len(undo)} sites: it would be federated averaging."
 
 
 def _of_site(anchors: Sequence[Anchor | None], site: SiteChannelRecord) -> dict[str, Any]:

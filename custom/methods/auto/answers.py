@@ -15,6 +15,7 @@ class ChannelAnswer:
     """A site's answer to ``estimate_channel``; estimates are by class.
 
     Attributes:
+        num_samples: as far as the site's claim counts.
         pixel_size: in millimetres, 1 where it is not known.
         images: what its images are like.
         annotated_patients: patients in whom the class is annotated.
@@ -25,6 +26,7 @@ class ChannelAnswer:
         completeness: share of the predicted objects that are annotated.
     """
 
+    num_samples: int
     pixel_size: float
     images: ImageStatistics
     annotated_patients: tuple[int, ...]
@@ -44,6 +46,7 @@ class ChannelAnswer:
             for one, given in zip(received(REFERENCE, fields), offset, strict=True)
         )
         return cls(
+            num_samples=fields["num_samples"],
             pixel_size=fields["pixel_size"] if fields["pixel_size"] > 0 else 1.0,
             images=ImageStatistics(fields["num_patients"], tuple(fields[IMAGE_MEANS]), tuple(fields[IMAGE_DEVIATIONS])),
             annotated_patients=tuple(fields["annotated_patients"]),

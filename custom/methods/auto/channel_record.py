@@ -26,7 +26,9 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
         for site, undo in decisions.undo.items()
     }
     zero = {
-        str(label): "No site has an estimate." if anchor is None else anchor.sentence_with_sites
+        str(label): "No site has an estimate that tells where zero is."
+        if anchor is None
+        else anchor.sentence_with_sites
         for label, anchor in enumerate(decisions.anchors, start=1)
     }
     return ChannelRecord(before_round=number, zero=zero, decision=_decision(decisions), sites=sites)
@@ -51,7 +53,24 @@ def _decision(decisions: Decisions) -> str:
     undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
     if undone:
         return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
+    if decisions.harmless:
+        return why_left(decisions)
     if decisions.anything_established:
         # Contours that are treated otherwise, or missing objects.
         return "What is established is measured and not undone, as the settings ask."
     return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
+
+
+def why_left(decisions: Decisions) -> str:
+    """Return why established offsets stay, in a sentence."""
+    sites = sorted(
+        (site for site, found in decisions.findings.items() if any(one.established for one in found.values())),
+        key=natural_order,
+    )
+    where = "; ".join(
+        f"class {label}: {averaged.low:+.2f} to {averaged.high:+.2f}" for label, averaged in decisions.harmless.items()
+    )
+    return (
+        f"Established at {', '.join(sites)} and left as it is: federated averaging follows the middle of all sites, "
+        f"which lies near zero ({where})."
+    )

@@ -1,10 +1,12 @@
 """What the server concludes from the sites' channels: where zero lies, what deviates from it, what each site undoes."""
 
+import math
 import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...channel.anchor import Anchor, choose_anchor, deviation_of
+from ...channel.averaged_contour import AveragedContour, averaged_contour
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
@@ -42,12 +44,15 @@ class Decisions:
         judged: by site and parameter (kind and class) the estimate that was tested.
         findings: likewise what is known of it.
         undo: what each site undoes; sites that undo nothing are there, too.
+        harmless: by class where federated averaging's contours lie, where that is so near zero that established offsets
+            are left as they are.
     """
 
     anchors: tuple[Anchor | None, ...]
     judged: dict[str, dict[str, Estimate]]
     findings: dict[str, dict[str, Finding]]
     undo: dict[str, SiteUndo]
+    harmless: dict[int, AveragedContour] = field(default_factory=dict)
 
     @property
     def anything_established(self) -> bool:
@@ -67,6 +72,9 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
     of missing objects from the most complete site. Sites whose images are of another kind are judged by their own
     reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is annotated.
 
+    Offsets of sites whose images are alike are undone where they move federated averaging's contours, which follow the
+    weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
+
     Args:
         answers: by site.
         settings: the job's.
@@ -78,10 +86,9 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
     criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
-    anchors = []
-    for label in range(1, settings.network.num_classes + 1):
-        anchor = _anchor(usual, label, settings, seed)
-        anchors.append(anchor)
+    labels = range(1, settings.network.num_classes + 1)
+    anchors = [_anchor(usual, label, settings, seed) for label in labels]
+    for label, anchor in zip(labels, anchors, strict=True):
         complete = _most_complete(usual, label)
         for site, answer in answers.items():
             doubt, name = doubts[site], parameter(OFFSET, label)
@@ -89,8 +96,13 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
             name = parameter(MISSING, label)
             judged[site][name], criteria[site][name] = _missing(answer, label, complete, settings, doubt)
     findings = established(judged, criteria, level=settings.level)
-    undo = {site: _undo(found, settings) for site, found in findings.items()}
-    return Decisions(tuple(anchors), judged, findings, undo)
+    harmless = {
+        label: averaged
+        for label, anchor in zip(labels, anchors, strict=True)
+        if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
+    }
+    undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
+    return Decisions(tuple(anchors), judged, findings, undo, harmless)
 
 
 def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:
@@ -180,10 +192,30 @@ def _missing(
     return missing, _doubted(criterion, doubt)
 
 
-def _undo(findings: Mapping[str, Finding], settings: JudgingSettings) -> SiteUndo:
+def _harmless_average(
+    usual: Mapping[str, ChannelAnswer],
+    findings: Mapping[str, Mapping[str, Finding]],
+    label: int,
+    anchor: Anchor | None,
+    settings: JudgingSettings,
+) -> AveragedContour | None:
+    """Where federated averaging's contours lie, where offsets are established and it is as near zero as can be told."""
+    name = parameter(OFFSET, label)
+    found = {site: findings[site][name] for site in usual}
+    if anchor is None or not anchor.is_sure or not any(finding.established for finding in found.values()):
+        return None
+    offsets = {site: finding.deviation for site, finding in found.items() if not math.isnan(finding.deviation)}
+    averaged = averaged_contour(offsets, {site: answer.num_samples for site, answer in usual.items()})
+    pixels = max(settings.offset_floor, settings.edge_error) if anchor.is_inferred else settings.offset_floor
+    near = pixels * statistics.median(answer.pixel_size for answer in usual.values())
+    return averaged if averaged is not None and averaged.is_within(near) else None
+
+
+def _undo(findings: Mapping[str, Finding], settings: JudgingSettings, *, spared: Collection[int]) -> SiteUndo:
+    """What a site undoes; offsets of the spared classes stay."""
     found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}}
     for name, finding in findings.items():
-        kind, _, label = name.partition(" ")
-        if finding.established and kind in settings.undone_kinds:
-            found[kind][int(label)] = finding.deviation
+        kind, label = name.split(" ")[0], int(name.split(" ")[1])
+        if finding.established and kind in settings.undone_kinds and not (kind == OFFSET and label in spared):
+            found[kind][label] = finding.deviation
     return SiteUndo(found[OFFSET], found[MISSING])

@@ -18,6 +18,8 @@ from ...evaluation.inference import Inference
 from ...networks.devices import params_in_main_memory
 from ...seeding import derive_seed
 from ...training.batches import training_batches
+from ...training.losses import DiceRecord
+from ...training.objectives import Objective, training_objective
 from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
@@ -73,6 +75,17 @@ class AutoSite(FedAvgSite):
             labels = undone_labels(undone, ignored_pixels(folder), data.cases, site.locate().folder)
         batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
         return replace(self.train_on(batches, network, site), fields={"has_undone": True})
+
+    def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
+        """Return the settings' objective; where objects are missing, under the probability that one is annotated."""
+        found = None if self._other is not None else latest_undone(self._places(site))
+        if found is None or not (found[1].missing and found[1].changes_anything):
+            return super().objective(network, site, dice)
+        from ...data.undone_labels import completeness_of_samples  # noqa: PLC0415
+
+        cases, folder = site.load(TRAINING).cases, site.locate().folder
+        completeness = completeness_of_samples(found[1], cases, folder, self.settings.network.num_classes)
+        return training_objective(self.settings.training, network, dice, completeness)
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``estimate_channel`` or ``undo_channel``, or a task of the treatment."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from plain_records import summary
+from support.chromium import accessibility_faults, chromium
 
 from fedannot.apps.audit.federation_page import _tick_step, write_federation_page
 from fedannot.apps.audit.federation_report import federation_report
@@ -129,6 +130,16 @@ def test_labels_are_shown_like_contours(tmp_path: Path):
     (table,) = report.tables
     assert [(row.shown, row.would) for row in table.rows] == [("+40 %", "undo wrong labels"), ("+2 %", "nothing")]
     assert write_federation_page(audited_labels, tmp_path / "audit.html").is_file()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)])
+def test_everybody_can_use_the_page(tmp_path, width, dark):
+    page = write_federation_page(audited(SITES), tmp_path / "audit.html")
+    with chromium(tmp_path / "profile", width=width, dark=dark) as browser:
+        browser.get(page.as_uri())
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.get_log("browser") == []
+        assert accessibility_faults(browser) == []
 
 
 def test_a_run_that_audited_nothing_is_named():

@@ -6,12 +6,13 @@ from fedannot.apps.audit.wording import (
     detection_sentence,
     finding_facts,
     headline,
+    kinds_in_words,
     next_steps,
     told_conclusions,
 )
 from fedannot.apps.checking.finding import Severity, site_finding
 from fedannot.apps.checking.report import SiteReport
-from fedannot.custom.audit.findings import AuditedCase, Finding, KindResult, SiteAudit
+from fedannot.custom.audit.findings import REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
 
 
 def finding(name="a", **changes):
@@ -38,14 +39,22 @@ def kind(auroc, title="Missing objects", patients=24):
     ("verdicts", "expected"),
     [
         ([], "0 cases of 20 have findings. The federation has not concluded anything of this site."),
-        (["established"], "One thing is wrong with how this site annotates."),
-        (["none", "established", "established"], "Two things are wrong with how this site annotates."),
-        (["none", "cannot tell"], "This audit cannot tell all of how this site annotates."),
-        (["none", "small"], "This site annotates like the others, as far as this audit can tell."),
+        (["established"], "Contours are 2 px too small, sure."),
+        (["none", "established", "established"], "Contours are 2 px too small, sure. One more below."),
+        (
+            ["none", "cannot tell"],
+            "This audit cannot tell whether contours of lesion are too large or too small. Nothing else is wrong; "
+            "0 cases of 20 have findings.",
+        ),
+        (
+            ["none", "small"],
+            "This site annotates like the others, as far as this audit can tell; 0 cases of 20 have findings.",
+        ),
     ],
 )
 def test_the_headline_says_the_worst(verdicts, expected):
-    assert headline(audit(*(conclusion(verdict, "x") for verdict in verdicts))) == expected
+    sentence = "Contours are 2 px too small, sure."
+    assert headline(audit(*(conclusion(verdict, sentence) for verdict in verdicts))) == expected
 
 
 def test_what_needs_something_done_comes_first():
@@ -131,3 +140,32 @@ def test_facts_of_a_finding_have_sign_and_unit():
         ("Class", "lesion"),
     ]
     assert finding_facts(finding())[0] == ("Suspicion", "0.40")
+
+
+def asked(name):
+    return case(finding(name, kind=REFERENCE, score=0.0, classes=()))
+
+
+def test_who_cannot_tell_asks_for_the_cases_of_the_reference_by_their_mark():
+    cases = (case(finding("a", probability=0.9)), asked("b"), asked("c"))
+    steps = next_steps(audit(conclusion("cannot tell", "x"), cases=cases), None)
+    assert steps[0].startswith("Review the first case below")
+    assert "Review the 2 cases marked “For the reference” at the end of the list" in steps[1]
+
+
+def test_what_is_asked_for_a_reference_is_no_finding():
+    assert headline(audit(cases=(asked("a"),))).startswith("0 cases of 20 have findings")
+    assert next_steps(audit(cases=(asked("a"),)), None) == ["Nothing."]
+    assert finding_facts(finding(kind=REFERENCE)) == []
+
+
+def test_kinds_that_cannot_occur_are_not_listed_and_rules_need_no_trial():
+    kinds = (
+        KindResult(kind="swapped", title="Other class", auroc=None, patients=0, num_cases=0, num_findings=0),
+        KindResult(kind="specks", title="Specks", auroc=None, patients=0, num_cases=0, num_findings=0),
+        KindResult(kind="missing", title="Missing objects", auroc=None, patients=0, num_cases=1, num_findings=1),
+    )
+    told = [(one.kind, words) for one, words in kinds_in_words(audit(kinds=kinds))]
+    assert [name for name, _ in told] == ["specks", "missing"]
+    assert told[0][1] == "By a rule, without a model."
+    assert told[1][1].startswith("Not known")

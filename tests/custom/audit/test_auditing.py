@@ -8,6 +8,8 @@ from torch import nn
 
 from fedannot.custom.audit.auditing import audit_site
 from fedannot.custom.audit.case_arrays import read_case_arrays
+from fedannot.custom.audit.findings import REFERENCE
+from fedannot.custom.audit.reporting import REFERENCE_PATIENTS
 from fedannot.custom.data.description import ImageDescription, SliceDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.evaluation.inference import Inference
@@ -66,9 +68,20 @@ def of_kind(cases, kind):
 
 def test_a_site_without_errors_has_no_findings(tmp_path):
     cases, kinds = audited(discs(), tmp_path)
-    assert all(case.findings == () for case in cases)
+    assert not any(case.has_problem for case in cases)
     assert all(one.num_findings == 0 for one in kinds)
     assert list((tmp_path / "cases").iterdir()) == []
+
+
+def test_ten_patients_without_findings_are_asked_for_a_reference_and_no_prediction_is_kept(tmp_path):
+    cases = discs()
+    cases[5] = relabelled(cases[5], drawn(SECOND))
+    found, _ = audited(cases, tmp_path)
+    asked = [case for case in found if any(one.kind == REFERENCE for one in case.findings)]
+    assert len({case.unit for case in asked}) == len(asked) == REFERENCE_PATIENTS
+    assert all(len(case.findings) == 1 and not case.arrays and not case.has_problem for case in asked)
+    assert found[0].has_problem
+    assert found[0].image == "05.png"
 
 
 def test_known_errors_of_every_kind_are_told_where_the_model_is_right(tmp_path):
@@ -119,7 +132,8 @@ def test_findings_keep_their_names_and_numbers_in_a_repeated_audit(tmp_path):
     assert names
     assert len(names) == len(set(names))
     third, _ = audited(cases, tmp_path / "third", seed=2)
-    assert names == [one.id for case in third for one in case.findings]
+    # What was not found in a case follows no order that lasts.
+    assert set(names) == {one.id for case in third for one in case.findings}
 
 
 def test_each_network_judges_its_own_cases(tmp_path):

@@ -24,8 +24,10 @@ from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HE
 from fedannot.custom.flare.swarm import SwarmController, SwarmNotPossibleError, SwarmSiteController
 from fedannot.custom.flare.swarm_aggregator import SwarmAggregator
 from fedannot.custom.flare.swarm_executor import SwarmExecutor
+from fedannot.custom.flare.swarm_state import note_beginning, seconds_in_round
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.run.state import STATE_FILE, RunState
+from fedannot.custom.run.reading import read_metrics_file
+from fedannot.custom.run.state import METRICS_FILE, STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
 
 SETTINGS = {
@@ -35,6 +37,13 @@ SETTINGS = {
     "min_sites": 2,
     "network": {"features": [2, 2, 4, 4, 4, 2], "encoder_features": [2, 4], "latent": 2},
 }
+
+
+@pytest.fixture(autouse=True)
+def metrics(tmp_path, monkeypatch):
+    """The file in which this site keeps the rounds that it averages."""
+    monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.run_folder", lambda _: tmp_path)
+    return tmp_path / METRICS_FILE
 
 
 def network_params(seed):
@@ -80,6 +89,29 @@ def test_the_average_is_weighted_by_samples_and_the_same_in_any_order():
     expected = sum(int(site[-1]) * params[name].double() for site, params in models.items()) / 6
     torch.testing.assert_close(averages[0][name].double(), expected, atol=1e-6, rtol=0)
     assert all(torch.equal(averages[0][key], averages[1][key]) for key in reference)
+
+
+def test_rounds_that_this_site_averages_are_kept_with_reports_refusals_and_weights(metrics, caplog):
+    reference, aggregator, at_site = network_params(0), SwarmAggregator(SETTINGS), context()
+    note_beginning(at_site)
+    for round_number, claimed in ((1, 90), (3, 10)):
+        assert not aggregator.accept(refusal(), context("site-3", round_number, reference))
+        for site, samples in (("site-1", claimed), ("site-2", 10)):
+            reply = result(network_params(1), samples, round_number, num_threads=4)
+            assert aggregator.accept(reply, context(site, round_number, reference))
+        aggregator.aggregate(at_site)
+    first, last = read_metrics_file(metrics)
+    assert (first.round, last.round) == (1, 3)
+    assert first.refused == last.refused == {"site-3": NO_USABLE_DATA}
+    assert {site: (report.num_samples, report.num_threads) for site, report in first.sites.items()} == {
+        "site-1": (90, 4),
+        "site-2": (10, 4),
+    }
+    # 1 / (0.9² + 0.1²)
+    assert (first.effective_sites, last.effective_sites) == (pytest.approx(1.2195122), 2.0)
+    assert (first.dominant.site, last.dominant) == ("site-1", None)
+    assert caplog.text.count("site-1 nearly decides alone: it has 0.90 of the weight") == 1
+    assert 0 <= first.seconds < 60
 
 
 def broken(params, name="head.0.weight"):
@@ -219,6 +251,15 @@ def test_a_simulator_with_fewer_processes_than_sites_is_told_what_to_type():
 def test_a_start_model_is_refused_where_no_server_reads_it():
     with pytest.raises(SettingsError, match=r"key 'start_model' is 'bundle', but a swarm has no server"):
         SwarmController(SETTINGS | {"start_model": "bundle"})
+
+
+def test_a_round_of_a_site_begins_with_its_task(monkeypatch):
+    monkeypatch.setattr(SwarmClientController, "do_learn_task", lambda *_: None)
+    task, at_site = Shareable(), context()
+    task.set_header(AppConstants.CURRENT_ROUND, 2)
+    assert seconds_in_round(at_site) == 0
+    SwarmSiteController(SETTINGS).do_learn_task("train", task, at_site, Signal())
+    assert 0 < seconds_in_round(at_site) < 60
 
 
 def configured(tmp_path, monkeypatch, site="site-2", **changes):

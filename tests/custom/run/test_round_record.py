@@ -8,7 +8,6 @@ from plain_records import record, report
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.evaluation.scoring import Scoring
 from fedannot.custom.run.round_record import (
-    averaged_by_quantity,
     dominance_sentence,
     dominant_site,
     progress_sentence,
@@ -69,14 +68,3 @@ def test_numbers_are_drawn_by_name_and_site_and_what_is_undefined_is_not() -> No
 )
 def test_progress_is_one_sentence(rounds: int, dice: float | None, expected: str) -> None:
     assert progress_sentence([record(2, **RECORD | {"dice": dice})], rounds, Scoring.of("segmentation")) == expected
-
-
-def test_a_swarm_says_how_many_sites_its_weights_are_of() -> None:
-    # Shares of 1/2, 1/4 and 1/4: 1 / (1/4 + 1/16 + 1/16).
-    said, warning = averaged_by_quantity({"b": 10, "a": 20, "c": 10})
-    assert (said, warning) == ("averaged ['a', 'b', 'c'], 2.7 effective sites.", None)
-    said, warning = averaged_by_quantity({"a": 90, "b": 10})
-    assert said.endswith("1.2 effective sites.")
-    assert warning is not None
-    assert warning.startswith("a nearly decides alone: it has 0.90 of the weight")
-    assert averaged_by_quantity({"a": 5})[1] is None

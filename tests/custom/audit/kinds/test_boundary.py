@@ -1,5 +1,7 @@
 """Discs drawn too large or too small by a known length."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.examined_cases import drawn, examined, measured, scores, seen, site
@@ -41,10 +43,23 @@ def test_the_case_that_differs_comes_first():
 
 def test_the_score_is_that_of_the_geometric_mean_of_deviations_and_share_of_the_radius():
     found, usual = measured(Boundary(), [of_offset(0, index) for index in range(5)])
-    amount, deviation, radius = 3.0, usual[1].deviation, found[0][0].features[1]
-    moved = type(found[0][0])(0, (usual[1].offset + amount, radius, 0.0), labels=(1,))
-    measure = np.sqrt(amount / deviation / 4 * amount / radius / 0.15)
+    one = found[0][0]
+    evidence = replace(one.features, by_model=usual[1].offset + 3.0, by_size=np.nan, slopes=0 * one.features.slopes)
+    moved = replace(one, features=evidence)
+    measure = np.sqrt(3.0 / usual[1].deviations[0] / 4 * 3.0 / evidence.radius / 0.15)
     assert Boundary().score(moved, usual) == pytest.approx(measure / (1 + measure))
+
+
+def test_a_contour_off_the_images_edge_is_told_where_the_model_sees_nothing():
+    cases = site()
+    wrong = examined(drawn((CENTRE, 14)), seen((CENTRE, 10)), index=12)
+    unseen = replace(wrong, probabilities=np.stack([np.ones((64, 64)), np.zeros((64, 64))])[None])
+    found, usual = measured(Boundary(), [*cases, unseen])
+    assert np.isnan(found[12][0].features.by_model)
+    assert Boundary().amount(found[12][0], usual) == pytest.approx(4, abs=0.7)
+    assert Boundary().score(found[12][0], usual) > Boundary.threshold
+    suggested = Boundary().suggestion(found[12][0], usual, CaseMasks(unseen.annotation, unseen.predicted))
+    assert suggested.sum() == pytest.approx(np.pi * 10**2, rel=0.15)
 
 
 def test_the_sentence_says_how_far_and_where():

@@ -12,7 +12,10 @@ from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
 from fedannot.custom.data.overview import federation_overview
+from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation, write_phantom_site
 from fedannot.transforms.errors import DataError
 
@@ -198,3 +201,28 @@ def test_chambers_whose_protocol_changes_nothing_are_refused(tmp_path):
     with pytest.raises(DataError, match="Site site-2"):
         write_phantom_federation(tmp_path / "out", drawing, num_sites=2, images_per_site=1, test_images=1)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("drawing", "text"),
+    [
+        # Noise is drawn on 256 × 256 pixels.
+        (LesionImages("M(0.1,-0.1,0.02,0.5)"), r"M\(0.1,-0.1,0.02,0.5\), here .* by 0.16 pixels at most"),
+        (LesionVolumes((1, 0.99)), r"completeness 0.99 .* of which a share of 0.99 is all after rounding"),
+    ],
+)
+def test_lesions_whose_noise_changes_nothing_are_refused(tmp_path, drawing, text):
+    with pytest.raises(DataError, match=rf"Site site-\d: the noise {text}"):
+        write_phantom_federation(tmp_path / "out", drawing, num_sites=2, images_per_site=1, test_images=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cells_whose_labels_stay_right_by_chance_are_a_warning(tmp_path, caplog):
+    write_phantom_site(tmp_path / "site", 1, Cells("0-S1"), num_sites=2, num_images=2)
+    assert "Site site-2: the noise S1 changed none of 2 annotations: each label is drawn by itself" in caplog.text
+
+
+@pytest.mark.parametrize("drawing", [LesionImages("M(0,0,0,0.5)"), LesionVolumes((1, 1)), Cells("0")])
+def test_phantoms_without_noise_have_nothing_to_change(tmp_path, caplog, drawing):
+    write_phantom_site(tmp_path / "site", 0, drawing, num_sites=2, num_images=1)
+    assert caplog.text == ""

@@ -43,7 +43,7 @@ def told(name, values, zero="Zero is a median."):
         ),
         pytest.param(
             parameter(0.1, 0.1, p_value=0.8), "none",
-            "Contours of lesion are about right: +0.1 mm (-0.4 to +0.6 mm).", id="right",
+            "Contours of lesion are about right: +0.1 mm (−0.4 to +0.6 mm).", id="right",
         ),
         pytest.param(
             parameter(1.0, 0.9, p_value=0.2), "none",

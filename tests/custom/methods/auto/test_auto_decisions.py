@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from fedannot.custom.channel.averaged_contour import AveragedContour
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.methods.auto.channel_record import channel_record
 from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, middle, predicted_share
 from fedannot.custom.methods.auto.settings import AutoSettings
 
@@ -26,6 +28,7 @@ def images(mean=0.0):
 def answer(offset, *, edges=0.0, reference=None, reviewed=None, completeness=None, pixel_size=1.0, image=0.0):
     optional = {"reference": reference, "reviewed": reviewed, "completeness": completeness}
     return ChannelAnswer(
+        num_samples=12,
         pixel_size=pixel_size,
         images=images(image),
         annotated_patients=(12,),
@@ -56,10 +59,30 @@ def test_equal_sites_undo_nothing():
     assert set(found.undo) == {f"site-{index}" for index in range(5)}
 
 
-def test_one_site_that_differs_undoes_alone():
+def test_one_site_that_differs_is_told_and_left_as_federated_averaging_does_not_follow_it():
     found = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
-    assert [site for site, undo in found.undo.items() if undo] == ["site-4"]
-    assert found.undo["site-4"].offsets[1] == pytest.approx(2.9)
+    assert found.findings["site-4"]["offset 1"].established
+    assert not any(found.undo.values())
+    # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
+    assert found.harmless[1] == AveragedContour(pytest.approx(-0.1), pytest.approx(0.0))
+    said = channel_record(found, 4).decision
+    assert said.startswith("Established at site-4 and left as it is")
+    assert "class 1: -0.10 to +0.00" in said
+
+
+def test_one_site_that_differs_undoes_alone_where_it_has_most_of_the_images():
+    answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
+    found = decide(answers, SETTINGS, seed=100)
+    assert [site for site, undo in found.undo.items() if undo] == ["large"]
+    assert found.undo["large"].offsets[1] == pytest.approx(2.9)
+    assert not found.harmless
+
+
+def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
+    """A model that can tell its images follows its contours there."""
+    answers = sites(0.1, -0.1, 0.2, 0.0, 3.0) | {"other": answer(0.0, reviewed=3.0, image=9.0)}
+    found = decide(answers, SETTINGS, seed=100)
+    assert [site for site, undo in found.undo.items() if undo] == ["other"]
 
 
 def test_all_sites_that_err_alike_cannot_be_told_from_their_images_edges():
@@ -129,8 +152,8 @@ def test_the_floor_is_in_pixels_of_four_millimetres(others, own, floor):
 
 def test_a_site_that_is_the_protocol_has_no_error_of_zero():
     settings = SETTINGS.model_copy(update={"anchor": "site:site-0"})
-    found = decide(sites(0.0, 0.1, 1.2), settings, seed=100)
-    assert [site for site, undo in found.undo.items() if undo] == ["site-2"]
+    found = decide(sites(0.0, 1.1, 1.2), settings, seed=100)
+    assert [site for site, undo in found.undo.items() if undo] == ["site-1", "site-2"]
 
 
 def test_several_sites_zero_is_the_middle_one():
@@ -150,8 +173,9 @@ def test_a_site_that_lies_moves_no_honest_one(lie):
 
 
 def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
-    answers = sites(0.1, -0.1, 0.2, 0.0, 3.0) | {"liar": answer(0.0, pixel_size=1e4)}
-    assert [site for site, undo in decide(answers, SETTINGS, seed=100).undo.items() if undo] == ["site-4"]
+    answers = sites(*TWO_GROUPS)
+    found = decide(answers | {"liar": answer(0.0, pixel_size=1e4)}, SETTINGS, seed=100)
+    assert {site for site, undo in found.undo.items() if undo} == set(answers)
 
 
 def test_a_model_is_fit_to_judge_what_it_finds():
