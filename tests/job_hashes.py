@@ -45,7 +45,7 @@ SMALL: dict[str, Any] = {
 # So that every stage of a method comes within three rounds.
 OF_JOBS: dict[str, dict[str, Any]] = {"fedaaai": {"group_decision": "shrink"}, "fedia": {"correction_margin": -1.0}}
 # Of which nothing follows from the code alone.
-_CHANGING = {"seconds", "wall_seconds", "peak_memory_mb", "data"}
+_CHANGING = {"seconds", "wall_seconds", "peak_memory_mb", "data", "versions", "source"}
 
 
 def small_job(name: str, folder: Path) -> Path:

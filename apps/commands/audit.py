@@ -72,6 +72,7 @@ def audit(
             progress.tell("Audit: a short federation, then every case.")
             from ..audit.wording import headline
             from ..functions.audits import audit as run
+            from ..reports.output import GENERATED
             from ..runs.job import parse_override
 
             made = run(
@@ -89,6 +90,8 @@ def audit(
             say(f"  {made.pages[site]}")
         say(f"All sites side by side, without a case: {made.federation_page}")
         say(f"Review a site's cases with: fedannot audit review {out} --site NAME")
+        if data is None:
+            say(GENERATED)
 
 
 @audit_app.command("federation", epilog="Example: fedannot audit federation simulator_workspace --out runs/audit.html")

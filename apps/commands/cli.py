@@ -143,6 +143,7 @@ def compare(
             progress.tell("Reading the jobs and the data.")
             from ..functions.comparisons import compare as run
             from ..reports.comparison import print_comparison
+            from ..reports.output import GENERATED
             from ..runs.arms import parse_arms
 
             arms, changes = parse_arms(jobs, set_ or [])
@@ -158,6 +159,8 @@ def compare(
             )
         print_comparison(made.comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
+        if data is None:
+            say(GENERATED)
 
 
 @app.command(epilog="Example: fedannot suspects runs/simulation --site site-2 --pictures runs/suspects")

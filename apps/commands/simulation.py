@@ -55,6 +55,7 @@ def simulate(
         with Progress() as progress:
             progress.tell(f"Reading {job}.")
             from ..functions.runs import simulate as run
+            from ..reports.output import GENERATED
             from ..reports.summary_text import print_summary
             from ..runs.job import parse_override
 
@@ -64,6 +65,8 @@ def simulate(
             )
         print_summary(made.summary, Terminal())
         say(f"Model, summary and pictures: {out}")
+        if made.uses_generated_images:
+            say(GENERATED)
 
 
 _alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...custom.run.summary_record import Summary
 from ..reports.html import html_paragraphs, html_picture, html_table
-from ..reports.output import MODEL_FILE, read_summary
+from ..reports.output import GENERATED, MODEL_FILE, read_summary, used_generated_images
 from ..reports.pictures import PICTURE_FOLDER, draw_run
 from ..reports.site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 from ..reports.summary_text import headline
@@ -33,6 +33,11 @@ class Run:
         return self.summary.main_score
 
     @property
+    def uses_generated_images(self) -> bool:
+        """Whether it trained on generated images because it was given no data."""
+        return used_generated_images(self.summary, self.folder)
+
+    @property
     def model(self) -> Path:
         """The file with the global model's weights."""
         return self.folder / MODEL_FILE
@@ -56,7 +61,7 @@ class Run:
         pictures = [html_picture(file, file.stem.replace("-", " ")) for file in self.pictures]
         return "".join(
             [
-                html_paragraphs(headline(summary)),
+                html_paragraphs(headline(summary), GENERATED if self.uses_generated_images else ""),
                 html_table(self.sites, left=WORDS),
                 html_paragraphs(*site_legend(summary), explanation),
                 *pictures,

@@ -22,6 +22,9 @@ _SCORE_HEADINGS = {
 }
 
 MODEL_FILE = "model.pt"
+# Of an output folder: the generated images of a run that was given no data.
+DATA_FOLDER = "data"
+GENERATED = "The images were generated, since no data were given (--data)."
 # In the server's run folder.
 PERSISTED_MODEL = Path("app_server") / "FL_global_model.pt"
 
@@ -86,6 +89,19 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
         text = json.dumps(summary.plain(), indent=2) + "\n"
     write_text(out / SUMMARY_FILE, text)
     return summary
+
+
+def used_generated_images(summary: Summary, out: Path) -> bool:
+    """Return whether a run trained on generated images because it was given no data.
+
+    Args:
+        summary: of the run.
+        out: its output folder, in which such images lie.
+    """
+    folder = summary.data_folder
+    # The folder may have been moved since.
+    is_own = folder is not None and folder.parts[-2:] == (out.resolve().name, DATA_FOLDER)
+    return is_own or any(report.embedded_data for report in summary.sites.values())
 
 
 def read_summary(out: Path) -> Summary:

@@ -17,7 +17,7 @@ WORDS = (SITE, GROUP)
 
 _DIFFICULTY = (
     "inside, outside: how hard the pixels just inside and just outside the annotated contours are for the model (mean "
-    "cross entropy); who draws too large has hard pixels inside"
+    "cross entropy); contours that are too large have hard pixels inside"
 )
 _WEIGHT = (
     "noise: strength of the difference between the two, within the site's group; first w, last w: the site's weight in "
@@ -100,9 +100,9 @@ def weight_beside_noise(summary: Summary) -> str | None:
     group = judged[site][2]
     members = [weight for _, weight, of_group in judged.values() if of_group == group]
     return (
-        f"{site} has noise {strength:.2f} and still {judged[site][1]:.2f} of the last block's weight: the "
-        f"{len(members)} sites that draw {group} share {sum(members):.2f} of it whatever the other group's noise, and "
-        "only within the group a noisier site weighs less."
+        f"Large weight beside large noise: {site}, with noise {strength:.2f}, has {judged[site][1]:.2f} of the last "
+        f"block's weight. Those that draw {group} ({len(members)} of {len(judged)} sites) share {sum(members):.2f} of "
+        "it, however noisy the others are; only within the group a noisier site weighs less."
     )
 
 

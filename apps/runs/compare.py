@@ -19,7 +19,7 @@ from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
 from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
-from ..reports.output import read_summary, scoring_of
+from ..reports.output import GENERATED, read_summary, scoring_of
 from ..reports.pictures import draw_comparison
 from .arms import Arm, PlannedArm, plan
 from .data_compatibility import read_descriptions, settings_for_data
@@ -86,6 +86,8 @@ def compare(
     }
     told = RunsProgress(list(runs.values()), progress or Progress())
     told.begin(processes)
+    if data is None:
+        told.say(GENERATED)
     branching = [arm for arm in planned if arm.shared_rounds]
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.

@@ -10,7 +10,7 @@ from ...custom.methods.lookup import method_of
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
-from ..reports.output import MODEL_FILE, read_summary
+from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
 from .in_process import JOB_ID
 from .job import Job, JobError
 from .run_log import LOG_FILE
@@ -19,7 +19,6 @@ RUN_FOLDER = "run"
 # Where the workspaces of a run that is being continued lie until the run is over.
 RESUMED_FOLDER = "resumed"
 JOB_FOLDER = "job"
-DATA_FOLDER = "data"
 
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"

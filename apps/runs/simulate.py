@@ -18,13 +18,12 @@ from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
-from ..reports.output import collect_output
+from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
 from .job import Job, check_runs_in_process
 from .progress import Progress
 from .resuming import (
-    DATA_FOLDER,
     RESUMED_FOLDER,
     RUN_FOLDER,
     EarlierRun,
@@ -83,6 +82,7 @@ def simulate(
     changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
     run_settings = job.settings_with(changes)
     earlier = _earlier_run(out, resume)
+    is_generated = data is None
     if data is None:
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
@@ -100,7 +100,8 @@ def simulate(
     del earlier
     run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
     with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
-        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
+        images = " Generated images: no data were given." if is_generated else ""
+        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.{images}")
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
     summary = collect_output(
         run_folder,

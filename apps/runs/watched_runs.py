@@ -76,6 +76,10 @@ class RunsProgress:
         earlier = f" ({finished} finished before)" if finished else ""
         self._progress.tell(f"{len(self._runs)} runs{earlier}, {at_a_time} at a time.")
 
+    def say(self, text: str) -> None:
+        """Tell something that is worth keeping."""
+        self._progress.tell(text)
+
     def wait(self, results: Mapping[Future[Result], WatchedRun]) -> list[Result]:
         """Return the results of runs when all are over, and tell meanwhile how far they are."""
         pending = set(results)

@@ -16,6 +16,7 @@ from fedannot.apps.reports.output import (
     read_summary,
     score_columns,
 )
+from fedannot.apps.reports.site_columns import weight_beside_noise
 from fedannot.apps.reports.summary_text import print_difference, print_summary
 from fedannot.apps.terminal import Terminal
 
@@ -284,3 +285,26 @@ def test_numbers_and_shares():
         "-",
         "0.0",
     )
+
+
+def test_a_large_weight_beside_large_noise_is_explained():
+    """Of two groups of two, each has half; in each the noisier site has nothing, here not quite."""
+    judged = {"a": ("larger", 0.1), "b": ("larger", 0.2), "c": ("smaller", 0.7), "d": ("smaller", 0.9)}
+    sites = {
+        site: {"inner": [0.0], "outer": [0.0], "group": group, "strength": noise}
+        for site, (group, noise) in judged.items()
+    }
+    weights = {"sites": list(judged), "blocks": ["x"], "values": [[0.45], [0.05], [0.45], [0.05]]}
+    summary = summary_of(method="feda3i", estimate={"sites": sites, "reason": "", "p_value": 0.01}, weights=weights)
+    assert weight_beside_noise(summary) == (
+        "Large weight beside large noise: c, with noise 0.70, has 0.45 of the last block's weight. Those that draw "
+        "smaller (2 of 4 sites) share 0.50 of it, however noisy the others are; only within the group a noisier site "
+        "weighs less."
+    )
+    # Where the noisier half has less than an equal share there is nothing to explain.
+    weights["values"] = [[0.4], [0.4], [0.1], [0.1]]
+    assert (
+        weight_beside_noise(summary_of(estimate={"sites": sites, "reason": "", "p_value": 0.01}, weights=weights))
+        is None
+    )
+    assert weight_beside_noise(summary_of()) is None
