@@ -17,7 +17,7 @@ from .errors import reported_errors
 from .job_names import complete_jobs
 from .jobs import jobs_app
 from .planned import PLAN_EXAMPLE, plan
-from .simulation import SIMULATE_EXAMPLE, SettingsOption, simulate
+from .simulation import SIMULATE_EXAMPLE, SettingsOption, TrackOption, simulate
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
@@ -130,6 +130,7 @@ def compare(
     ] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
+    track: TrackOption = None,
 ) -> None:
     """Run several methods on the same data from the same start weights and compare them, seed by seed.
 
@@ -155,6 +156,7 @@ def compare(
                 settings=settings,
                 changes=changes,
                 processes=processes,
+                track=track,
                 on_progress=progress,
             )
         print_comparison(made.comparison, Terminal())

@@ -26,6 +26,14 @@ SettingsOption = Annotated[
 ]
 
 
+TrackOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="mlflow=URI|wandb=PROJECT", help="Give numbers, settings and pictures to a tracking server, too."
+    ),
+]
+
+
 def simulate(
     context: typer.Context,
     job: JobArgument,
@@ -35,6 +43,7 @@ def simulate(
     seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/simulation"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
+    track: TrackOption = None,
 ) -> None:
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
 
@@ -61,7 +70,15 @@ def simulate(
 
             changes = dict(parse_override(text) for text in set_ or [])
             made = run(
-                job, out, data=data, settings=settings, changes=changes, seed=seed, resume=resume, on_progress=progress
+                job,
+                out,
+                data=data,
+                settings=settings,
+                changes=changes,
+                seed=seed,
+                resume=resume,
+                track=track,
+                on_progress=progress,
             )
         print_summary(made.summary, Terminal())
         say(f"Model, summary and pictures: {out}")

@@ -56,6 +56,7 @@ def compare(
     settings: str | None = None,
     changes: Mapping[str, Any] | None = None,
     processes: int | None = None,
+    track: str | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> ComparedMethods:
     """Run several methods on the same data from the same start weights, and compare them seed by seed.
@@ -71,6 +72,7 @@ def compare(
         settings: a set of settings, by its name beside every job or as a file.
         changes: settings of all arms that have them.
         processes: runs at a time; by default one per core.
+        track: ``mlflow=URI`` or ``wandb=PROJECT``: every run's numbers, settings and pictures go there as well.
         on_progress: is given every step.
 
     Raises:
@@ -94,6 +96,7 @@ def compare(
         settings=settings,
         overrides=changes or {},
         processes=processes,
+        track=track,
         progress=progress_of(on_progress),
     )
     return ComparedMethods(Path(out), comparison)

@@ -1,18 +1,21 @@
 """Running a job in this process, and a finished run as a value that a notebook shows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...custom.run.summary_record import Summary
 from ..reports.html import html_paragraphs, html_picture, html_table
-from ..reports.output import GENERATED, MODEL_FILE, read_summary, used_generated_images
+from ..reports.output import DATA_FOLDER, GENERATED, MODEL_FILE, read_summary, used_generated_images
 from ..reports.pictures import PICTURE_FOLDER, draw_run
 from ..reports.site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 from ..reports.summary_text import headline
 from ..runs.progress import OnProgress, Progress, progress_of
+from ..runs.resuming import RUN_FOLDER, server_folder
+from ..runs.run_log import LOG_FILE
 from ..runs.simulate import simulate as run_job
+from ..runs.tracking import Tracking, tracked_run
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ def simulate(
     changes: Mapping[str, Any] | None = None,
     seed: int | None = None,
     resume: bool = False,
+    track: str | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> Run:
     """Run a job in this process; the result is the same as NVFlare's, bit for bit on the CPU.
@@ -90,6 +94,7 @@ def simulate(
         changes: single settings to change after that, ``{"training.batch_size": 8}``.
         seed: of everything random; None for the job's.
         resume: go on after the last finished round of the run in `out`.
+        track: ``mlflow=URI`` or ``wandb=PROJECT``: numbers, settings and pictures go there as well.
         on_progress: is given every step; ``print`` will do.
 
     Raises:
@@ -104,13 +109,35 @@ def simulate(
     """
     progress, folder = progress_of(on_progress), Path(out)
     overrides = dict(changes or {}) | ({} if seed is None else {"seed": seed})
-    data_folder = None if data is None else Path(data)
+    data_folder, tracking = None if data is None else Path(data), None if track is None else Tracking.parse(track)
     summary = run_job(
-        job, folder, data=data_folder, settings=settings, overrides=overrides, resume=resume, progress=progress
+        job,
+        folder,
+        data=data_folder,
+        settings=settings,
+        overrides=overrides,
+        resume=resume,
+        track=tracking,
+        progress=progress,
     )
     progress.state("Drawing the pictures.")
-    draw_run(folder, data_folder or folder / "data")
+    pictures = draw_run(folder, data_folder or folder / DATA_FOLDER)
+    if tracking is not None:
+        _track_pictures(tracking, folder, pictures, progress)
     return Run(folder, summary)
+
+
+def _track_pictures(tracking: Tracking, folder: Path, pictures: Sequence[Path], progress: Progress) -> None:
+    """Give the pictures to the tracking server; what is wrong there has nothing to do with the run, which is over."""
+    progress.state("Giving the pictures to the tracking server.")
+    run_id = tracked_run(server_folder(folder / RUN_FOLDER))
+    if run_id is None:
+        progress.tell(f"warning: the run was not tracked; {folder / LOG_FILE} says why.")
+        return
+    try:
+        tracking.add_pictures(run_id, pictures)
+    except Exception as error:
+        progress.tell(f"warning: the tracking server did not take the pictures: {type(error).__name__}: {error}")
 
 
 def read_run(folder: str | Path) -> Run:

@@ -30,6 +30,7 @@ from .progress import Progress
 from .resuming import RUN_FOLDER, can_be_resumed
 from .run_process import Commands, RunStoppedError, RunTimeoutError
 from .settings_files import SettingsFile
+from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
 
 _REQUEST_FILE = "request.json"
@@ -45,6 +46,7 @@ def compare(
     settings: str | None = None,
     overrides: Mapping[str, Any],
     processes: int | None = None,
+    track: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Run every arm with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
@@ -60,6 +62,7 @@ def compare(
         settings: a set of settings; its name must exist beside every job, or its file fit every job.
         overrides: settings to change in every arm whose job has them.
         processes: runs at a time, by default one per core and thread of a run.
+        track: where every run is tracked, see :class:`fedannot.apps.runs.tracking.Tracking`.
         progress: tells how far the runs are; by default on the standard error.
 
     Raises:
@@ -69,6 +72,9 @@ def compare(
         DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.
         RunError: if a run failed; the others are finished first.
     """
+    if track is not None:
+        # Wrong before the first run, not in each of them.
+        Tracking.parse(track)
     planned = plan(arms, overrides)
     names = [arm.name for arm in planned]
     _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
@@ -89,13 +95,12 @@ def compare(
     if data is None:
         told.say(GENERATED)
     branching = [arm for arm in planned if arm.shared_rounds]
+    told_all: dict[str, Any] = {"reference": names[0], "data": data, "settings": settings, "track": track, "out": out}
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             begun = {
-                commands.submit(
-                    partial(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
-                ): runs[arm.name, seed]
+                commands.submit(partial(_run, commands, arm, seed, **told_all)): runs[arm.name, seed]
                 for seed in seeds
                 for arm in phase
             }
@@ -184,6 +189,7 @@ def _run(
     reference: str,
     data: str | None,
     settings: str | None,
+    track: str | None,
     out: Path,
 ) -> str | None:
     """Run an arm in a process of its own unless that is done already; return an error's text."""
@@ -203,6 +209,8 @@ def _run(
         command += ["--data", str(_federation(data, seed))]
     if settings is not None:
         command += ["--settings", settings]
+    if track is not None:
+        command += ["--track", track]
     if folder.is_dir() and any(folder.iterdir()):
         command.append("--resume")
     for key, value in arm.overrides.items():

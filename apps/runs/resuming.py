@@ -168,8 +168,13 @@ def copy_job(job: Job, changes: dict[str, Any], out: Path) -> Job:
     return Job(folder)
 
 
+def server_folder(workspaces: Path) -> Path:
+    """Return the server's run folder among the workspaces of a run."""
+    return workspaces / "server" / JOB_ID
+
+
 def _state_file(workspaces: Path) -> Path:
-    return workspaces / "server" / JOB_ID / STATE_FILE
+    return server_folder(workspaces) / STATE_FILE
 
 
 def _is_ours(entry: Path) -> bool:

@@ -21,7 +21,7 @@ from ...custom.settings import RunSettings
 from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
-from .job import Job, check_runs_in_process
+from .job import Job, check_runs_in_process, flat_settings
 from .progress import Progress
 from .resuming import (
     RESUMED_FOLDER,
@@ -36,9 +36,11 @@ from .resuming import (
     prepare_beginning,
     prepare_collection,
     prepare_next_rounds,
+    server_folder,
 )
 from .run_log import run_log
 from .settings_files import SettingsFile
+from .tracking import Tracking, tracked_run
 
 
 def simulate(
@@ -49,6 +51,7 @@ def simulate(
     settings: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     resume: bool = False,
+    track: Tracking | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Run a job in this process and return its summary.
@@ -65,6 +68,7 @@ def simulate(
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
             What was stopped after its last round is collected; of a finished run the summary is returned.
+        track: where the run's numbers go as well; its settings are told there, its pictures are not.
         progress: tells how far the run is; by default on the standard error.
 
     Raises:
@@ -94,11 +98,14 @@ def simulate(
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
         progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
+    tracked_before = None if earlier is None else tracked_run(server_folder(earlier.workspaces))
     if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
         changes["resume_from"] = str(state)
     # Its state holds a model, which is read once more.
     del earlier
     run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
+    if track is not None:
+        track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
         images = " Generated images: no data were given." if is_generated else ""
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.{images}")
