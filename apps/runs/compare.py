@@ -17,10 +17,10 @@ from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
+from ..reports.charts import draw_comparison
 from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.output import GENERATED, read_summary, scoring_of
-from ..reports.pictures import draw_comparison
 from .arms import Arm, PlannedArm, plan
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import JOB_ID, RunError
