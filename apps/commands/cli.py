@@ -54,48 +54,48 @@ app.add_typer(bundle_app, name="bundle")
 app.add_typer(bench_app, name="bench")
 
 
-@app.command(epilog="Example: fedannot show simulator_workspace --data runs/lesions --out runs/a")
+@app.command(
+    epilog="Example: fedannot show runs/simulation --open\n\n"
+    "Example: fedannot show simulator_workspace --data runs/lesions --out runs/a"
+)
 def show(
-    workspace: Annotated[
-        Path, typer.Argument(help="Workspace of `nvflare simulator` or of a site, or a downloaded job result.")
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Output folder of a run or a comparison; or a workspace of `nvflare simulator` or of a site, or a "
+            "downloaded job result."
+        ),
     ],
     data: Annotated[Path | None, typer.Option(help="The federation's folder, for pictures of cases.")] = None,
     against: Annotated[
         Path | None, typer.Option(help="Output folder of a run of another method on the same data.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/shown"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output folder for what NVFlare made; default: runs/shown. An output folder stays what it is."
+        ),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Collect the model, the summary and the pictures of a run that NVFlare made.
+    """Show a run or a comparison: scores, what was concluded of the sites, and the report.
 
-    Of a swarm, and at a site, there is no server's summary: what the sites stored is collected.
+    Of a run that NVFlare made the model, the summary and the pictures are collected first. Of a swarm, and at a site,
+    there is no server's summary: what the sites stored is collected.
     """
     with reported_errors():
-        from contextlib import nullcontext
-
-        from ..reports.output import (
-            collect_output,
-            find_run_folder,
-            has_server_summary,
-            read_summary,
-        )
-        from ..reports.pictures import draw_run
-        from ..reports.summary_text import print_difference, print_summary
-        from ..reports.swarm_output import collect_from_sites, embedded_federation, print_from_sites
+        from ..reports.compared_runs import COMPARISON_FILE
+        from ..reports.shown import show_comparison, show_run
         from ..terminal import Terminal
 
-        other = None if against is None else read_summary(against)
-        if has_server_summary(workspace):
-            summary = collect_output(find_run_folder(workspace), out)
-            draw_run(out, data, against=other, workspace=workspace)
-            print_summary(summary, Terminal())
+        if (folder / COMPARISON_FILE).is_file():
+            report = show_comparison(folder, Terminal())
         else:
-            summary = collect_from_sites(workspace, out)
-            with embedded_federation(workspace) if data is None else nullcontext(data) as known:
-                draw_run(out, known, against=other, workspace=workspace)
-            print_from_sites(summary, Terminal())
-        if other is not None:
-            print_difference(summary, other, Terminal())
-        say(f"Model, summary and pictures: {out}")
+            report = show_run(folder, Terminal(), data=data, against=against, out=out)
+            say(f"Model, summary and pictures: {report.parent}")
+        say(f"Report: {report}")
+        if open_:
+            typer.launch(str(report))
 
 
 @app.command(
@@ -161,6 +161,7 @@ def compare(
             )
         print_comparison(made.comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
+        say(f"Report: {made.report}")
         if data is None:
             say(GENERATED)
 

@@ -82,6 +82,7 @@ def simulate(
             )
         print_summary(made.summary, Terminal())
         say(f"Model, summary and pictures: {out}")
+        say(f"Report: {made.report}")
         if made.uses_generated_images:
             say(GENERATED)
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..reports.compared_runs import COMPARISON_PICTURE, Comparison, PairedArm, read_comparison
 from ..reports.comparison import LEFT_COLUMNS, comparison_columns, differences_in_words
 from ..reports.html import html_paragraphs, html_picture, html_table
+from ..reports.run_page import REPORT_FILE
 from ..runs.arms import Arm, parse_arms
 from ..runs.compare import compare as compare_arms
 from ..runs.job import JobError
@@ -35,6 +36,11 @@ class ComparedMethods:
     def picture(self) -> Path:
         """The file with the curves of all runs."""
         return self.folder / COMPARISON_PICTURE
+
+    @property
+    def report(self) -> Path:
+        """The page with everything that was found, and the reports of all runs."""
+        return self.folder / REPORT_FILE
 
     def __str__(self) -> str:
         return "\n".join(differences_in_words(self.comparison))

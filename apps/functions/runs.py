@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...custom.run.summary_record import Summary
+from ...custom.run.summary_record import ClassificationSummary, Summary
+from ..reports.captions import caption
 from ..reports.html import html_paragraphs, html_picture, html_table
 from ..reports.output import DATA_FOLDER, GENERATED, MODEL_FILE, read_summary, used_generated_images
 from ..reports.pictures import PICTURE_FOLDER, draw_run
+from ..reports.run_page import REPORT_FILE, write_run_page
 from ..reports.site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 from ..reports.summary_text import headline
 from ..runs.progress import OnProgress, Progress, progress_of
@@ -51,6 +53,11 @@ class Run:
         return tuple(sorted((self.folder / PICTURE_FOLDER).glob("*.png")))
 
     @property
+    def report(self) -> Path:
+        """The page with everything that is known of the run, and its pictures."""
+        return self.folder / REPORT_FILE
+
+    @property
     def sites(self) -> dict[str, list[str]]:
         """The table of sites: the cells of each column, by its heading."""
         return site_columns(self.summary)
@@ -61,7 +68,10 @@ class Run:
     def _repr_html_(self) -> str:
         summary = self.summary
         explanation = weight_beside_noise(summary) or ""
-        pictures = [html_picture(file, file.stem.replace("-", " ")) for file in self.pictures]
+        is_classification = isinstance(summary, ClassificationSummary)
+        pictures = [
+            html_picture(file, caption(file.stem, is_classification=is_classification)) for file in self.pictures
+        ]
         return "".join(
             [
                 html_paragraphs(headline(summary), GENERATED if self.uses_generated_images else ""),
@@ -122,6 +132,7 @@ def simulate(
     )
     progress.state("Drawing the pictures.")
     pictures = draw_run(folder, data_folder or folder / DATA_FOLDER)
+    write_run_page(folder, summary, pictures)
     if tracking is not None:
         _track_pictures(tracking, folder, pictures, progress)
     return Run(folder, summary)

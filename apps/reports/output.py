@@ -68,6 +68,11 @@ def has_server_summary(workspace: Path) -> bool:
     return any((file.parent / "app_server").is_dir() for file in workspace.glob(f"**/{SUMMARY_FILE}"))
 
 
+def is_output(folder: Path) -> bool:
+    """Return whether a folder is the output of a run, with its model and summary in it."""
+    return (folder / SUMMARY_FILE).is_file() and (folder / MODEL_FILE).is_file()
+
+
 def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str, Any]] = lambda: {}) -> Summary:
     """Copy model, metrics and, last, the summary of a run to the output folder and return the summary.
 

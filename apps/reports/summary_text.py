@@ -1,5 +1,6 @@
 """What is printed of a run: its scores, what was concluded of each site, and how it compares with another run."""
 
+import io
 from collections.abc import Mapping, Sequence
 
 from rich import box
@@ -16,6 +17,8 @@ from .channel_text import print_channels
 from .output import number, percent, score_columns, scoring_of
 from .site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 
+# Characters of a line that is not broken.
+_ONE_LINE = 100_000
 # Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
 _PRIVATE = (
     ("privacy_epsilon", "privacy_delta", "of the site's taking part, by its updates"),
@@ -50,12 +53,25 @@ def headline(summary: Summary) -> str:
 def print_summary(summary: Summary, console: Terminal) -> None:
     """Print a run's scores and, for a quality-aware method, what was concluded of each site."""
     console.print_named(summary.method, headline(summary).removeprefix(summary.method))
-    quality = summary.added(QualityFindings)
-    _print_averaging_alone(quality, console)
+    _print_averaging_alone(summary.added(QualityFindings), console)
     console.print(_site_table(summary))
-    print_effective_sites(summary, console)
     for sentence in site_legend(summary):
         console.print(sentence)
+    _print_conclusions(summary, console)
+
+
+def conclusions(summary: Summary) -> list[str]:
+    """Return what is to be said of a run beside its scores and its table of sites, a sentence or two each."""
+    lines = Terminal(file=io.StringIO(), width=_ONE_LINE, soft_wrap=True)
+    _print_averaging_alone(summary.added(QualityFindings), lines)
+    _print_conclusions(summary, lines)
+    text = lines.file
+    assert isinstance(text, io.StringIO)
+    return [line for line in text.getvalue().splitlines() if line.strip()]
+
+
+def _print_conclusions(summary: Summary, console: Terminal) -> None:
+    print_effective_sites(summary, console)
     if explanation := weight_beside_noise(summary):
         console.print(explanation)
     print_channels(summary.added(ChannelFindings), summary.rounds_finished, console)

@@ -20,6 +20,7 @@ from ..commands.simulation import SIMULATION
 from ..reports.charts import draw_comparison
 from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
+from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
 from ..reports.output import GENERATED, read_summary, scoring_of
 from .arms import Arm, PlannedArm, plan
 from .data_compatibility import read_descriptions, settings_for_data
@@ -33,7 +34,6 @@ from .settings_files import SettingsFile
 from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
 
-_REQUEST_FILE = "request.json"
 _RUN_TIMEOUT_SECONDS = 24 * 3600
 
 
@@ -85,7 +85,7 @@ def compare(
         processes = max(1, (os.cpu_count() or 1) // threads)
     runs = {
         (arm.name, seed): WatchedRun(
-            f"{arm.name}, seed {seed}", _run_folder(out, arm.name, seed), of_arms[arm.name].rounds
+            f"{arm.name}, seed {seed}", run_folder(out, arm.name, seed), of_arms[arm.name].rounds
         )
         for seed in seeds
         for arm in planned
@@ -110,6 +110,7 @@ def compare(
     comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
     write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
     draw_comparison(comparison, out / COMPARISON_PICTURE)
+    write_comparison_page(out, comparison)
     return comparison
 
 
@@ -152,7 +153,7 @@ def _check_data(
 
 def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:
     """Refuse to mix runs of another comparison into this one; seeds and arms may be added."""
-    file = out / _REQUEST_FILE
+    file = out / REQUEST_FILE
     asked: dict[str, Any] = {
         arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
         for arm in arms
@@ -173,10 +174,6 @@ def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm
     write_text(file, json.dumps({**common, "arms": known | asked}, indent=2) + "\n")
 
 
-def _run_folder(out: Path, name: str, seed: int) -> Path:
-    return out / "runs" / f"{name}-seed{seed}"
-
-
 def _state_folder(run: Path) -> Path:
     return run / RUN_FOLDER / "server" / JOB_ID
 
@@ -193,12 +190,12 @@ def _run(
     out: Path,
 ) -> str | None:
     """Run an arm in a process of its own unless that is done already; return an error's text."""
-    folder = _run_folder(out, arm.name, seed)
+    folder = run_folder(out, arm.name, seed)
     if (folder / SUMMARY_FILE).is_file():
         return None
     state = _state_folder(folder) / STATE_FILE
     if arm.shared_rounds and not can_be_resumed(folder):
-        branch = _state_folder(_run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
+        branch = _state_folder(run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
         if not branch.is_file():
             return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
         state.parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +231,7 @@ def _summarize(
     scores: dict[str, list[float]] = {}
     for name in names:
         for seed in seeds:
-            folder = _run_folder(out, name, seed)
+            folder = run_folder(out, name, seed)
             summary = read_summary(folder)
             federation = _federation(data, seed) or folder / "data"
             runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))
