@@ -128,7 +128,7 @@ def held(description: SiteDescription) -> str:
 
 
 def _fitting_methods(task: str) -> str:
-    return f"methods for {task} are {', '.join(method_names(task))}"
+    return f"a job with task = {task} fits, its method one of {', '.join(method_names(task))}"
 
 
 def _options(changes: dict[str, int]) -> str:

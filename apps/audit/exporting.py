@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from ...custom.audit.decisions import Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.description import SegmentationDescription
-from ...custom.data.masks import plain_name
+from ...custom.data.masks import Mask, plain_name
 from ...custom.data.whole_files import new_folder, write_text
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from .case_files import CaseReader
+from .dicom_seg import check_highdicom, write_dicom_seg
 from .suggested_files import SuggestedFiles
 
 FINDINGS_TABLE = "findings.csv"
 LABELS_FILE = "itksnap_labels.txt"
 README_FILE = "README.txt"
-_MASKS, _SLICER = "suggested", "slicer"
+_MASKS, _SLICER, _DICOM = "suggested", "slicer", "dicom-seg"
 
 # With these a spreadsheet begins a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -44,16 +45,20 @@ class Exported:
     failed: tuple[tuple[str, str], ...]
 
 
-def export_audit(reader: CaseReader, out: Path) -> Exported:
+def export_audit(reader: CaseReader, out: Path, *, dicom: Path | None = None) -> Exported:
     """Write an audit's findings as a table and its suggestions as masks with the names of the given ones.
 
     Args:
         reader: of the audit.
         out: folder of the files, absent or empty.
+        dicom: folder of DICOM series, each a folder with its volume's name; suggestions are written for these, too.
 
     Raises:
-        DataError: if the folder holds files, or the decisions cannot be read.
+        DataError: if the folder holds files, the decisions cannot be read, or DICOM is asked for where it cannot be
+            written.
     """
+    if dicom is not None:
+        check_highdicom()
     decisions = read_decisions(reader.folder, reader.audit.site)
     description = reader.description
     with new_folder(out) as folder:
@@ -64,7 +69,7 @@ def export_audit(reader: CaseReader, out: Path) -> Exported:
         if isinstance(description, SegmentationDescription):
             write_text(folder / LABELS_FILE, itksnap_labels(description))
             write_text(folder / README_FILE, _README)
-            count, failed = _write_suggestions(folder, reader, description)
+            count, failed = _write_suggestions(folder, reader, description, dicom)
     return Exported(len(rows), count, tuple(failed))
 
 
@@ -126,7 +131,7 @@ def write_slicer_segmentation(
 
 
 def _write_suggestions(
-    folder: Path, reader: CaseReader, description: SegmentationDescription
+    folder: Path, reader: CaseReader, description: SegmentationDescription, dicom: Path | None
 ) -> tuple[int, list[tuple[str, str]]]:
     """Write the suggested annotations of all cases; those that cannot be written are returned with the reason."""
     suggested, count, failed = SuggestedFiles(reader, description), 0, []
@@ -138,6 +143,9 @@ def _write_suggestions(
             file, _ = suggested.write(_beside(folder / _MASKS, case), case, names)
             if file.name.endswith(".nii.gz"):
                 _write_for_slicer(folder, case, file, description)
+                if dicom is not None:
+                    given, classes = suggested.classes(case, names)
+                    _write_for_dicom(folder, case, Mask(classes, given.affine), description, dicom)
         except (DataError, OSError) as error:
             failed.append((case.label, str(error)))
             continue
@@ -152,6 +160,19 @@ def _write_for_slicer(folder: Path, case: AuditedCase, mask: Path, description: 
     write_slicer_segmentation(
         target.with_name(f"{target.name}.seg.nrrd"), read_label_volume(mask).voxels, mask, description
     )
+
+
+def _write_for_dicom(
+    folder: Path, case: AuditedCase, mask: Mask, description: SegmentationDescription, dicom: Path
+) -> None:
+    name = plain_name(Path(case.image))
+    series = dicom / name
+    if not series.is_dir():
+        raise DataError(f"{series}: found no such folder; expected the DICOM series of {case.image}.")
+    if mask.affine is None:
+        raise DataError(f"{case.label}: is no volume, for which DICOM segmentations are.")
+    target = _beside(folder / _DICOM, case)
+    write_dicom_seg(target.with_name(f"{target.name}.dcm"), mask.classes, mask.affine, series, description.classes)
 
 
 def _beside(folder: Path, case: AuditedCase) -> Path:
@@ -242,6 +263,7 @@ _README = f"""Suggested annotations of an audit, for review in other tools.
 
 {_MASKS}/              masks with the folders and names of the given ones: geometry and label values are theirs
 {_SLICER}/                 the same of volumes as segmentations of 3D Slicer (.seg.nrrd)
+{_DICOM}/              the same as DICOM segmentations, where series were given (--dicom)
 {LABELS_FILE}     label descriptions for ITK-SNAP: Segmentation > Import Label Descriptions
 {FINDINGS_TABLE}           what looks wrong in which case
 

@@ -1,14 +1,16 @@
 """What the server knows of an audit, site beside site, for the federation's page: no cases."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...custom.audit.kinds.registry import KINDS
-from ...custom.channel.established import LEVEL
+from ...custom.channel.established import LEVEL, UNKNOWN_ZERO
+from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
 from ...custom.methods.audit_classification.records import LabelAuditFindings
 from ...custom.methods.auto.decisions import MISSING, OFFSET
-from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, SiteChannelRecord
+from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
 from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
@@ -136,7 +138,7 @@ def federation_report(summary: Summary) -> FederationReport:
     tables = tuple(_table(channel, audit, name, summary) for name in sorted(names, key=_place))
     kinds = tuple(dict.fromkeys(kind for of_site in audit.kinds.values() for kind in of_site))
     return FederationReport(
-        headline=_headline(channel),
+        headline=_headline(channel, audit),
         decision=channel.decision,
         tables=tables,
         kinds=tuple(_KIND_TITLES.get(kind, kind.replace("_", " ")) for kind in kinds),
@@ -183,7 +185,7 @@ def _place(name: str) -> tuple[int, bool]:
     return int(label), kind != OFFSET
 
 
-def _headline(channel: ChannelRecord) -> str:
+def _headline(channel: ChannelRecord, audit: AuditRecord) -> str:
     parameters = {site: record.parameters for site, record in channel.sites.items()}
 
     def sites_where(kind: str, sign: int) -> int:
@@ -205,9 +207,28 @@ def _headline(channel: ChannelRecord) -> str:
     if found:
         listed = f"{', '.join(found)} of {len(parameters)} sites."
         return listed[0].upper() + listed[1:]
+    if apart := _largest_difference(parameters):
+        units = set(audit.units.values())
+        unit = f" {units.pop()}" if len(units) == 1 else ""
+        return f"Contours differ by up to {apart:.1f}{unit} between sites; only a review can tell which are right."
     if any(one.p_value is None for of_site in parameters.values() for one in of_site.values()):
         return "No site is established to annotate differently; not all could be told."
     return "All sites annotate alike, as far as this audit can tell."
+
+
+def _largest_difference(parameters: Mapping[str, Mapping[str, ParameterRecord]]) -> float | None:
+    """By how much offsets differ between sites of which it is only not known where zero is; None if by little."""
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for of_site in parameters.values():
+        for name, one in of_site.items():
+            if name.startswith(OFFSET) and UNKNOWN_ZERO in one.reason and one.from_zero is not None:
+                found.setdefault(name, []).append(one.from_zero)
+    extents = [
+        max(middle for middle, _, _ in of_class) - min(middle for middle, _, _ in of_class)
+        for of_class in found.values()
+        if any(is_apart(one) for one in of_class)
+    ]
+    return max(extents, default=None)
 
 
 def _table(channel: ChannelRecord, audit: AuditRecord, name: str, summary: Summary) -> ParameterTable:

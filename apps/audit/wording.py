@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult, SiteAudit
 from ...custom.audit.kinds.registry import KINDS
+from ...custom.channel.established import UNKNOWN_ZERO
+from ...custom.methods.audit.conclusions import is_apart
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 
@@ -18,6 +20,10 @@ _VERDICTS = {
     "none": "About right",
 }
 _VERDICT_ORDER = tuple(_VERDICTS)
+_WHY_LIKELY = (
+    "Counted at this site alone: what the model sees and nobody has annotated, each object by how probably it is real. "
+    "The interval is that of the patients; the probabilities are rather too low."
+)
 REFERENCE_TITLE = "For the reference"
 # Kinds that need no model are found where they are.
 _RULES = frozenset(kind.name for kind in KINDS if kind.error is None)
@@ -36,7 +42,7 @@ class ToldConclusion:
     """A conclusion as the page tells it.
 
     Attributes:
-        verdict: short, for its style: ``established``, ``small``, ``none`` or ``cannot-tell``.
+        verdict: short, for its style: ``established``, ``likely``, ``small``, ``none`` or ``cannot-tell``.
         words: how sure it is.
         sentence: what is concluded.
         figures: estimate, interval and patients; empty where there is no estimate.
@@ -51,13 +57,24 @@ class ToldConclusion:
 
 
 def told_conclusions(audit: SiteAudit) -> list[ToldConclusion]:
-    """Return the conclusions, those first of which something follows."""
+    """Return the conclusions, those first of which something follows, with what the site's own cases make likely."""
     ordered = sorted(audit.conclusions, key=lambda one: _VERDICT_ORDER.index(one.verdict))
-    return [
+    told = [
         ToldConclusion(
             one.verdict.replace(" ", "-"), _VERDICTS[one.verdict], one.sentence, _figures(one, audit), one.reason
         )
         for one in ordered
+    ]
+    established = sum(one.verdict == "established" for one in ordered)
+    return [*told[:established], *_likely(audit), *told[established:]]
+
+
+def _likely(audit: SiteAudit) -> list[ToldConclusion]:
+    """What the site's own cases show together, which no other site's do."""
+    return [
+        ToldConclusion("likely", "Likely", kind.sentence[0].upper() + kind.sentence[1:], "", _WHY_LIKELY)
+        for kind in audit.kinds
+        if kind.sentence
     ]
 
 
@@ -72,6 +89,8 @@ def headline(audit: SiteAudit) -> str:
         more = len(established) - 1
         return f"{established[0]} {_number(more)} more below." if more else established[0]
     unknown = [_what(one) for one in audit.conclusions if one.verdict == "cannot tell"]
+    if apart := [one.sentence for one in audit.conclusions if one.verdict == "cannot tell" and _is_apart(one)]:
+        return apart[0]
     if unknown:
         known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
         return f"This audit cannot tell whether {_listed(unknown, 'or')}. {known}; {suspected}."
@@ -199,6 +218,11 @@ def _number_of(value: float, one: Conclusion) -> str:
 def _signed(value: float) -> str:
     """A signed number with a true minus, which is not taken for a hyphen; none where it rounds to zero."""
     return "0.0" if abs(value) < _ROUNDS_TO_ZERO else f"{value:+.1f}".replace("-", "−")
+
+
+def _is_apart(one: Conclusion) -> bool:
+    """Whether a site is unlike the others, though nobody knows who is right."""
+    return UNKNOWN_ZERO in one.reason and one.from_zero is not None and is_apart(one.from_zero)
 
 
 def _ask_for_reference(audit: SiteAudit) -> str:

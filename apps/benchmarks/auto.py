@@ -32,8 +32,6 @@ FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
 # Their warm-ups are federated averaging and are not trained once more.
 AUTO = Arm("auto", Path("auto"), shared_rounds=feda3i.SETTINGS["warmup_rounds"])
 AUTO_ON_VOLUMES = Arm("auto", Path("auto"), shared_rounds=fedia.SETTINGS["warmup_rounds"])
-_MISSING = {"undo": ["offset", "missing"]}
-AUTO_WITH_MISSING = Arm("auto-missing", Path("auto"), _MISSING, fedia.SETTINGS["warmup_rounds"])
 
 
 def few_images(noise: str | None, count: int) -> MakeData:
@@ -104,7 +102,7 @@ def _phantom(what: str, make: MakeData, *, no_harm: bool = False) -> Row:
 
 
 def _volumes(what: str, make: MakeData) -> Row:
-    return Row(f"volumes, {what}", make, (FEDAVG, FEDIA, AUTO_ON_VOLUMES, AUTO_WITH_MISSING), fedia.SETTINGS)
+    return Row(f"volumes, {what}", make, (FEDAVG, FEDIA, AUTO_ON_VOLUMES), fedia.SETTINGS)
 
 
 _SMALLER, _LARGER = feda3i.NOISE_SMALLER, feda3i.NOISE_LARGER

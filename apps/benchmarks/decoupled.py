@@ -37,6 +37,14 @@ RIVALS = (
     Arm("ditto", Path("ditto")),
     Arm("single-site", Path("single_site")),
 )
+# What a threshold of each site's own adds to the model that it keeps; training is the same.
+WITH_THRESHOLDS = (
+    SWARM,
+    decoupled("decoupled"),
+    decoupled("decoupled-threshold", own_threshold=True),
+    Arm("ditto", Path("ditto")),
+    Arm("ditto-threshold", Path("ditto"), {"own_threshold": True}),
+)
 ABLATIONS = (
     SWARM,
     decoupled("decoupled"),
@@ -59,5 +67,8 @@ def chambers(protocols: str | None) -> MakeData:
 ROWS: Mapping[str, Row] = {
     "generic": Row("chambers, all annotate alike", chambers(None), (SWARM, *FORMS, *RIVALS), SETTINGS),
     "protocols": Row(f"chambers, protocols {PROTOCOLS}", chambers(PROTOCOLS), (SWARM, *FORMS, *RIVALS), SETTINGS),
+    "thresholds": Row(
+        f"chambers, protocols {PROTOCOLS}, thresholds of the sites' own", chambers(PROTOCOLS), WITH_THRESHOLDS, SETTINGS
+    ),
     "ablations": Row(f"chambers, protocols {PROTOCOLS}, ablations", chambers(PROTOCOLS), ABLATIONS, SETTINGS),
 }

@@ -32,9 +32,11 @@ FEDA3I = with_settings("feda3i")
 
 UNGUARDED = with_settings("unguarded", group_test_level=1.0)
 SHRUNK = with_settings("shrunk", group_decision="shrink")
+LOGARITHMS = with_settings("logarithms", group_scale="log")
 # The unguarded form differs only where the test says "one group"; where it hardly ever does, two arms suffice.
 GUARDS = (FEDAVG, FEDA3I, UNGUARDED, SHRUNK)
 OPTION = (FEDAVG, FEDA3I, SHRUNK)
+SCALES = (FEDAVG, FEDA3I, LOGARITHMS)
 ABLATIONS = (
     FEDAVG,
     with_settings("intra-only", weighting="intra"),
@@ -91,5 +93,7 @@ ROWS: Mapping[str, Row] = {
     "one-bad": _row(f"one bad site with 5 × the images: {NOISE_ONE_BAD} “D”", one_bad_site, *GUARDS),
     "ns-d-6": _row("N_S “D”, 6 sites", phantom(NOISE_SMALLER, num_sites=6), *GUARDS),
     "ns-d-20": _row("N_S “D”, 20 sites", phantom(NOISE_SMALLER, num_sites=20), *OPTION),
+    "ns-d-log": _row("N_S “D”, groups by log q", phantom(NOISE_SMALLER), *SCALES),
+    "ne-d-log": _row("N_E “D”, groups by log q", phantom(NOISE_LARGER), *SCALES),
     "ns-d-50": _row("N_S “D”, 50 sites", phantom(NOISE_SMALLER, num_sites=50)),
 }

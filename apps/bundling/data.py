@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...custom.compatibility import check_compatibility
-from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
+from ...custom.data.description import DESCRIPTION_FILE, OF_TRAINING, AnyDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 
 # What differs between sites without a difference for the network.
-_OF_FILES = {"labels", "datalist"}
+_OF_FILES = {"labels", "datalist", *OF_TRAINING}
 
 
 def find_description(

@@ -14,6 +14,7 @@ from ...custom.evaluation.inference import OVERLAP, Inference
 from ...transforms.loading.image_files import HIGH_DEPTH_MODES, IMAGE_SUFFIXES
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES
 from ...transforms.loading.volume_transforms import ROUNDING
+from .fitting_config import PAD, RESIZE, UNFIT, fitting_config
 
 MODEL_FILE = "model.ts"
 PREDICTIONS_FILE = "predictions.json"
@@ -36,7 +37,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         inference: how the network is run.
     """
     return {
-        "imports": [f"$import {name}" for name in ("collections", "json", "pathlib", "re", "sys")],
+        "imports": [f"$import {name}" for name in ("collections", "functools", "json", "pathlib", "re", "sys")],
         # MONAI's command line puts the bundle's folder there.
         "bundle_root": f"$sys.path[1] if pathlib.Path(sys.path[1], 'models', '{MODEL_FILE}').is_file() else '.'",
         "dataset_dir": "input",
@@ -44,6 +45,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "device": "$torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
         "datalist": f"$sorted(str(file) for file in pathlib.Path(@dataset_dir).iterdir() {_has_suffix(description)})",
         "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
+        **(fitting_config(_fitted_size(description), description.fit) if _keeps_extents(description) else {}),
         "preprocessing": {"_target_": "Compose", "transforms": _preprocessing(description)},
         "dataset": {
             "_target_": "Dataset",
@@ -66,6 +68,25 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
 _OF_PICTURES = (ImageDescription, ClassificationDescription)
 
 
+def _keeps_extents(description: AnyDescription) -> bool:
+    """Whether images are fitted to their size in a way that needs their extents on the way back.
+
+    Pictures that are only resized go back to the extents of their file, and what MONAI crops it records itself.
+    """
+    if isinstance(description, _OF_PICTURES):
+        return description.fit == "pad"
+    return description.size is not None and description.fit != "crop"
+
+
+def _fitted_size(description: AnyDescription) -> list[int | None]:
+    """The extents that images are brought to; None for an axis that keeps its own."""
+    assert description.size is not None
+    size: list[int | None] = list(description.size)
+    if isinstance(description, SliceDescription):
+        size.insert(description.slice_axis, None)
+    return size
+
+
 def _suffixes(description: AnyDescription) -> Sequence[str]:
     return IMAGE_SUFFIXES if isinstance(description, _OF_PICTURES) else VOLUME_SUFFIXES
 
@@ -84,6 +105,7 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
     """The steps of :func:`fedannot.transforms.loading.image_pipeline.build_picture_pipeline`."""
     mode = "L" if description.channels == 1 else "RGB"
     size = tuple(description.size)
+    keeps = _keeps_extents(description)
     resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
     steps = [
         _step(
@@ -105,8 +127,9 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
         _lambda("torch.zeros_like(image) if bool(image.min() == image.max()) else image"),
         # The order in memory decides in which order numbers are added up.
         _lambda("image.contiguous()"),
-        _lambda(f"image if tuple(image.shape[1:]) == {size} else {resized}"),
+        _lambda(RESIZE if keeps else f"image if tuple(image.shape[1:]) == {size} else {resized}"),
         _step("NormalizeIntensityd"),
+        *([_lambda(PAD)] if keeps else []),
     ]
 
 
@@ -128,10 +151,10 @@ def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Con
     else:
         low, high = description.window
         steps.append(_step("ScaleIntensityRanged", a_min=low, a_max=high, b_min=0.0, b_max=1.0, clip=True))
-    if description.size is not None:
-        size = list(description.size)
-        if isinstance(description, SliceDescription):
-            size.insert(description.slice_axis, -1)
+    if _keeps_extents(description):
+        steps += [_lambda(RESIZE), _lambda(PAD)]
+    elif description.size is not None:
+        size = [-1 if length is None else length for length in _fitted_size(description)]
         steps.append(_step("ResizeWithPadOrCropd", spatial_size=size, mode="edge"))
     return steps
 
@@ -172,12 +195,14 @@ def _results(description: AnyDescription) -> Config:
                 "indent=2, ensure_ascii=False) + '\\n', encoding='utf-8')",
             ],
         }
+    keeps = _keeps_extents(description)
+    with_meta = f"monai.data.MetaTensor(logits, meta=item['{_IMAGE}'].meta)" if keeps else "logits"
     return {
         "postprocessing": {"_target_": "Compose", "transforms": _postprocessing(description)},
         "run": [
             *checks,
             # Nothing is kept of a case that has been written.
-            f"$collections.deque((@postprocessing({{**item, '{_PREDICTION}': logits}}) for items in @dataloader "
+            f"$collections.deque((@postprocessing({{**item, '{_PREDICTION}': {with_meta}}}) for items in @dataloader "
             "for item, logits in zip(items, @predict(items))), maxlen=0)",
         ],
     }
@@ -188,6 +213,7 @@ def _postprocessing(description: AnyDescription) -> list[Config]:
     steps = [
         _step("EnsureTyped", key=_PREDICTION, track_meta=True),
         _step("AsDiscreted", key=_PREDICTION, argmax=True),
+        *([_step("Lambdad", key=_PREDICTION, func=f"$lambda mask: {UNFIT}")] if _keeps_extents(description) else []),
         _step("Invertd", key=_PREDICTION, transform="@preprocessing", orig_keys=_IMAGE, nearest_interp=True),
     ]
     if is_picture:

@@ -9,7 +9,8 @@ from ...custom.data.description import ClassificationDescription, SliceDescripti
 from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.feda3i.records import QualityFindings
-from ...custom.methods.fedia.records import CompletenessFindings, RoundWeights
+from ...custom.methods.fedia.records import CompletenessFindings
+from ...custom.methods.personal.own_threshold import AtThreshold
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import Summary
 from ..reports.output import noise_level
@@ -76,6 +77,7 @@ def metadata(source: BundleSource, statements: Statements) -> dict[str, Any]:
             "seed": source.settings.seed,
             "rounds": finished,
             "model_of": source.site or "federation",
+            **({"threshold": source.network.threshold} if isinstance(source.network, AtThreshold) else {}),
             "federation": {"name": source.federation, "sites": _sites(source)},
             "weights": site_weights(source),
             "noise_estimates": {} if summary is None else noise_estimates(summary),
@@ -124,6 +126,8 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         measured = {name: last.named(name) for name in Scoring.of(source.settings.task).names}
         on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(last.evaluated_on or "")
         where = f"{last.num_cases or 'all'} cases of {on}" if on else "not stated"
+        if names := last.named("unscored_classes"):
+            where += f", none of which shows {', '.join(names)}"
     found: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
     return found | {"evaluated_on": where} if found else {}
 
@@ -141,9 +145,9 @@ def site_weights(source: BundleSource) -> dict[str, Any]:
         matrix = quality.weights.plain()
         rows = zip(matrix["sites"], matrix["values"], strict=True)
         return {"by": "site and layer block", "blocks": matrix["blocks"], "values": dict(rows)}
-    of_round = None if source.last_record is None else source.last_record.added(RoundWeights)
+    of_round = None if source.last_record is None else source.last_record.weights
     if of_round is not None:
-        return {"by": "site", "values": of_round.weights}
+        return {"by": "site", "values": of_round}
     counts = {site: report.num_samples for site, report in source.summary.sites.items()}
     total = sum(counts.values())
     return {"by": "site", "values": {site: count / total for site, count in counts.items()}} if total else {}

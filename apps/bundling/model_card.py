@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...custom.data.description import ClassificationDescription, ImageDescription
+from ...custom.methods.personal.own_threshold import AtThreshold
 from ...transforms.printable import printable
 from .inference_config import POSTFIX, PREDICTIONS_FILE
 from .metadata import bundle_name
@@ -94,6 +95,11 @@ def _training(source: BundleSource, metadata: Mapping[str, Any]) -> str:
             "",
             f"The model holds layers that {_words(source.site)} trained for itself alone, by its own annotations.",
         ]
+    if isinstance(source.network, AtThreshold):
+        lines.append(
+            f"A pixel is foreground from a probability of {source.network.threshold:g} on, which fits the site's "
+            "annotations best; the model's outputs are shifted accordingly."
+        )
     return "\n".join(lines)
 
 

@@ -50,7 +50,7 @@ def to_torchscript(network: nn.Module, in_channels: int, size: Sequence[int]) ->
 def _for_inference(network: nn.Module) -> nn.Module:
     """A copy without the encoder of annotations, which no prediction uses."""
     copied = copy.deepcopy(network)
-    for module in (copied, getattr(copied, "shared", None)):
+    for module in copied.modules():
         if isinstance(module, DecoupledNetwork):
             module.add_module("posterior", None)
     return copied

@@ -61,7 +61,7 @@ def check_cut_annotations(site: SiteFacts) -> Iterator[Finding]:
             "cut-annotation",
             (case.label or case.name,),
             f"the pipeline's crop cuts off {1 - case.annotation.share_kept:.0%} of the annotated voxels.",
-            "Raise 'size' in data.yaml, try crop: foreground, or resample with 'spacing'.",
+            "Write fit: resize into data.yaml, for all sites alike, or raise 'size', or try crop: foreground.",
         )
 
 

@@ -11,25 +11,38 @@ _ALL_AXES = frozenset(range(3))
 
 
 def share_kept(classes: NDArray[np.uint8], image: Volume, description: SliceDescription | VolumeDescription) -> float:
-    """Return the share of the annotated voxels that lie inside the pipeline's crop.
+    """Return the share of the annotated voxels that lie inside the pipeline's crop; see :func:`inside_crop`.
+
+    Args:
+        classes: classes ``(I, J, K)`` as they lie in the file, 0 for background.
+        image: the image as it lies in the file.
+        description: says orientation, spacing, crop, size and fit.
+    """
+    annotated = np.nonzero(classes)
+    return float(inside_crop(annotated, image, description).mean()) if len(annotated[0]) else 1.0
+
+
+def inside_crop(
+    places: tuple[NDArray[np.intp], ...], image: Volume, description: SliceDescription | VolumeDescription
+) -> NDArray[np.bool_]:
+    """Return which voxels lie inside the pipeline's crop.
 
     Exact where volumes are not resampled; else voxels are taken to where resampling moves them, which is half a voxel
     off at most.
 
     Args:
-        classes: classes ``(I, J, K)`` as they lie in the file, 0 for background.
+        places: indices of n voxels along the axes of the file, three arrays ``(n,)``.
         image: the image as it lies in the file.
-        description: says orientation, spacing, crop and size.
+        description: says orientation, spacing, crop, size and fit.
     """
-    annotated = np.nonzero(classes)
-    if not len(annotated[0]) or (description.size is None and description.crop == "centre"):
-        return 1.0
-    inside = np.ones(len(annotated[0]), dtype=bool)
+    inside = np.ones(len(places[0]), dtype=bool)
+    if description.crop == "centre" and (description.size is None or description.fit != "crop"):
+        return inside
     turns = ornt_transform(io_orientation(image.affine), axcodes2ornt(description.orientation))
     for axis, (target, direction) in enumerate(turns):
         length = image.voxels.shape[axis]
         start, stop = _foreground(image.voxels, axis) if description.crop == "foreground" else (0, length)
-        position = annotated[axis]
+        position = places[axis]
         if direction < 0:
             start, stop, position = length - stop, length - start, length - 1 - position
         scale = 1.0 if description.spacing is None else image.spacing[axis] / description.spacing[int(target)]
@@ -37,12 +50,12 @@ def share_kept(classes: NDArray[np.uint8], image: Volume, description: SliceDesc
         low, high = _centre(last - first + 1, _size_along(int(target), description))
         moved = position * scale - first
         inside &= (moved >= low - 0.5) & (moved < high - 0.5)
-    return float(inside.mean())
+    return inside
 
 
 def _size_along(axis: int, description: SliceDescription | VolumeDescription) -> int | None:
-    """Extent that the oriented volume is cropped to along an axis, None where it keeps its own."""
-    if description.size is None:
+    """Extent that the oriented volume is cropped to along an axis, None where nothing is cut off."""
+    if description.size is None or description.fit != "crop":
         return None
     sizes: list[int | None] = list(description.size)
     if isinstance(description, SliceDescription):

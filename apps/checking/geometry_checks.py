@@ -10,6 +10,7 @@ from ...custom.data.description import (
     SliceDescription,
     VolumeDescription,
 )
+from ...transforms.loading.fitting import scaled_extents
 from .facts import ImageFacts, SiteFacts
 from .finding import Finding, Severity, site_finding
 
@@ -29,8 +30,7 @@ def check_enlargement(site: SiteFacts) -> Iterator[Finding]:
     small = [
         (case.name, image.shape[1:], factor)
         for case, image in site.images
-        if (factor := max(size / length for size, length in zip(description.size, image.shape[1:], strict=True)))
-        > ENLARGEMENT
+        if (factor := _enlargement(image.shape[1:], description)) > ENLARGEMENT
     ]
     loaded = _times(description.size)
     remedy = "Lower 'size' in data.yaml, for all sites alike, or find the images at full resolution."
@@ -46,6 +46,12 @@ def check_enlargement(site: SiteFacts) -> Iterator[Finding]:
     for name, shape, factor in small:
         found = f"found {_times(shape)} pixels, loaded at {loaded}: enlarged {factor:.1f} times."
         yield Finding(Severity.WARNING, "small-images", (name,), found, remedy)
+
+
+def _enlargement(shape: Sequence[int], description: ImageDescription | ClassificationDescription) -> float:
+    """How many times larger a picture is as it is loaded, along the side where that is most."""
+    scaled = scaled_extents(shape, description.size, description.fit)
+    return max(size / length for size, length in zip(scaled, shape, strict=True))
 
 
 def check_spacing(site: SiteFacts) -> Iterator[Finding]:

@@ -1,12 +1,11 @@
 """Reading a site's cases through the readers of training: what cannot be used here is what training leaves out."""
 
-import hashlib
 import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import nibabel
 import numpy as np
@@ -29,6 +28,7 @@ from ...transforms.errors import DataError
 from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
 from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
 from .crop import share_kept
+from .digests import digest_of
 from .facts import AnnotationFacts, CaseFacts, ImageFacts, SiteFacts
 from .finding import Finding, Severity
 from .layout import MaskLayout
@@ -244,7 +244,7 @@ def _image_facts(
         mean=mean,
         deviation=deviation,
         percentiles=(low, middle, high),
-        digest=_digest(intensities.astype("<f4", copy=False)),
+        digest=digest_of(intensities.astype("<f4", copy=False)),
     )
 
 
@@ -262,11 +262,4 @@ def _annotation_facts(classes: NDArray[np.uint8], kept: float = 1.0) -> Annotati
     # Counting makes eight bytes of each value that it is given.
     counts = sum(np.bincount(flat[start : start + _PART], minlength=256) for start in range(0, flat.size, _PART))
     areas = {label: int(count) for label, count in enumerate(np.atleast_1d(counts)) if label and count}
-    return AnnotationFacts(areas, _digest(classes), kept, MaskLayout.of(classes))
-
-
-def _digest(array: NDArray[Any]) -> str:
-    """SHA-256 of an array's shape and values in C order."""
-    content = hashlib.sha256(repr(array.shape).encode())
-    content.update(np.ascontiguousarray(array).data)
-    return content.hexdigest()
+    return AnnotationFacts(areas, digest_of(classes), kept, MaskLayout.of(classes))

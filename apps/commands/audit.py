@@ -230,6 +230,14 @@ def export(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option(help="Folder of the files; absent or empty.")],
     site: SiteOption = None,
+    dicom: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="DICOM series that the volumes were made of, each a folder with its volume's name: write DICOM "
+            "segmentations, too (pip install 'fedannot[dicom]').",
+        ),
+    ] = None,
 ) -> None:
     """Write findings as a table and suggestions as masks, for ITK-SNAP, 3D Slicer and spreadsheets."""
     with reported_errors():
@@ -237,7 +245,7 @@ def export(
         from ..audit.exporting import export_audit
 
         found = _only(folder, site)
-        exported = export_audit(CaseReader(found), out)
+        exported = export_audit(CaseReader(found), out, dicom=dicom)
         say(f"{found.site}: {exported.findings} findings, {exported.suggestions} suggested annotations in {out}")
         if exported.failed:
             say_error(

@@ -32,7 +32,7 @@ def export(
         from ..runs.progress import Progress
 
         with Progress(states_in_log=False) as progress:
-            progress.state("Exporting the model.")
+            progress.tell(f"Exporting the model of {run}.")
             from ..functions.bundles import export_bundle
 
             made = export_bundle(

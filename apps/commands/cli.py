@@ -84,6 +84,9 @@ def show(
     there is no server's summary: what the sites stored is collected.
     """
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Reading {folder}.")
         from ..reports.compared_runs import COMPARISON_FILE
         from ..reports.shown import show_comparison, show_run
         from ..terminal import Terminal

@@ -39,8 +39,9 @@ def list_(folder: FolderArgument, site: SiteOption = None) -> None:
 
         console = Terminal()
         if corrected_nothing(folder, site):
-            whose = "" if site is None else f" of {site}"
-            console.print(f"{folder}: no annotation{whose} was corrected; training uses them as they were given.")
+            who = "no site" if site is None else site
+            done = "corrected its annotations" if site is None else "corrected none of its annotations"
+            console.print(f"{folder}: {who} {done}; training uses them as they were given.", soft_wrap=True)
             console.print(hint_of_audit(folder), soft_wrap=True)
             return
         for found in _chosen(folder, site):

@@ -83,6 +83,9 @@ def phantom(
 ) -> None:
     """Write a generated federation with a clean test set; no download, no patient."""
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Drawing the federation {out}.")
         given: dict[PhantomTask, dict[str, Any]] = {
             PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
             PhantomTask.LESIONS_3D: {"--completeness": completeness},
@@ -94,7 +97,6 @@ def phantom(
                 refuse_options(f"the task {task.value}", {key: value is not None for key, value in options.items()})
         from ...custom.data.phantoms.choice import DRAWINGS
         from ...custom.data.phantoms.writer import write_phantom_federation
-        from ..runs.progress import Progress
 
         shares = None if completeness is None else parse_numbers("--completeness", completeness, float)
         imperfections: dict[PhantomTask, dict[str, Any]] = {
@@ -168,11 +170,13 @@ def noise(
     (--protocols), or classes are wrong (--labels).
     """
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Copying {federation}.")
         from ...custom.data.noise.choice import NoiseChoice
         from ...custom.data.noise.mislabelled_copy import mislabel_cases
         from ...custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
         from ...transforms.errors import DataError
-        from ..runs.progress import Progress
 
         if sum(option is not None for option in (model, completeness, protocols, labels)) != 1:
             raise DataError(
@@ -222,10 +226,12 @@ def check(
     that can be read is what `fedannot audit` finds.
     """
     with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Checking {folder}.")
         from ..checking.outputs import write_outputs
         from ..checking.table import print_report
         from ..functions.data import check as check_data
-        from ..runs.progress import Progress
         from ..terminal import Terminal
 
         with Progress(states_in_log=False) as progress:

@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..plain_lines import say
-from .data_options import OutOption, SeedOption, parse_label_map, parse_numbers, print_federation
+from .data_options import (
+    OutOption,
+    SeedOption,
+    is_of_colours,
+    parse_colour_map,
+    parse_label_map,
+    parse_numbers,
+    print_federation,
+)
 from .errors import reported_errors
 
 if TYPE_CHECKING:
-    from ..importing.writing import ImportReport
+    from ..importing.notes import ImportReport
 
 EPILOG = (
     "Example: fedannot data import --images busi/images --labels busi/masks --sites 8 --size 128,128 --out "
     "runs/busi\n\nExample: fedannot data import --datalist cells/datalist.json --sites by-source --out runs/cells\n\n"
+    "Example: fedannot data import --class-folders scans --sites 4 --size 64,64 --out runs/scans\n\n"
     "Example: fedannot data import --dataset isic2017=DIR --sites 50 --out runs/skin"
 )
 
@@ -25,6 +34,14 @@ class VolumePipelineName(StrEnum):
 
     SLICES = "volume_slices"
     WHOLE = "volume"
+
+
+class FitName(StrEnum):
+    """How images reach their size."""
+
+    RESIZE = "resize"
+    CROP = "crop"
+    PAD = "pad"
 
 
 class CropName(StrEnum):
@@ -37,8 +54,32 @@ class CropName(StrEnum):
 def import_federation(
     out: OutOption,
     images: Annotated[Path | None, typer.Option(help="Folder of images: pictures, volumes or DICOM folders.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="Folder of masks with the names of their images.")] = None,
-    label_suffix: Annotated[str, typer.Option(help="What masks' names have behind, '_segmentation'.")] = "",
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of masks with the names of their images; the same folder where names tell them apart."
+        ),
+    ] = None,
+    label_suffix: Annotated[
+        str, typer.Option(help="What masks' names have behind, '_segmentation'; a number may follow.")
+    ] = "",
+    image_suffix: Annotated[str, typer.Option(help="What images' names have that their masks' lack, '_ct'.")] = "",
+    label_include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Masks are files of such names, '*_mask*'; may repeat.")
+    ] = None,
+    class_folders: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder with a folder of pictures for every class.")
+    ] = None,
+    classes_csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Table with a row for every picture; the pictures are in --images."),
+    ] = None,
+    image_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its column of pictures: paths or names, with suffix or without.")
+    ] = None,
+    class_column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of classes.")] = None,
+    group_column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of patients.")] = None,
+    source_column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of centres.")] = None,
     datalist: Annotated[Path | None, typer.Option(help="JSON file with a list of cases, in place of folders.")] = None,
     key: Annotated[str | None, typer.Option(help="Name of the list in the datalist.")] = None,
     dataset: Annotated[
@@ -63,8 +104,19 @@ def import_federation(
     ] = None,
     label_map: Annotated[
         str | None,
-        typer.Option(metavar="VALUE:CLASS,…", help="Meaning of mask values, '255:1'; default: as found."),
+        typer.Option(
+            metavar="VALUE:CLASS,…",
+            help="Meaning of mask values, '255:1'; of ranges, '128-255:1', below which is background; or of colours, "
+            "'#ff0000:1'. Default: as found.",
+        ),
     ] = None,
+    instances: Annotated[
+        bool, typer.Option("--instances", help="Values in masks number objects, all of one class.")
+    ] = False,
+    trust_voxels: Annotated[
+        bool,
+        typer.Option("--trust-voxels", help="Masks lie where their images lie, whatever their headers say of it."),
+    ] = False,
     classes: Annotated[
         str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")
     ] = None,
@@ -81,49 +133,84 @@ def import_federation(
         typer.Option(metavar="MM,MM,MM", help="Voxel size that volumes are resampled to; default: their own."),
     ] = None,
     orientation: Annotated[str | None, typer.Option(metavar="RAS", help="Directions of the axes of volumes.")] = None,
+    fit: Annotated[
+        FitName | None,
+        typer.Option(
+            help="How the size is reached: stretched, cut around the centre, or scaled and padded; default: pictures "
+            "resize, volumes crop."
+        ),
+    ] = None,
+    allow_cut: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the annotated voxels that a crop may cut off.")
+    ] = 0.05,
     crop: Annotated[CropName | None, typer.Option(help="Where volumes are cropped to the size.")] = None,
     window: Annotated[
         str | None, typer.Option(metavar="LOW,HIGH", help="CT window; default: z-score of each volume.")
     ] = None,
     slice_axis: Annotated[int | None, typer.Option(help="Axis that volumes are cut across; default: 2.")] = None,
+    stride: Annotated[int | None, typer.Option(help="Train on one of so many slices; default: on all.")] = None,
+    empty_slices: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Of the slices without annotation, train on this share; default: on all."),
+    ] = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Make sites of images and annotations as they lie: two folders, a datalist, or a public data set.
+    """Make sites of images and annotations as they lie: folders, a datalist, a table, or a public data set.
 
     Everything is copied; what cannot be used is named and left out.
     """
     with reported_errors():
-        from ..functions.data import import_found
-        from ..importing.find import find_datasets
-        from ..importing.writing import ImportOptions
         from ..runs.progress import Progress
 
-        datasets = find_datasets(
+        Progress().tell("Reading the data set.")
+        from ..functions.data import import_found
+        from ..importing.find import Named, find_datasets
+        from ..importing.options import ImportOptions
+
+        names = None if classes is None else [name.strip() for name in classes.split(",")]
+        wanted = Named(
             images=images,
             labels=labels,
             label_suffix=label_suffix,
+            image_suffix=image_suffix,
+            label_include=label_include or [],
             datalist=datalist,
             key=key,
             named=dataset or [],
+            class_folders=class_folders,
+            classes_csv=classes_csv,
+            image_column=image_column,
+            class_column=class_column,
+            group_column=group_column,
+            source_column=source_column,
+            classes=names,
             include=include or [],
             group=group,
             seed=seed,
         )
+        datasets = find_datasets(wanted)
         keys = {
             "channels": channels,
             "size": None if size is None else parse_numbers("--size", size, int),
             "spacing": None if spacing is None else parse_numbers("--spacing", spacing, float, count=3),
             "orientation": orientation,
+            "fit": None if fit is None else fit.value,
             "crop": None if crop is None else crop.value,
             "intensity": None if window is None else "window",
             "window": None if window is None else parse_numbers("--window", window, float, count=2),
             "slice_axis": slice_axis,
+            "stride": stride,
+            "empty_slices": empty_slices,
         }
         options = ImportOptions(
             pipeline=None if pipeline is None else pipeline.value,
             keys={key: value for key, value in keys.items() if value is not None},
-            labels=None if label_map is None else parse_label_map(label_map),
-            classes=None if classes is None else [name.strip() for name in classes.split(",")],
+            labels=None if label_map is None or is_of_colours(label_map) else parse_label_map(label_map),
+            colours=None if label_map is None or not is_of_colours(label_map) else parse_colour_map(label_map),
+            numbered=instances,
+            classes=names,
+            trust_voxels=trust_voxels,
+            allowed_cut=allow_cut,
         )
         with Progress(states_in_log=False) as progress:
             made = import_found(
@@ -146,8 +233,12 @@ def _print_import(report: "ImportReport") -> None:
     for text in report.skipped + report.excluded:
         say(f"Left out: {text}")
     if report.labels:
-        meaning = ", ".join(f"{value} → class {label}" for value, label in report.labels.items())
+        from ...custom.data.label_ranges import in_ranges
+
+        meaning = ", ".join(f"{value} → class {label}" for value, label in in_ranges(report.labels).items())
         say(f"Label values: {meaning}")
+    for text in report.notes:
+        say(text)
 
 
 def _print_jobs(federation: Path) -> None:

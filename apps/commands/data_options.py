@@ -1,12 +1,14 @@
 """What the commands of `fedannot data` share: options, how their values are read, and the table of what was made."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
+from ...custom.data.label_ranges import parse_values
 from ...transforms.errors import DataError
 
 Number = TypeVar("Number", int, float)
@@ -21,17 +23,57 @@ def refuse_options(what: str, given: Mapping[str, bool]) -> None:
         raise DataError(f"{', '.join(names)}: {what} does not have it.")
 
 
+_LABEL_MAP_FORMS = "VALUE:CLASS,…, for example 85:1,170:2, with ranges 128-255:1, or with colours #ff0000:1"
+
+
 def parse_label_map(text: str) -> dict[int, int]:
-    """Read ``85:1,170:2``.
+    """Read ``85:1,170:2``, or with ranges ``128-255:1``; below the lowest range, what is not named is background.
+
+    Raises:
+        DataError: if the text has another form, or has a value twice.
+    """
+    labels: dict[int, int] = {}
+    lowest: int | None = None
+    for values, label in _entries(text):
+        try:
+            named = parse_values(values)
+        except ValueError as error:
+            raise DataError(f"--label-map: found {text!r}, expected {_LABEL_MAP_FORMS}.") from error
+        if len(named) > 1:
+            lowest = named[0] if lowest is None else min(lowest, named[0])
+        if twice := [value for value in named if value in labels]:
+            raise DataError(f"--label-map: found the value {twice[0]} twice in {text!r}; expected one class for it.")
+        labels |= dict.fromkeys(named, label)
+    below = {value: 0 for value in range(lowest or 0) if value not in labels}
+    return below | labels
+
+
+def is_of_colours(text: str) -> bool:
+    """Return whether a label map names colours."""
+    return text.lstrip().startswith("#")
+
+
+def parse_colour_map(text: str) -> dict[int, int]:
+    """Read ``#ff0000:1,#00ff00:2``: red · 65536 + green · 256 + blue → class.
 
     Raises:
         DataError: if the text has another form.
     """
+    colours: dict[int, int] = {}
+    for colour, label in _entries(text):
+        if not re.fullmatch("#[0-9a-fA-F]{6}", colour):
+            raise DataError(f"--label-map: found {colour!r} in {text!r}, expected #RRGGBB:CLASS,….")
+        colours[int(colour[1:], 16)] = label
+    return colours
+
+
+def _entries(text: str) -> list[tuple[str, int]]:
+    """The parts of a label map: what stands before a colon, and the class behind it."""
     try:
-        entries = [entry.split(":") for entry in text.split(",")]
-        return {int(value): int(label) for value, label in entries}
+        parts = [entry.rsplit(":", 1) for entry in text.split(",")]
+        return [(values.strip(), int(label)) for values, label in parts]
     except ValueError:
-        raise DataError(f"--label-map: found {text!r}, expected VALUE:CLASS,…, for example 85:1,170:2.") from None
+        raise DataError(f"--label-map: found {text!r}, expected {_LABEL_MAP_FORMS}.") from None
 
 
 def parse_numbers(

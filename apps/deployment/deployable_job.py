@@ -17,6 +17,7 @@ from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..runs.job import ALL_MEMBERS, Job, JobError, is_swarm, parse_hocon
+from ..runs.setting_origins import named_origins
 from ..runs.settings_files import SettingsFile
 
 # Seconds that a round waits for the last sites when a majority has answered, unless the job or the caller says else.
@@ -87,9 +88,11 @@ def deployable_job(
     if description is not None:
         of_data = network_settings(read_description_file(description))
         changes |= {f"network.{key}": value for key, value in of_data.items()}
-    if settings is not None:
-        changes |= SettingsFile.read(job, settings).values
-    chosen = job.settings_with(changes | dict(overrides or {}))
+    settings_file = None if settings is None else SettingsFile.read(job, settings, overrides)
+    if settings_file is not None:
+        changes |= settings_file.values
+    with named_origins(job, settings_file, overrides or {}):
+        chosen = job.settings_with(changes | dict(overrides or {}))
     check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")

@@ -9,10 +9,12 @@ from ...custom.data.overview import SiteOverview, federation_overview
 from ..checking.checking import check_folder
 from ..checking.finding import Finding, Severity
 from ..checking.report import CheckReport
-from ..importing.find import find_datasets
+from ..importing.find import Named, find_datasets
+from ..importing.notes import ImportReport
+from ..importing.options import ImportOptions
 from ..importing.plan import SiteChoice
 from ..importing.source import SourceDataset
-from ..importing.writing import ImportOptions, ImportReport, write_imported_federation
+from ..importing.writing import write_imported_federation
 from ..reports.data_columns import federation_columns
 from ..reports.html import html_paragraphs, html_table
 from ..runs.progress import OnProgress, Progress, progress_of
@@ -99,7 +101,8 @@ class ImportedFederation:
 
     def _repr_html_(self) -> str:
         left_out = [f"Left out: {text}" for text in self.report.skipped + self.report.excluded]
-        return html_paragraphs(str(self)) + html_table(federation_columns(self.sites)) + html_paragraphs(*left_out)
+        table = html_table(federation_columns(self.sites))
+        return html_paragraphs(str(self)) + table + html_paragraphs(*left_out, *self.report.notes)
 
 
 def import_found(
@@ -191,23 +194,15 @@ def import_folders(
     >>> print(import_folders("images", "masks", "mine", sites=2, size=(32, 32)))
     mine: 5 cases in 3 folders, 0 left out
     """
-    datasets = find_datasets(
-        images=Path(images),
-        labels=Path(labels),
-        label_suffix=label_suffix,
-        datalist=None,
-        key=None,
-        named=(),
-        include=(),
-        group=group,
-        seed=seed,
+    wanted = Named(
+        images=Path(images), labels=Path(labels), label_suffix=label_suffix, classes=classes, group=group, seed=seed
     )
     keys = {"size": None if size is None else tuple(size), "channels": channels}
     options = ImportOptions(
         keys={key: value for key, value in keys.items() if value is not None}, labels=label_map, classes=classes
     )
     return import_found(
-        datasets,
+        find_datasets(wanted),
         Path(out),
         sites=str(sites),
         test=test,

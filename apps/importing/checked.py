@@ -1,18 +1,57 @@
-"""One case of a data set, read once: files that the pipelines can use, and the values in its mask."""
+"""One case of a data set, read once: files that the pipelines can use, and what an import has to know of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from PIL import Image
+from numpy.typing import NDArray
 
+from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
 from ...transforms.errors import DataError
-from ...transforms.loading.image_files import check_same_size, distinct_values, map_mask, read_image, read_mask
-from ...transforms.loading.volume_files import check_same_geometry, read_label_volume, read_volume
+from ...transforms.loading.image_files import check_same_size, read_image, value_counts
+from ...transforms.loading.volume_files import (
+    Volume,
+    check_same_geometry,
+    largest_offset,
+    read_label_volume,
+    read_volume,
+    write_label_volume,
+)
+from ..checking.crop import inside_crop
+from ..checking.digests import digest_of
+from .picture_masks import read_values, write_mask
 from .source import SourceCase, SourceDataset
 from .volumes import as_nifti
+
+_TRUST = (
+    "If the voxels do belong together, --trust-voxels imports the mask with its image's affine; else export it again."
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the files of a data set are read.
+
+    Attributes:
+        description: of a site's data as far as it is known before masks are read: channels, size, and what is cropped.
+        colours: of masks in colours, colour → class; see :func:`fedannot.transforms.loading.image_files.read_colours`.
+        trust_voxels: take a mask of a volume's size to lie where its image lies, whatever its affine says.
+    """
+
+    description: SiteDescription
+    colours: Mapping[int, int] | None = None
+    trust_voxels: bool = False
+
+
+@dataclass(frozen=True)
+class ValueCount:
+    """How often a mask has a value: in how many pixels or voxels, and how many of them the pipeline's crop keeps."""
+
+    pixels: int
+    kept: int
 
 
 @dataclass(frozen=True)
@@ -24,19 +63,35 @@ class CheckedCase:
         image: the image, converted where need be.
         label: the mask, likewise, or the class.
         clean_label: likewise.
-        values: the values in the masks, none for classification.
+        counts: value in the mask → how often it has it; none for classification.
+        clean_values: the values in the clean mask, likewise.
+        digest: of the image's pixels; None where all are equal, as such images are alike whatever they show.
+        offset: by how far its mask lay off its image where that was not believed, in millimetres; else 0.
     """
 
     source: SourceCase
     image: Path
     label: Path | int
     clean_label: Path | int | None
-    values: tuple[int, ...]
+    counts: Mapping[int, ValueCount] = field(default_factory=dict)
+    clean_values: tuple[int, ...] = ()
+    digest: str | None = None
+    offset: float = 0.0
 
     @property
     def name(self) -> str:
         """The name of its files in the federation."""
         return self.source.name or self.image.stem
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The values in the masks, sorted."""
+        return tuple(sorted({*self.counts, *self.clean_values}))
+
+    @property
+    def pixels(self) -> int:
+        """Pixels or voxels of the mask."""
+        return sum(count.pixels for count in self.counts.values())
 
     @property
     def label_file(self) -> Path:
@@ -47,14 +102,14 @@ class CheckedCase:
         return label if isinstance(label, Path) else self.source.image
 
 
-def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path) -> CheckedCase:
+def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, reading: Reading) -> CheckedCase:
     """Read a case's files, converting what the pipelines cannot read into the staging folder.
 
     Raises:
         DataError: if a file is missing or unreadable, a mask does not fit its image, or a class does not exist.
     """
     if dataset.task == "classification":
-        read_image(case.image, channels=1)
+        image = read_image(case.image, channels=reading.description.in_channels)
         for label in (case.label, case.clean_label):
             if label is not None and not (isinstance(label, int) and 0 <= label < len(dataset.classes)):
                 raise DataError(
@@ -62,8 +117,8 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path) -> Che
                     f"{', '.join(dataset.classes)}."
                 )
         clean = case.clean_label if isinstance(case.clean_label, int) else None
-        return CheckedCase(case, case.image, _class_of(case), clean, ())
-    return _checked_volume(case, staging) if dataset.volumes else _checked_picture(case, staging)
+        return CheckedCase(case, case.image, _class_of(case), clean, digest=_image_digest(image))
+    return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
 
 
 @contextmanager
@@ -75,58 +130,98 @@ def _errors_name(source: Path, converted: Path) -> Iterator[None]:
         raise DataError(str(error).replace(str(converted), str(source))) from error
 
 
-def unusable_values(case: CheckedCase, labels: Mapping[int, int]) -> str | None:
-    """Return why the values in a case's mask cannot be used with this mapping, None if they can."""
-    try:
-        map_mask(np.asarray(case.values, dtype=np.int64), labels, case.label_file)
-    except DataError as error:
-        return str(error)
-    return None
+def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
+    image = read_image(case.image, channels=reading.description.in_channels)
 
-
-def _checked_picture(case: SourceCase, staging: Path) -> CheckedCase:
-    size = read_image(case.image, channels=1).shape[1:]
-    found: set[int] = set()
-
-    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> Path:
+    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, NDArray[np.int64]]:
         files = _files(label, case)
-        parts = [read_mask(file) for file in files]
+        parts = [read_values(file, reading.colours) for file in files]
         for file, part in zip(files, parts, strict=True):
-            check_same_size(file, part.shape, size)
+            check_same_size(file, part.shape, image.shape[1:])
         merged = np.maximum.reduce(parts)
-        found.update(int(value) for value in distinct_values(merged))
-        if len(files) == 1:
-            return files[0]
-        target = staging / kind / f"{case.name}.png"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(merged.astype(np.uint8 if merged.max() <= 255 else np.uint16)).save(target)
-        return target
+        if len(files) == 1 and reading.colours is None:
+            return files[0], merged
+        return write_mask(staging / kind / f"{case.name}.png", merged), merged
 
-    label = mask(case.label, "labels")
+    label, values = mask(case.label, "labels")
     clean = None if case.clean_label is None else mask(case.clean_label, "clean_labels")
-    return CheckedCase(case, case.image, label, clean, tuple(sorted(found)))
+    return CheckedCase(
+        case,
+        case.image,
+        label,
+        None if clean is None else clean[0],
+        _counts(values),
+        () if clean is None else tuple(_counts(clean[1])),
+        _image_digest(image),
+    )
 
 
-def _checked_volume(case: SourceCase, staging: Path) -> CheckedCase:
+def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
     image_file = as_nifti(case.image, staging / "images" / f"{case.name}.nii.gz")
     with _errors_name(case.image, image_file):
         image = read_volume(image_file)
-    found: set[int] = set()
+    offsets = [0.0]
 
-    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> Path:
+    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, NDArray[np.int64]]:
         files = _files(label, case)
-        if len(files) != 1:
-            raise DataError(f"{case.image}: found {len(files)} masks of a volume; expected one.")
-        file = as_nifti(files[0], staging / kind / f"{case.name}.nii.gz")
-        with _errors_name(files[0], file):
-            volume = read_label_volume(file)
-        check_same_geometry(files[0], volume, image)
-        found.update(int(value) for value in distinct_values(volume.voxels))
-        return file
+        parts = []
+        for index, file in enumerate(files):
+            nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz")
+            with _errors_name(file, nifti):
+                volume = read_label_volume(nifti)
+            offsets.append(_offset(file, volume, image, trusted=reading.trust_voxels))
+            parts.append((nifti, volume.voxels))
+        merged = np.maximum.reduce([voxels for _, voxels in parts])
+        if len(files) == 1 and not any(offsets):
+            return parts[0][0], merged
+        target = staging / kind / f"{case.name}.nii.gz"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_label_volume(target, merged, image.affine)
+        return target, merged
 
-    label = mask(case.label, "labels")
+    label, values = mask(case.label, "labels")
     clean = None if case.clean_label is None else mask(case.clean_label, "clean_labels")
-    return CheckedCase(case, image_file, label, clean, tuple(sorted(found)))
+    return CheckedCase(
+        case,
+        image_file,
+        label,
+        None if clean is None else clean[0],
+        _counts(values, image, reading.description),
+        () if clean is None else tuple(_counts(clean[1])),
+        _image_digest(image.voxels),
+        max(offsets),
+    )
+
+
+def _offset(file: Path, mask: Volume, image: Volume, *, trusted: bool) -> float:
+    """Check a mask's geometry; return by how many millimetres it lies off its image if that is not believed, else 0."""
+    try:
+        check_same_geometry(file, mask, image, remedy=_TRUST)
+    except DataError:
+        if not trusted or mask.voxels.shape != image.voxels.shape:
+            raise
+        return largest_offset(mask, image)
+    return 0.0
+
+
+def _counts(
+    values: NDArray[np.int64], image: Volume | None = None, description: SiteDescription | None = None
+) -> dict[int, ValueCount]:
+    """How often a mask has each of its values, and how often inside the pipeline's crop."""
+    counts = value_counts(values)
+    kept = counts
+    if image is not None and isinstance(description, SliceDescription | VolumeDescription) and _crops(description):
+        places = np.nonzero(values)
+        kept = {0: counts.get(0, 0)} | value_counts(values[places][inside_crop(places, image, description)])
+    return {value: ValueCount(count, kept.get(value, 0)) for value, count in counts.items()}
+
+
+def _crops(description: SliceDescription | VolumeDescription) -> bool:
+    return description.crop == "foreground" or (description.size is not None and description.fit == "crop")
+
+
+def _image_digest(pixels: NDArray[Any]) -> str | None:
+    return None if pixels.min() == pixels.max() else digest_of(pixels)
 
 
 def _class_of(case: SourceCase) -> int:
@@ -134,7 +229,7 @@ def _class_of(case: SourceCase) -> int:
     return case.label
 
 
-def _files(label: Path | tuple[Path, ...] | int, case: SourceCase) -> Sequence[Path]:
+def _files(label: Path | tuple[Path, ...] | int, case: SourceCase) -> tuple[Path, ...]:
     if isinstance(label, int):
         raise DataError(f"{case.image}: found the class {label}; expected a mask.")
     return label if isinstance(label, tuple) else (label,)

@@ -1,71 +1,145 @@
-"""Which data sets a person names: two folders, a datalist, or public data sets by name."""
+"""Which data sets a person names: folders, a datalist, classes in folders or in a table, or public data sets."""
 
-import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from .class_folders import read_class_folders
+from .class_tables import TableColumns, read_class_table
 from .datalists import read_source_datalist
-from .folders import read_folders
+from .folders import fits, read_folders
 from .layouts import DATASETS
 from .source import SourceDataset
 
+_PLACES = (
+    "--images with --labels, or --datalist, or --dataset NAME=DIR, or --class-folders, or --classes-csv with --images"
+)
 
-def find_datasets(
-    *,
-    images: Path | None,
-    labels: Path | None,
-    label_suffix: str,
-    datalist: Path | None,
-    key: str | None,
-    named: Sequence[str],
-    include: Sequence[str],
-    group: str | None,
-    seed: int,
-) -> list[SourceDataset]:
-    """Find the cases where they lie.
 
-    Args:
-        images: folder of images; goes with `labels`.
+@dataclass(frozen=True)
+class Named:
+    """What a person says of where a data set lies.
+
+    Attributes:
+        images: folder of images; goes with `labels`, or with `classes_csv`.
         labels: folder of masks.
         label_suffix: what a mask's name has behind its image's.
+        image_suffix: what an image's name has that its mask's lacks.
+        label_include: patterns of mask file names; empty takes all.
         datalist: in place of folders, see :func:`~fedannot.apps.importing.datalists.read_source_datalist`.
         key: likewise.
         named: in place of both, ``name=folder`` of public data sets.
+        class_folders: a folder with one for each class.
+        classes_csv: a table of images and their classes.
+        image_column: its column of images.
+        class_column: of classes.
+        group_column: of patients.
+        source_column: of centres.
+        classes: names of the classes in their order, where they are folders or stand in a table.
         include: patterns of image file names; empty takes all.
         group: regular expression whose first group, found in an image's name, is its volume or patient.
         seed: seed of what an importer draws, such as which of several annotators is taken.
+    """
+
+    images: Path | None = None
+    labels: Path | None = None
+    label_suffix: str = ""
+    image_suffix: str = ""
+    label_include: Sequence[str] = ()
+    datalist: Path | None = None
+    key: str | None = None
+    named: Sequence[str] = ()
+    class_folders: Path | None = None
+    classes_csv: Path | None = None
+    image_column: str | None = None
+    class_column: str | None = None
+    group_column: str | None = None
+    source_column: str | None = None
+    classes: Sequence[str] | None = None
+    include: Sequence[str] = ()
+    group: str | None = None
+    seed: int = 0
+
+
+def find_datasets(wanted: Named) -> list[SourceDataset]:
+    """Find the cases where they lie.
 
     Raises:
-        DataError: if not exactly one of the three is given, or nothing usable is found.
+        DataError: if not exactly one place is given, an option would do nothing, or nothing usable is found.
     """
-    folders = images is not None or labels is not None
-    if folders + (datalist is not None) + bool(named) != 1:
-        raise DataError("Import: expected either --images with --labels, or --datalist, or --dataset NAME=DIR.")
-    if key is not None and datalist is None:
-        raise DataError("--key: names a list of a datalist; expected --datalist with it.")
-    if label_suffix and not folders:
-        raise DataError("--label-suffix: belongs to the names of masks; expected --images and --labels with it.")
-    if images is not None and labels is not None:
-        datasets = [read_folders(images, labels, label_suffix=label_suffix, include=include)]
-    elif datalist is not None:
-        datasets = [read_source_datalist(datalist, key=key)]
-    elif named:
-        datasets = [_named(text, seed) for text in named]
+    of_folders = wanted.labels is not None or (wanted.images is not None and wanted.classes_csv is None)
+    others = (wanted.datalist, wanted.class_folders, wanted.classes_csv, wanted.named or None)
+    if of_folders + sum(place is not None for place in others) != 1:
+        raise DataError(f"Import: expected either {_PLACES}.")
+    _refuse_idle_options(wanted, of_folders=of_folders)
+    if of_folders:
+        datasets = [_folders(wanted)]
+    elif wanted.datalist is not None:
+        datasets = [read_source_datalist(wanted.datalist, key=wanted.key)]
+    elif wanted.class_folders is not None:
+        folder = wanted.class_folders.expanduser()
+        datasets = [read_class_folders(folder, names=wanted.classes, masks=wanted.label_include)]
+    elif wanted.classes_csv is not None:
+        datasets = [_table(wanted, wanted.classes_csv)]
     else:
-        raise DataError("Import: expected --images and --labels together.")
-    return [_grouped(_included(dataset, include), group) for dataset in datasets]
+        datasets = [_named(text, wanted.seed) for text in wanted.named]
+    return [_grouped(_included(dataset, wanted.include), wanted.group) for dataset in datasets]
+
+
+def _refuse_idle_options(wanted: Named, *, of_folders: bool) -> None:
+    """Refuse options that the place does not have, rather than pass over them."""
+    if wanted.key is not None and wanted.datalist is None:
+        raise DataError("--key: names a list of a datalist; expected --datalist with it.")
+    if wanted.label_suffix and not of_folders:
+        raise DataError("--label-suffix: belongs to the names of masks; expected --images and --labels with it.")
+    if wanted.image_suffix and not of_folders:
+        raise DataError("--image-suffix: tells images from masks; expected --images and --labels with it.")
+    if wanted.label_include and not of_folders and wanted.class_folders is None:
+        raise DataError(
+            "--label-include: tells masks from images; expected --images and --labels, or --class-folders, with it."
+        )
+    columns = {
+        "--image-column": wanted.image_column,
+        "--class-column": wanted.class_column,
+        "--group-column": wanted.group_column,
+        "--source-column": wanted.source_column,
+    }
+    if wanted.classes_csv is None and any(columns.values()):
+        given = ", ".join(name for name, column in columns.items() if column)
+        raise DataError(f"{given}: names a column of a table; expected --classes-csv with it.")
+
+
+def _folders(wanted: Named) -> SourceDataset:
+    if wanted.images is None or wanted.labels is None:
+        raise DataError(
+            "Import: expected --images and --labels together. Masks beside images: name the folder twice; classes in "
+            "place of masks: --class-folders or --classes-csv."
+        )
+    return read_folders(
+        wanted.images,
+        wanted.labels,
+        label_suffix=wanted.label_suffix,
+        image_suffix=wanted.image_suffix,
+        include=wanted.include,
+        label_include=wanted.label_include,
+    )
+
+
+def _table(wanted: Named, file: Path) -> SourceDataset:
+    if wanted.image_column is None or wanted.class_column is None:
+        raise DataError("--classes-csv: expected --image-column and --class-column with it, names in its first row.")
+    columns = TableColumns(wanted.image_column, wanted.class_column, wanted.group_column, wanted.source_column)
+    images = wanted.images if wanted.images is not None else file.parent
+    return read_class_table(file, images, columns, names=wanted.classes)
 
 
 def _included(dataset: SourceDataset, patterns: Sequence[str]) -> SourceDataset:
     """The cases whose image's file name fits a pattern; all without patterns."""
     if not patterns:
         return dataset
-    chosen = tuple(
-        case for case in dataset.cases if any(fnmatch.fnmatchcase(case.image.name, pattern) for pattern in patterns)
-    )
+    chosen = tuple(case for case in dataset.cases if fits(case.image, patterns))
     if not chosen:
         raise DataError(f"--include: no image of {dataset.name} fits {', '.join(patterns)}.")
     return replace(dataset, cases=chosen)

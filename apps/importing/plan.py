@@ -1,9 +1,9 @@
 """Which case goes to which site, which to the test set: groups stay together, sources where it is asked for."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ...custom.data.datalist import TESTING, TRAINING, VALIDATION
 from ...custom.data.phantoms.drawing import phantom_site_names
 from ...custom.seeding import derive_seed
 from ...transforms.errors import DataError
+from .case_groups import CaseGroup, CaseTraits, case_groups, positions_of, spread, take_of_every_class
 from .site_names import site_names
 from .source import SourceCase
 
@@ -26,11 +27,14 @@ class SiteChoice:
         count: number of sites; in all, or of every source.
         by_source: a site has cases of one source only.
         per_source: the number is that of every source.
+        by_content: what images and annotations show counts: pixel-identical images stay together, and every class is
+            spread evenly over sites, test and validation, as far as whole groups allow it.
     """
 
     count: int | None
     by_source: bool = False
     per_source: bool = False
+    by_content: bool = True
 
     @classmethod
     def parse(cls, text: str) -> "SiteChoice":
@@ -61,29 +65,26 @@ class Plan:
     test: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Cases that stay together, those of one volume or patient, and the part of the data set that they belong to."""
-
-    positions: tuple[int, ...]
-    section: str
-
-    @property
-    def size(self) -> int:
-        return len(self.positions)
-
-
 def make_plan(
-    cases: Sequence[SourceCase], choice: SiteChoice, *, test_share: float | None, validation_share: float, seed: int
+    cases: Sequence[SourceCase],
+    choice: SiteChoice,
+    *,
+    test_share: float | None,
+    validation_share: float,
+    seed: int,
+    traits: Sequence[CaseTraits] | None = None,
 ) -> Plan:
-    """Deal cases out at random; cases of a group never part.
+    """Deal cases out at random; cases of a group never part, nor do those with identical images.
 
     Without a test share, cases that their publishers put into a test part are the test set. With one, or where there is
     no such part, the test set takes its share of the cases at random, of every source where sites have one source each.
     Cases that their publishers put into a validation part are never trained on or tested with; a site that has some
     draws no others. A group that its publishers have parted goes into their test part, else into their validation part.
 
-    The sites of a source get equal numbers of cases, ±1 where every case is its own group.
+    The sites of a source get equal numbers of cases, ±1 where every case is its own group. Where cases are dealt out by
+    their content, a site, the test set and a validation list have every class in its share of all cases; a case of
+    several classes counts for the rarest. Where sites have one source each, an image that two sources have is never
+    drawn for the test.
 
     Args:
         cases: the usable cases.
@@ -92,6 +93,7 @@ def make_plan(
             publishers', else a fifth.
         validation_share: share of each site's cases that becomes its validation list, likewise.
         seed: seed of the split.
+        traits: what each case shows; None where contents do not count.
 
     Raises:
         DataError: if a share is out of range, a source is not known where it decides, or there are too few cases.
@@ -101,12 +103,14 @@ def make_plan(
             raise DataError(f"Import: found {name}={value}, expected a share from 0 to below 1.")
     published = test_share is None and any(case.section == TESTING for case in cases)
     share = 0.0 if published else (_TEST_SHARE if test_share is None else test_share)
-    groups = _groups(cases, [VALIDATION, TESTING] if published else [VALIDATION])
+    kept = [VALIDATION, TESTING] if published else [VALIDATION]
+    groups = case_groups(cases, traits if choice.by_content else None, kept, within_sources=choice.by_source)
     test = [group for group in groups if group.section == TESTING]
     pools = _pools(cases, choice, [group for group in groups if group.section != TESTING])
     for source, pool in pools.items():
         shuffled = _shuffled(pool, derive_seed(seed, "import", *([source] if source else [])))
-        drawn = _take(_of_section(shuffled, TRAINING), round(share * _size(pool)))
+        drawable = [group for group in _of_section(shuffled, TRAINING) if not group.has_twin]
+        drawn = take_of_every_class(drawable, round(share * _size(pool)))
         test += drawn
         pools[source] = _without(shuffled, drawn)
     counts = _site_counts(choice, pools, f"found {len(cases)} usable cases, {_size(test)} of them for the test set")
@@ -114,42 +118,28 @@ def make_plan(
     sites = {
         name: _with_validation(own, validation_share, derive_seed(seed, "import", "validation", name))
         for source, pool in pools.items()
-        for name, own in zip(names[source], _deal(pool, counts[source]), strict=True)
+        for name, own in zip(names[source], _deal(spread(pool, seed), counts[source]), strict=True)
     }
-    return Plan(sites, _positions(test))
+    return Plan(sites, positions_of(test))
 
 
-def _groups(cases: Sequence[SourceCase], kept: Sequence[str]) -> list[_Group]:
-    """The groups of the cases, each in the last of the kept sections that one of its cases is in, else for training."""
-    members: dict[tuple[str | None, str | int], list[int]] = {}
-    for index, case in enumerate(cases):
-        # A case without a group is its own; patients of two sources can have one number.
-        members.setdefault((case.source, case.group or index), []).append(index)
-    groups = []
-    for positions in members.values():
-        sections = {cases[index].section for index in positions}
-        found = [section for section in kept if section in sections]
-        groups.append(_Group(tuple(positions), found[-1] if found else TRAINING))
-    return groups
-
-
-def _pools(cases: Sequence[SourceCase], choice: SiteChoice, groups: Sequence[_Group]) -> dict[str, list[_Group]]:
+def _pools(cases: Sequence[SourceCase], choice: SiteChoice, groups: Sequence[CaseGroup]) -> dict[str, list[CaseGroup]]:
     """Groups by source, or all under an empty name where sources do not matter."""
     if not choice.by_source:
         return {"": list(groups)}
-    unknown = [cases[index].image.name for index in _positions(groups) if not cases[index].source]
+    unknown = [cases[index].image.name for index in positions_of(groups) if not cases[index].source]
     if unknown:
         raise DataError(
             f"--sites: found {len(unknown)} cases without a source, {unknown[0]} for one; expected the key 'source' in "
             "every item of the datalist, or a number of sites."
         )
-    pools: dict[str, list[_Group]] = {}
+    pools: dict[str, list[CaseGroup]] = {}
     for group in groups:
         pools.setdefault(str(cases[group.positions[0]].source), []).append(group)
     return dict(sorted(pools.items()))
 
 
-def _site_counts(choice: SiteChoice, pools: Mapping[str, Sequence[_Group]], found: str) -> dict[str, int]:
+def _site_counts(choice: SiteChoice, pools: Mapping[str, Sequence[CaseGroup]], found: str) -> dict[str, int]:
     """Number of sites of every source; each of them needs a group to train on."""
     most = {source: len(_of_section(pool, TRAINING)) for source, pool in pools.items()}
     if not any(most.values()):
@@ -168,7 +158,7 @@ def _site_counts(choice: SiteChoice, pools: Mapping[str, Sequence[_Group]], foun
     return counts
 
 
-def _too_few(found: str, count: int, where: str, groups: Sequence[_Group]) -> DataError:
+def _too_few(found: str, count: int, where: str, groups: Sequence[CaseGroup]) -> DataError:
     left = _of_section(groups, TRAINING)
     kind = "cases" if len(left) == _size(left) else "groups (volumes or patients)"
     return DataError(
@@ -188,58 +178,45 @@ def _proportional(total: int, sizes: Mapping[str, int], most: Mapping[str, int])
     return counts
 
 
-def _deal(shuffled: Sequence[_Group], count: int) -> list[list[_Group]]:
+def _deal(groups: Sequence[CaseGroup], count: int) -> list[list[CaseGroup]]:
     """Split into sites of nearly equal size; those to train on come first, for every site needs some."""
-    if all(group.size == 1 and group.section == TRAINING for group in shuffled):
-        return [[shuffled[place] for place in part] for part in np.array_split(np.arange(len(shuffled)), count)]
-    sites: list[list[_Group]] = [[] for _ in range(count)]
+    if all(group.size == 1 and group.section == TRAINING for group in groups):
+        return [[groups[place] for place in part] for part in np.array_split(np.arange(len(groups)), count)]
+    sites: list[list[CaseGroup]] = [[] for _ in range(count)]
     sizes = [0] * count
-    for group in sorted(shuffled, key=lambda group: (group.section != TRAINING, -group.size)):
-        smallest = sizes.index(min(sizes))
-        sites[smallest].append(group)
-        sizes[smallest] += group.size
+    of_stratum: Counter[tuple[int, int | None]] = Counter()
+    for group in sorted(groups, key=lambda group: (group.section != TRAINING, -group.size)):
+        # Of the sites that would be no larger than the smallest one with this group, the one that lacks it most.
+        able = [site for site in range(count) if sizes[site] < min(sizes) + group.size]
+        chosen = min(able, key=lambda site: (of_stratum[site, group.stratum], sizes[site]))
+        sites[chosen].append(group)
+        sizes[chosen] += group.size
+        of_stratum[chosen, group.stratum] += group.size
     return sites
 
 
-def _with_validation(own: Sequence[_Group], share: float, seed: int) -> dict[str, list[int]]:
+def _with_validation(own: Sequence[CaseGroup], share: float, seed: int) -> dict[str, list[int]]:
     """A site's sections; it keeps at least one group to train on."""
     training, validation = _of_section(own, TRAINING), _of_section(own, VALIDATION)
     if not validation:
-        validation = _take(_shuffled(training, seed)[:-1], round(share * _size(training)))
+        validation = take_of_every_class(_shuffled(training, seed)[:-1], round(share * _size(training)))
         training = _without(training, validation)
-    sections = {TRAINING: _positions(training), VALIDATION: _positions(validation)}
+    sections = {TRAINING: positions_of(training), VALIDATION: positions_of(validation)}
     return {section: positions for section, positions in sections.items() if positions}
 
 
-def _take(groups: Sequence[_Group], count: int) -> list[_Group]:
-    """The first groups that bring the number of cases nearer to the count; at least one where there is a count."""
-    taken: list[_Group] = []
-    missing = count
-    for group in groups:
-        if abs(missing - group.size) < missing:
-            taken.append(group)
-            missing -= group.size
-    if not taken and count and groups:
-        return [min(groups, key=lambda group: group.size)]
-    return taken
-
-
-def _shuffled(groups: Sequence[_Group], seed: int) -> list[_Group]:
+def _shuffled(groups: Sequence[CaseGroup], seed: int) -> list[CaseGroup]:
     return [groups[place] for place in np.random.default_rng(seed).permutation(len(groups))]
 
 
-def _of_section(groups: Iterable[_Group], section: str) -> list[_Group]:
+def _of_section(groups: Iterable[CaseGroup], section: str) -> list[CaseGroup]:
     return [group for group in groups if group.section == section]
 
 
-def _without(groups: Iterable[_Group], taken: Iterable[_Group]) -> list[_Group]:
+def _without(groups: Iterable[CaseGroup], taken: Iterable[CaseGroup]) -> list[CaseGroup]:
     left_out = set(taken)
     return [group for group in groups if group not in left_out]
 
 
-def _positions(groups: Iterable[_Group]) -> list[int]:
-    return list(chain.from_iterable(group.positions for group in groups))
-
-
-def _size(groups: Iterable[_Group]) -> int:
+def _size(groups: Iterable[CaseGroup]) -> int:
     return sum(group.size for group in groups)

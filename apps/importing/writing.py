@@ -3,12 +3,15 @@
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ...custom.data.datalist import TESTING, Case, write_datalist
-from ...custom.data.description import SiteDescription, check_site_description, write_site_description
+from ...custom.data.description import (
+    ClassificationDescription,
+    SiteDescription,
+    write_site_description,
+)
 from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
@@ -16,49 +19,21 @@ from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import new_folder
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError
-from .checked import CheckedCase, checked_case
-from .label_values import label_map, with_known_values
+from .case_groups import CaseTraits
+from .checked import CheckedCase, Reading, checked_case
+from .cut import check_cut
+from .label_values import grey_values, label_map, with_known_values
+from .notes import ImportReport, absent_from_test, identical_images, several_masks, trusted_voxels
+from .options import ImportOptions, described
 from .plan import Plan, SiteChoice, make_plan
 from .source import SourceCase, SourceDataset
-
-
-@dataclass(frozen=True)
-class ImportReport:
-    """What did not come along.
-
-    Attributes:
-        skipped: files left out on finding the data set, one text each.
-        excluded: why a case could not be used, one text each.
-        labels: value in the mask files → class, as given or as found; empty for classification.
-    """
-
-    skipped: tuple[str, ...]
-    excluded: tuple[str, ...]
-    labels: dict[int, int]
-
-
-@dataclass(frozen=True)
-class ImportOptions:
-    """What the federation's descriptions say, beside what the data set says of itself.
-
-    Attributes:
-        pipeline: for volumes ``volume_slices`` or ``volume``; None takes what fits the data set, whole volumes.
-        keys: further keys of ``data.yaml``, such as ``size``, ``channels`` or ``spacing``.
-        labels: value in a mask → class, beside 0 → 0; None takes the data set's, or what two-valued masks say.
-        classes: names of the classes; None takes the data set's.
-    """
-
-    pipeline: str | None = None
-    keys: Mapping[str, Any] | None = None
-    labels: Mapping[int, int] | None = None
-    classes: Sequence[str] | None = None
 
 
 def write_imported_federation(
     datasets: Sequence[SourceDataset],
     out: Path,
     choice: SiteChoice,
-    options: ImportOptions = ImportOptions(),
+    options: ImportOptions | None = None,
     *,
     test_share: float | None = None,
     validation_share: float = 0.0,
@@ -75,7 +50,7 @@ def write_imported_federation(
         datasets: what was found.
         out: the federation's folder, absent or empty; it appears when everything is written.
         choice: how the cases are split into sites.
-        options: how the sites' data are described.
+        options: how the sites' data are described; None as the data set says.
         test_share: see :func:`~fedannot.apps.importing.plan.make_plan`.
         validation_share: likewise.
         seed: seed of the split.
@@ -83,18 +58,21 @@ def write_imported_federation(
 
     Raises:
         DataError: if the data sets differ in kind, there are too few usable cases, the label values do not explain
-            themselves, or an argument is out of range.
+            themselves, the pipeline's crop would cut off more than is allowed, or an argument is out of range.
     """
-    dataset = _together(datasets)
+    dataset, options = _together(datasets), options or ImportOptions()
     # Wrong options are told before many files are read.
-    _description(dataset, options, {0: 0} | dict(options.labels or dataset.labels or {1: 1}))
+    known = described(dataset, options, {0: 0} | dict(options.asked or dataset.labels or {1: 1}))
     with new_folder(out) as folder:
         staging = folder / ".converted"
-        checked, excluded = _check(dataset, staging, watch)
-        mapping = label_map(dataset, checked, options.labels)
-        description = _description(dataset, options, mapping)
+        reading = Reading(known, options.colours, options.trust_voxels)
+        checked, excluded = _check(dataset, staging, reading, watch)
+        mapping = label_map(dataset, checked, options.asked)
+        description = described(dataset, options, mapping)
         if mapping:
             checked = with_known_values(checked, mapping, excluded)
+        cut = check_cut(checked, mapping, description, options.allowed_cut)
+        traits = [CaseTraits(case.digest, _classes_in(case, mapping)) for case in checked]
         try:
             plan = make_plan(
                 [case.source for case in checked],
@@ -102,15 +80,42 @@ def write_imported_federation(
                 test_share=test_share,
                 validation_share=validation_share,
                 seed=seed,
+                traits=traits,
             )
         except DataError as error:
             raise DataError(f"{error}{f' First case left out: {excluded[0]}' if excluded else ''}") from error
         _write(folder, description, checked, plan, seed, watch)
-        made = f"import of {dataset.name}, split at random, seed {seed}"
+        stratified = ", by class" if choice.by_content else ""
+        made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
-    return ImportReport(dataset.skipped, tuple(excluded), mapping)
+    notes = (
+        trusted_voxels(checked),
+        several_masks(checked),
+        grey_values(checked, mapping) if options.has_ranges else None,
+        cut,
+        identical_images(checked),
+        _absent(description, traits, plan),
+    )
+    return ImportReport(dataset.skipped, tuple(excluded), mapping, tuple(filter(None, notes)))
+
+
+def _classes_in(case: CheckedCase, labels: Mapping[int, int]) -> frozenset[int]:
+    """The class of a picture, or the foreground classes of a mask."""
+    if isinstance(case.label, int):
+        return frozenset({case.label})
+    return frozenset(labels[value] for value in case.counts) - {0}
+
+
+def _absent(description: SiteDescription, traits: Sequence[CaseTraits], plan: Plan) -> str | None:
+    """Which classes the test set lacks, if there is one."""
+    if not plan.test:
+        return None
+    first = 0 if isinstance(description, ClassificationDescription) else 1
+    in_test: set[int] = set().union(*(traits[index].classes for index in plan.test))
+    everywhere: set[int] = set().union(*(case.classes for case in traits))
+    return absent_from_test(dict(enumerate(description.classes, start=first)), in_test, everywhere)
 
 
 def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
@@ -135,7 +140,9 @@ def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
     )
 
 
-def _check(dataset: SourceDataset, staging: Path, watch: Watch | None) -> tuple[list[CheckedCase], list[str]]:
+def _check(
+    dataset: SourceDataset, staging: Path, reading: Reading, watch: Watch | None
+) -> tuple[list[CheckedCase], list[str]]:
     """The cases that can be read and fit each other; and why the others cannot."""
     names = _names(dataset.cases)
     checked: list[CheckedCase] = []
@@ -143,7 +150,7 @@ def _check(dataset: SourceDataset, staging: Path, watch: Watch | None) -> tuple[
     named = list(zip(dataset.cases, names, strict=True))
     for case, name in watched(named, "Reading the cases", watch):
         try:
-            checked.append(checked_case(replace(case, name=name), dataset, staging))
+            checked.append(checked_case(replace(case, name=name), dataset, staging, reading))
         except DataError as error:
             excluded.append(str(error))
     if not checked:
@@ -172,38 +179,6 @@ def _names(cases: Sequence[SourceCase]) -> list[str]:
 
 def _stem(file: Path) -> str:
     return file.name if file.is_dir() else plain_name(file)
-
-
-def _description(dataset: SourceDataset, options: ImportOptions, labels: Mapping[int, int]) -> SiteDescription:
-    values: dict[str, Any] = {"classes": tuple(options.classes or dataset.classes)}
-    if dataset.task == "classification":
-        values |= {"pipeline": "classification", "channels": dataset.channels, "size": (256, 256)}
-    elif dataset.volumes:
-        values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
-    else:
-        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels, "size": (256, 256)}
-    if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):
-        raise DataError(
-            f"--classes: found {len(values['classes'])} names; expected one for each of the {len(dataset.classes)} "
-            f"classes, {', '.join(dataset.classes)}."
-        )
-    if options.pipeline is not None and values["pipeline"] != options.pipeline:
-        raise DataError(
-            f"--pipeline: found {options.pipeline!r}, but {dataset.name} holds "
-            f"{'classes' if dataset.task == 'classification' else 'pictures'}; expected {values['pipeline']!r}."
-        )
-    values |= options.keys or {}
-    if values["pipeline"] == "volume_slices" and "size" not in values:
-        raise DataError(
-            "--size: found none; slices need ROWS,COLUMNS, to which those of all volumes are cropped or padded."
-        )
-    extents = 3 if values["pipeline"] == "volume" else 2
-    if len(values.get("size", range(extents))) != extents:
-        raise DataError(
-            f"--size: found {','.join(map(str, values['size']))}; expected "
-            f"{'three extents' if extents == 3 else 'ROWS,COLUMNS'} for the pipeline {values['pipeline']!r}."
-        )
-    return check_site_description(values, source="Import")
 
 
 def _write(

@@ -1,7 +1,13 @@
 """What is printed of how sites annotate: what `auto` has measured, what follows from it, and why."""
 
 from ...custom.methods.auto.decisions import MISSING, OFFSET
-from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
+from ...custom.methods.auto.records import (
+    ChannelFindings,
+    ChannelRecord,
+    ParameterRecord,
+    ShadowFindings,
+    SiteChannelRecord,
+)
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 
@@ -42,6 +48,12 @@ def print_channels(found: ChannelFindings | None, rounds: int, console: Terminal
     for site in sorted(last.sites, key=natural_order):
         for text in _told(last, site):
             console.print(f"{site}: {text}")
+
+
+def print_shadow(found: ShadowFindings | None, console: Terminal) -> None:
+    """Print what the shadow check has found, in the style of a warning where everything was taken back."""
+    if found is not None and found.shadow is not None:
+        console.print(found.shadow.sentence, style="yellow" if found.shadow.has_vetoed else None)
 
 
 def _told(record: ChannelRecord, site: str) -> list[str]:

@@ -66,6 +66,7 @@ class ComparedRun(Record):
         centres: Dice on generic data and on the sites' own.
         seconds: that the rounds took.
         peak_memory_mb: of the run's process.
+        unscored_classes: names of the classes that its scores say nothing about.
     """
 
     arm: str
@@ -86,6 +87,7 @@ class ComparedRun(Record):
     centres: CentreScores | None
     seconds: float
     peak_memory_mb: float | None
+    unscored_classes: tuple[str, ...] | None = None
 
     @property
     def main_score(self) -> float | None:

@@ -83,10 +83,22 @@ def print_comparison(comparison: Comparison, console: Terminal) -> None:
     for cells in zip(*columns.values(), strict=True):
         table.add_row(*cells)
     console.print(table)
+    _print_unscored(comparison, console)
     for run in comparison.runs:
         _print_dominance(run, console)
     for line in differences_in_words(comparison):
         console.print(line)
+
+
+def _print_unscored(comparison: Comparison, console: Terminal) -> None:
+    """Name the classes that the scores of some seeds say nothing about."""
+    seeds: dict[tuple[str, ...], list[int]] = {}
+    for run in comparison.runs:
+        if run.unscored_classes and run.seed not in seeds.setdefault(run.unscored_classes, []):
+            seeds[run.unscored_classes].append(run.seed)
+    for names, of_seeds in seeds.items():
+        shown = ", ".join(map(str, sorted(of_seeds)))
+        console.print(f"Scores without {', '.join(names)}, of which no case was scored: seeds {shown}", style="yellow")
 
 
 def _print_dominance(run: ComparedRun, console: Terminal) -> None:
@@ -145,6 +157,7 @@ def describe_run(
             "centres": centre_scores(run, summary, federation) if scores_centres else None,
             "seconds": summary.seconds,
             "peak_memory_mb": summary.peak_memory_mb,
+            **({"unscored_classes": summary.unscored_classes} if summary.unscored_classes else {}),
         }
     )
 

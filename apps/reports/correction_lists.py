@@ -36,7 +36,7 @@ def _print_corrections(site: SiteCorrections, console: Terminal) -> None:
         console,
         f"given annotations: {corrections.data}",
         f"corrected: {site.folder}",
-        f"rule: {corrections.method}, background with a probability above {corrections.threshold:g} becomes foreground",
+        f"rule: {corrections.method}, {corrections.rule}",
         _made(corrections.made, corrections.round_number, corrections.model_sha256),
     )
     table = _table(_CORRECTED)

@@ -60,7 +60,8 @@ def _draw_corrected(
     heading = (
         f"{site.site}: {label.label}{', reverted' if label.reverted else ''}",
         f"{label.added_voxels} voxels added, {label.new_lesions} new lesions; {made.method}, before "
-        f"round {made.round_number}, probability above {made.threshold:g}",
+        f"round {made.round_number}, {'probability above' if made.smallest_lesion is None else 'lesions above'} "
+        f"{made.threshold:g}",
     )
     file = out / f"{plain_name(Path(label.file))}.png"
     return draw_before_and_after(file, planes, heading, after="corrected", marked_as="added")

@@ -8,6 +8,7 @@ from torch import nn
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
 from ...custom.methods.fedavg.settings import FedAvgSettings
 from ...custom.methods.lookup import method_of
+from ...custom.methods.personal.own_threshold import AtThreshold
 from ...custom.methods.personal.site import PersonalSite
 from ...custom.networks.described import described_network
 
@@ -54,4 +55,5 @@ def read_local_model(file: Path, settings: FedAvgSettings) -> nn.Module:
     shared.load_state_dict(content["shared"])
     personal = method.start(shared, seed=0)
     personal.load_state_dict(content["personal"])
-    return method.local_model(shared, personal)
+    model = method.local_model(shared, personal)
+    return AtThreshold(model, content["threshold"]) if "threshold" in content else model

@@ -14,6 +14,7 @@ from ...custom.data.whole_files import replaced
 from ...custom.evaluation.inference import Inference, evaluating
 from ...custom.methods.decoupled.adaptation import LocalModel
 from ...custom.methods.lookup import read_job_settings
+from ...custom.methods.personal.own_threshold import AtThreshold
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.summary_record import Summary
 from .case_drawing import annotated_cases, draw_contours, draw_image, draw_values, shown_case
@@ -58,7 +59,8 @@ def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path, *, 
 
 
 def _local_figure(model: nn.Module, data: SiteData, inference: Inference) -> Figure:
-    shared = model.shared if isinstance(model, LocalModel) else None
+    plain = model.model if isinstance(model, AtThreshold) else model
+    shared = plain.shared if isinstance(plain, LocalModel) else None
     chosen = annotated_cases(data, _CASES)
     columns = 2 if shared is None else 3
     figure = Figure(figsize=(3 * columns, 3 * len(chosen)), layout="constrained")
@@ -78,7 +80,8 @@ def _local_figure(model: nn.Module, data: SiteData, inference: Inference) -> Fig
             common = _probabilities(shared, case.image, inference)
             predictions.append(common.argmax(dim=1))
             # The foreground's probability is what the background's is not.
-            drawn = draw_values(row[2], common[:, 0] - local[:, 0], shown, limit=1.0)
+            own = _probabilities(plain, case.image, inference)
+            drawn = draw_values(row[2], common[:, 0] - own[:, 0], shown, limit=1.0)
         for axes, drawn_masks, lines in zip(row, (masks, predictions), (_ANNOTATIONS, _PREDICTIONS), strict=False):
             for mask, (_, colour) in zip(drawn_masks, lines, strict=False):
                 if mask is not None:

@@ -165,3 +165,9 @@ def percent(value: float | None) -> str:
 def number(value: float | None, decimals: int = 1) -> str:
     """Write a number, or a dash."""
     return "-" if value is None else f"{value:.{decimals}f}"
+
+
+def number_range(first: float, last: float, decimals: int) -> str:
+    """Write a range, or one number where both are the same as written."""
+    texts = [f"{value:.{decimals}f}" for value in (first, last)]
+    return texts[0] if texts[0] == texts[1] else " to ".join(texts)

@@ -36,6 +36,7 @@ from .colours import ANNOTATION, CLEAN, LEFT_OUT, PREDICTION
 from .local_pictures import draw_local_models
 from .output import MODEL_FILE, read_summary, scoring_of
 from .swarm_output import OWN_CASES_PICTURE, draw_own_cases
+from .weights_picture import has_weights, weights_figure
 
 mpl.use("Agg")
 
@@ -65,6 +66,8 @@ def draw_run(
     files = []
     if any(record.main_score is not None for record in summary.rounds):
         files.append(draw_rounds(summary, folder / f"{scoring_of(summary).names[0]}.png", against))
+    if has_weights(summary):
+        files.append(save_figure(weights_figure(summary), folder / "weights_by_round.png"))
     quality = summary.added(QualityFindings)
     if quality is not None and quality.weights is not None:
         files.append(draw_weights(quality.weights, folder / "weights.png"))

@@ -9,11 +9,12 @@ from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRe
 from ...custom.run.summary_record import Summary
 from ...transforms.natural_order import natural_order
 from .channel_text import LEGEND, channel_entries
-from .output import noise_level, number
+from .output import noise_level, number, number_range
 
 SITE, GROUP = "site", "draws"
 # Columns of words; all others have numbers.
 WORDS = (SITE, GROUP)
+_WEIGHT_OF_SITE = "weight"
 
 _DIFFICULTY = (
     "inside, outside: how hard the pixels just inside and just outside the annotated contours are for the model (mean "
@@ -23,6 +24,7 @@ _WEIGHT = (
     "noise: strength of the difference between the two, within the site's group; first w, last w: the site's weight in "
     "the first and in the last layer block"
 )
+_AVERAGED = "weight: of the site in the average, smallest to largest over the rounds"
 _SUSPECTS = "noisy: labels that do not look right; a site lists its own with: fedannot suspects"
 _COMPLETENESS = (
     "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it added what "
@@ -47,6 +49,7 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
             "left out": str(report.num_excluded or "-"),
             "threads": str(report.num_threads or "-") if has_own_threads else "-",
             "loss": number(report.train_loss, 3),
+            _WEIGHT_OF_SITE: _weights(summary, site),
             "noisy, %": "-" if level is None else f"{100 * level:.0f}",
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
@@ -62,6 +65,8 @@ def site_legend(summary: Summary) -> list[str]:
     quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
     channels = summary.added(ChannelFindings)
     legend = []
+    if any(_weights(summary, site) != "-" for site in summary.sites):
+        legend.append(_AVERAGED)
     if quality is not None and quality.estimate is not None:
         legend.append(_DIFFICULTY)
     if quality is not None and quality.weights is not None:
@@ -104,6 +109,15 @@ def weight_beside_noise(summary: Summary) -> str | None:
         f"block's weight. Those that draw {group} ({len(members)} of {len(judged)} sites) share {sum(members):.2f} of "
         "it, however noisy the others are; only within the group a noisier site weighs less."
     )
+
+
+def _weights(summary: Summary, site: str) -> str:
+    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
+    quality = summary.added(QualityFindings)
+    known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
+    if not known or (quality is not None and quality.weights is not None):
+        return "-"
+    return number_range(min(known), max(known), 2)
 
 
 def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]:

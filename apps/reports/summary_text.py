@@ -7,14 +7,15 @@ from rich import box
 from rich.table import Table
 
 from ...custom.evaluation.score_records import ClassificationMeans, SegmentationMeans
-from ...custom.methods.auto.records import ChannelFindings
+from ...custom.methods.auto.records import ChannelFindings, ShadowFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
-from .channel_text import print_channels
-from .output import number, percent, score_columns, scoring_of
+from .channel_text import print_channels, print_shadow
+from .compared_runs import ComparedRun
+from .output import number, number_range, percent, score_columns, scoring_of
 from .site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 
 # Characters of a line that is not broken.
@@ -39,14 +40,15 @@ def print_difference(summary: Summary, other: Summary, console: Terminal) -> Non
     one, reference = summary.main_score, other.main_score
     if one is not None and reference is not None:
         gain = 100 * (one - reference)
-        console.print(f"{summary.method} - {other.method}: {gain:+.1f} {scoring_of(summary).label} points")
+        points = f"{gain:+.1f} {scoring_of(summary).label} points"
+        console.print(f"{summary.method} - {other.method}: {points}{without(summary)}")
 
 
 def headline(summary: Summary) -> str:
     """Return a run in a sentence: method, seed, rounds, time, scores."""
     return (
         f"{summary.method}, seed {summary.seed}, {summary.rounds_finished} rounds, {summary.seconds:.0f} s: "
-        f"{_score_text(summary)} (mean of the last five rounds)"
+        f"{_score_text(summary)} (mean of the last five rounds{without(summary)})"
     )
 
 
@@ -75,6 +77,7 @@ def _print_conclusions(summary: Summary, console: Terminal) -> None:
     if explanation := weight_beside_noise(summary):
         console.print(explanation)
     print_channels(summary.added(ChannelFindings), summary.rounds_finished, console)
+    print_shadow(summary.added(ShadowFindings), console)
     if summary.absent:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
     _print_privacy(summary.sites, console)
@@ -113,7 +116,7 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
         of_stage = [(record.round, sites) for record, sites in known if record.stage == stage]
         fewest, most = (f(sites for _, sites in of_stage) for f in (min, max))
         rounds = _rounds([number for number, _ in of_stage])
-        told.append(f"{_range(fewest, most, 1)} ({stage}, {rounds})")
+        told.append(f"{number_range(fewest, most, 1)} ({stage}, {rounds})")
     if told:
         console.print(f"effective sites of {len(summary.sites)}: {'; '.join(told)}")
     if summary.dominant:
@@ -140,10 +143,10 @@ def _rounds(numbers: Sequence[int]) -> str:
     return f"{known}rounds {first} to {last}"
 
 
-def _range(first: float, last: float, decimals: int) -> str:
-    """Write a range, or one number where both are the same as written."""
-    texts = [f"{value:.{decimals}f}" for value in (first, last)]
-    return texts[0] if texts[0] == texts[1] else " to ".join(texts)
+def without(run: Summary | ComparedRun) -> str:
+    """Name the classes that a run's scores say nothing about, as the end of a phrase; nothing if there are none."""
+    names = run.unscored_classes or ()
+    return f"; without {', '.join(names)}, of which no case was scored" if names else ""
 
 
 def _score_text(summary: Summary) -> str:

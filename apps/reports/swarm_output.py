@@ -29,7 +29,7 @@ from ...transforms.natural_order import natural_order
 from ...transforms.printable import drawable
 from ..terminal import Terminal
 from .charts import save_figure
-from .colours import GLOBAL_MODEL, OWN_MODEL
+from .colours import GLOBAL_MODEL, OWN_MODEL, UNGROUPED
 from .output import MODEL_FILE, OutputError, number, percent
 from .site_files import SiteFiles, find_site_files
 from .summary_text import print_effective_sites, print_refusals
@@ -39,7 +39,8 @@ mpl.use("Agg")
 OWN_CASES_PICTURE = "own_cases.png"
 # In a run's folder at a site that made its data itself.
 _EMBEDDED = "embedded"
-_MODELS = {"global": (GLOBAL_MODEL, "o"), "local": (OWN_MODEL, "s")}
+_MODELS = {"global": (GLOBAL_MODEL, "o"), "local_at_half": (UNGROUPED, "^"), "local": (OWN_MODEL, "s")}
+_CALLED = {"local_at_half": "local at 0.5"}
 
 
 def collect_from_sites(workspace: Path, out: Path) -> Summary:
@@ -109,7 +110,8 @@ def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None
         scores = [own_cases[site].models.get(name) for site in sites]
         values = [float("nan") if found is None or found.dice is None else 100 * found.dice for found in scores]
         colour, marker = _MODELS[name]
-        axes.scatter(values, range(len(sites)), color=colour, marker=marker, s=55, label=f"{name} model")
+        label = f"{_CALLED.get(name, name)} model"
+        axes.scatter(values, range(len(sites)), color=colour, marker=marker, s=55, label=label)
     axes.set_yticks(range(len(sites)), [drawable(site) for site in sites])
     axes.set(xlabel="Dice, %", title="On each site's own validation cases")
     axes.margins(x=0.08, y=0.6 / len(sites))
@@ -171,7 +173,7 @@ def _columns(own_cases: Mapping[str, OwnCases]) -> dict[str, tuple[str, str]]:
     """For each column of scores its heading, model and score; a model that no site has gets none."""
     names = [name for name in _MODELS if any(name in found.models for found in own_cases.values())]
     scores = (("Dice %", "dice"), ("HD95", "hd95"))
-    return {f"{name} {heading}": (name, score) for name in names for heading, score in scores}
+    return {f"{_CALLED.get(name, name)} {heading}": (name, score) for name in names for heading, score in scores}
 
 
 def _cell(found: OwnCases, model: str, score: str) -> str:

@@ -30,6 +30,7 @@ from .job import JobError
 from .progress import Progress
 from .resuming import RUN_FOLDER, can_be_resumed
 from .run_process import Commands, RunStoppedError, RunTimeoutError
+from .setting_origins import named_origins
 from .settings_files import SettingsFile
 from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
@@ -66,8 +67,8 @@ def compare(
         progress: tells how far the runs are; by default on the standard error.
 
     Raises:
-        JobError: if the arms cannot be compared (see :func:`fedannot.apps.runs.arms.plan`), or the folder holds another
-            comparison.
+        JobError: if the arms cannot be compared (see :func:`fedannot.apps.runs.arms.plan`), their phantoms are of
+            different kinds, or the folder holds another comparison.
         SettingsError: if a setting of any arm, or the set of settings, cannot be used.
         DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.
         RunError: if a run failed; the others are finished first.
@@ -78,6 +79,8 @@ def compare(
     planned = plan(arms, overrides)
     names = [arm.name for arm in planned]
     _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
+    if data is None:
+        _check_phantoms(planned, settings)
     _check_same_request(out, {"data": data, "settings": settings, "overrides": dict(overrides)}, arms)
     of_arms = {arm.name: _settings(arm, settings) for arm in planned}
     if processes is None:
@@ -115,8 +118,10 @@ def compare(
 
 
 def _settings(arm: PlannedArm, settings: str | None) -> RunSettings:
-    of_set = {} if settings is None else SettingsFile.read(arm.job, settings).values
-    return arm.job.settings_with(of_set | dict(arm.overrides))
+    settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
+    of_set = {} if settings_file is None else settings_file.values
+    with named_origins(arm.job, settings_file, arm.overrides):
+        return arm.job.settings_with(of_set | dict(arm.overrides))
 
 
 @contextmanager
@@ -140,15 +145,29 @@ def _check_data(
     """Check the settings of every run, and that its data are those that they are for, before any run starts."""
     described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
     for arm in arms:
-        settings_file = None if settings is None else SettingsFile.read(arm.job, settings)
+        settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
         of_set = {} if settings_file is None else settings_file.values
         for federation, seed in zip(federations, seeds, strict=True):
             if settings_file is not None:
                 settings_file.check_data(federation)
             try:
-                settings_for_data(arm.job, of_set | dict(arm.overrides) | {"seed": seed}, described[federation])
+                with named_origins(arm.job, settings_file, arm.overrides):
+                    settings_for_data(arm.job, of_set | dict(arm.overrides) | {"seed": seed}, described[federation])
             except (DataError, SettingsError) as error:
                 raise type(error)(f"{arm.name}: {error}") from error
+
+
+def _check_phantoms(arms: Sequence[PlannedArm], settings: str | None) -> None:
+    """Refuse arms whose jobs bring phantoms of different kinds: runs are paired on the same data."""
+    tasks = {arm.name: _settings(arm, settings).embedded.task for arm in arms}
+    first, *others = tasks
+    for other in others:
+        if tasks[other] != tasks[first]:
+            raise JobError(
+                f"Without --data the phantom of {first} is {tasks[first]} and that of {other} {tasks[other]}: expected "
+                "the same data for all. Give a federation that fits both with --data, or one phantom with "
+                f"--set embedded.task={tasks[first]} and what belongs to it."
+            )
 
 
 def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:

@@ -109,6 +109,10 @@ class Job:
         """
         return read_job_settings(self._values(), source=str(self.settings_file))
 
+    def own_values(self) -> dict[str, Any]:
+        """Return the settings that the job's file has by their dotted keys, not yet checked."""
+        return flat_settings(self._values())
+
     def setting_names(self, overrides: Mapping[str, Any]) -> list[str]:
         """Return the dotted keys of all settings that the job has; another method among the overrides has others.
 

@@ -1,6 +1,6 @@
 """Named sets of settings beside a job, `settings/NAME.conf`: what differs from the job's own, and for which data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,6 +29,7 @@ class Requirements(StrictModel):
     Args:
         sites: number of sites.
         size: rows and columns that images are loaded at.
+        fit: how they are brought to that size.
         channels: 1 for grey, 3 for RGB.
         noise: how the annotations were made imperfect, ``M(20,-20,10,0.2)``, ``completeness 0.4,0.6,0.8,1``,
             ``protocols 0-0-C-D`` or ``labels 0-S10-P10-C10``; or a list, one of which it must be.
@@ -37,6 +38,7 @@ class Requirements(StrictModel):
 
     sites: Positive | None = None
     size: tuple[Positive, Positive] | None = None
+    fit: Literal["resize", "crop", "pad"] | None = None
     channels: Literal[1, 3] | None = None
     noise: str | tuple[str, ...] | None = None
     table: str | None = None
@@ -59,6 +61,7 @@ class Requirements(StrictModel):
         parts = {
             "sites": self.sites,
             "size": None if self.size is None else _size_text(self.size),
+            "fit": self.fit,
             "channels": self.channels,
             "noise": " or ".join(self.noises) or None,
         }
@@ -85,12 +88,13 @@ class SettingsFile:
     requires: Requirements
 
     @classmethod
-    def read(cls, job: Job, name_or_file: str) -> "SettingsFile":
+    def read(cls, job: Job, name_or_file: str, overrides: Mapping[str, Any] | None = None) -> "SettingsFile":
         """Read a set of settings and check it against the job's method.
 
         Args:
             job: the job whose settings they replace.
             name_or_file: a name in the job's folder ``settings``, or the path of a file that ends in ``.conf``.
+            overrides: what else is changed after that, and may be meant to go with the set.
 
         Raises:
             JobError: if there is no such file, or it is not HOCON.
@@ -102,7 +106,12 @@ class SettingsFile:
         except ValidationError as error:
             raise SettingsError(describe_validation_error(error, source=str(file), model=_Content)) from error
         values = flat_settings(content.settings)
-        job.settings_with(values, source=file)
+        try:
+            job.settings_with(values, source=file)
+        except SettingsError as error:
+            # A value that does not go with the job's own may go with what else is changed; that is checked with it.
+            if not any(f"{key}=" in str(error) for key in overrides or {}):
+                raise
         return cls(file, values, content.requires)
 
     def check_data(self, data: Path | None) -> None:
@@ -137,14 +146,16 @@ class SettingsFile:
         return [self._import_again(data / FEDERATION_FILE, f"sites {found}", wanted, f"--sites {wanted}")]
 
     def _wrong_images(self, data: Path, sites: Sequence[str]) -> list[str]:
-        """Name the first site whose images have another size or other channels."""
-        size, channels = self.requires.size, self.requires.channels
+        """Name the first site whose images have another size, are brought to it otherwise, or have other channels."""
+        size, fit, channels = self.requires.size, self.requires.fit, self.requires.channels
         for site in sites:
             file, description = data / site / DESCRIPTION_FILE, read_site_description(data / site)
             wrong = []
             if size is not None and description.size != size:
                 found = f"size {_size_text(description.size)}"
                 wrong.append(self._import_again(file, found, _size_text(size), f"--size {size[0]},{size[1]}"))
+            if fit is not None and description.fit != fit:
+                wrong.append(self._import_again(file, f"fit {description.fit}", fit, f"--fit {fit}"))
             if channels is not None and description.in_channels != channels:
                 found = f"channels {description.in_channels}"
                 wrong.append(self._import_again(file, found, channels, f"--channels {channels}"))

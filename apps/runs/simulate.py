@@ -5,19 +5,23 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ...custom.data.datalist import VALIDATION
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
+from ...custom.data.site_data import count_cases
+from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
+from ...transforms.errors import DataError
 from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
@@ -39,6 +43,7 @@ from .resuming import (
     server_folder,
 )
 from .run_log import run_log
+from .setting_origins import named_origins
 from .settings_files import SettingsFile
 from .tracking import Tracking, tracked_run
 
@@ -83,17 +88,16 @@ def simulate(
     job = Job.open(job_folder)
     check_runs_in_process(job)
     changes = _changes(job, settings, data, overrides or {})
-    changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
     run_settings = job.settings_with(changes)
     earlier = _earlier_run(out, resume)
+    if resume:
+        check_continues(run_settings, out, earlier)
     is_generated = data is None
     if data is None:
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
     federation = read_federation(data)
     rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
-    if resume:
-        check_continues(run_settings, out, earlier)
     if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
@@ -109,6 +113,8 @@ def simulate(
     with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
         images = " Generated images: no data were given." if is_generated else ""
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.{images}")
+        if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
+            progress.tell(lacking)
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
     summary = collect_output(
         run_folder,
@@ -147,12 +153,36 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
 
 
 def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs from the job's own settings."""
-    if settings is None:
-        return dict(overrides)
-    settings_file = SettingsFile.read(job, settings)
-    settings_file.check_data(data)
-    return settings_file.values | dict(overrides)
+    """What differs from the job's own settings, with what follows from the data."""
+    settings_file = None
+    if settings is not None:
+        settings_file = SettingsFile.read(job, settings, overrides)
+        settings_file.check_data(data)
+    changes = dict(overrides) if settings_file is None else settings_file.values | dict(overrides)
+    with named_origins(job, settings_file, overrides):
+        return settings_for_data(job, changes, None if data is None else read_descriptions(data))
+
+
+def without_validation(settings: RunSettings, data: Path, sites: Sequence[str]) -> str | None:
+    """Return a warning where sites have models of their own and no cases to score them on, else None."""
+    if not isinstance(settings, PersonalSettings):
+        return None
+    lacking = [site for site in sites if not _count_validation(data / site)]
+    if not lacking:
+        return None
+    which = "all sites" if len(lacking) == len(sites) else ", ".join(lacking)
+    return (
+        f"warning: without a list 'validation' in the datalist: {which}. Nothing says what the own models score there; "
+        "--validation 0.2 of `fedannot data import` makes such lists."
+    )
+
+
+def _count_validation(folder: Path) -> int:
+    try:
+        return count_cases(folder, VALIDATION)
+    except DataError:
+        # The run refuses such a site by name.
+        return 0
 
 
 def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> Summary | None:

@@ -1,7 +1,7 @@
 """The average of a round: one for every method, since what a method decides is a matrix of weights (site × block)."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
@@ -30,6 +30,8 @@ class RoundAverage:
         num_sites: how many sites are asked; each may claim its part of what all may have.
         wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew. Weights that
             are given here only say which sites count.
+        shadow_without: sites whose results do not count in a second average of the same results, by numbers of samples;
+            None for no second average.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class RoundAverage:
         *,
         num_sites: int,
         wait_in: Path | None = None,
+        shadow_without: Collection[str] | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._round = round_number
@@ -51,6 +54,8 @@ class RoundAverage:
         self._limits = value_limits(reference)
         self._waiting = None if wait_in is None else ModelSpool(wait_in)
         self._average = self._empty_average() if self._waiting is None else None
+        self._not_in_shadow = frozenset(shadow_without or ())
+        self._shadow = None if shadow_without is None else self._average_by_samples()
         self._claim_limit = claim_limit(num_sites)
         self._sites_to_come = num_sites
 
@@ -81,6 +86,7 @@ class RoundAverage:
             if reason is None and params is not None:
                 if self._average is not None:
                     self._average.add(site, params, self._site_weights(site, num_samples), num_samples)
+                    self._add_to_shadow(site, params, num_samples)
                 elif self._waiting is not None:
                     self._waiting.put(site, params, num_samples)
                 self._sites_to_come -= 1
@@ -107,16 +113,20 @@ class RoundAverage:
             self._weights = weights
             self._average = self._empty_average()
             held_back = dict.fromkeys(self._blocks, 0.0)
+            of_shadow = 0.0
             for site, params, num_samples in waiting.models():
                 factor = (update_factors or {}).get(site, 1.0)
                 of_site = self._site_weights(site, num_samples)
                 within = {name: params[name].clamp(*limits) for name, limits in (ranges or {}).items()}
                 counted = {block: factor * weight for block, weight in of_site.items()}
                 self._average.add(site, {**params, **within}, counted, num_samples)
+                of_shadow += self._add_to_shadow(site, {**params, **within}, num_samples, factor)
                 for block, weight in of_site.items():
                     held_back[block] += (1.0 - factor) * weight
             if any(held_back.values()):
                 self._average.add_reference(held_back)
+            if self._shadow is not None and of_shadow:
+                self._shadow.add_reference(dict.fromkeys(self._blocks, of_shadow))
             waiting.remove()
             self._waiting = None
 
@@ -125,7 +135,7 @@ class RoundAverage:
         with self._lock:
             if self._waiting is not None:
                 self._waiting.remove()
-            self._waiting = self._average = None
+            self._waiting = self._average = self._shadow = None
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the weighted average of the accepted results; once, then the round is closed."""
@@ -133,6 +143,14 @@ class RoundAverage:
         params = self._average.result()
         self._average = None
         return params
+
+    def shadow(self) -> dict[str, torch.Tensor] | None:
+        """Return the second average of the accepted results; once. None where none was asked for or no site is in it.
+
+        The bounds of influence that :meth:`weigh` was given hold in it, too.
+        """
+        shadow, self._shadow = self._shadow, None
+        return shadow.result() if shadow is not None and shadow.sites else None
 
     def _refusal(
         self, site: str, params: Mapping[str, torch.Tensor] | None, num_samples: int, round_number: int | None
@@ -155,8 +173,21 @@ class RoundAverage:
         return refusal_reason(params, self._reference, self._limits)
 
     def _empty_average(self) -> StreamingAverage:
-        bound = float(MAX_TOTAL_SAMPLES) if self._weights is None else 1.0
-        return StreamingAverage(self._reference, self._block_of, total_weight_bound=bound)
+        if self._weights is None:
+            return self._average_by_samples()
+        return StreamingAverage(self._reference, self._block_of, total_weight_bound=1.0)
+
+    def _average_by_samples(self) -> StreamingAverage:
+        return StreamingAverage(self._reference, self._block_of, total_weight_bound=float(MAX_TOTAL_SAMPLES))
+
+    def _add_to_shadow(
+        self, site: str, params: Mapping[str, torch.Tensor], num_samples: int, factor: float = 1.0
+    ) -> float:
+        """Add a result to the second average, if it is in it; return what the bounds of influence held back."""
+        if self._shadow is None or site in self._not_in_shadow:
+            return 0.0
+        self._shadow.add(site, params, dict.fromkeys(self._blocks, factor * num_samples), num_samples)
+        return (1.0 - factor) * num_samples
 
     def _site_weights(self, site: str, num_samples: int) -> dict[str, float]:
         if self._weights is None:

@@ -42,6 +42,11 @@ class LayerWeights:
         return float(self.effective_sites.min())
 
     @property
+    def most_concentrated(self) -> dict[str, float]:
+        """Each site's weight in the block in which the effective number of sites is smallest, the first of several."""
+        return dict(zip(self.sites, self.values[:, int(self.effective_sites.argmin())].tolist(), strict=True))
+
+    @property
     def strongest(self) -> tuple[str, float]:
         """The site with the largest weight of all blocks, and that weight."""
         site, _ = np.unravel_index(int(self.values.argmax()), self.values.shape)

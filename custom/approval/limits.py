@@ -27,6 +27,8 @@ DEFAULT_LIMITS: dict[str, float] = {
     "head_epochs": 100,
     "estimates": 100,
     "folds": 5,
+    "shadow_rounds": 100,
+    "smallest_lesion": 1_000_000,
     "validate_every": 2000,
     "keep_rounds": 2000,
     "threads": 64,

@@ -45,4 +45,4 @@ def audit_site(
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("*.npz"):
         file.unlink()
-    return audited_cases(measured, data, data_folder, out), kind_results(measured)
+    return audited_cases(measured, data, data_folder, out), kind_results(measured, data)

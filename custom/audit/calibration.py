@@ -1,5 +1,6 @@
 """How well scores of a kind tell known errors from annotations as given, and what probability they stand for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,24 +57,36 @@ class Calibration:
         return float(special.expit(self.slope * logit_of(np.array(score), self.smallest_score) + self.intercept))
 
 
-def calibrate(known: Floats, before: Floats, given: Floats, *, patients: int, threshold: float) -> Calibration:
+def calibrate(
+    known: Floats,
+    chosen: Sequence[int],
+    given: Floats,
+    *,
+    patients: int,
+    threshold: float,
+    doubts: Floats | None = None,
+) -> Calibration:
     """Fit the probability of an error to a score: logistic in the score's logit, rising, errors with a prior share.
 
-    Annotations as given count as right; the few that are not make the probability a little too low.
+    Annotations as given count as right, but for the doubts; the few that are not make the probability a little too low.
 
     Args:
         known: scores of the cases with known errors, ``(n,)``.
-        before: of the same cases as they were given, ``(n,)``.
-        given: of all cases as they were given, ``(m,)``.
+        chosen: which cases these are, ``n`` places in those that are given.
+        given: scores of all cases as they were given, ``(m,)``.
         patients: number of patients of the cases with known errors.
         threshold: score from which on a case is a finding.
+        doubts: probability that a case as given has such an error, ``(m,)``; None of none.
     """
     if not len(known):
         return Calibration(None, 0)
-    auroc = area_under_curve(known, before)
-    scores = logit_of(np.concatenate([known, given]))
-    wrong = np.concatenate([np.ones(len(known)), np.zeros(len(given))])
-    weights = np.where(wrong == 1, PRIOR / len(known), (1 - PRIOR) / len(given)) * len(wrong)
+    right = np.ones(len(given)) if doubts is None else 1 - doubts
+    auroc = _area_under_weighted_curve(known, given[list(chosen)], right[list(chosen)])
+    scores = logit_of(np.concatenate([known, given, given]))
+    wrong = np.concatenate([np.ones(len(known)), np.zeros(len(given)), np.ones(len(given))])
+    per_given = (1 - PRIOR) / len(given)
+    weights = np.concatenate([np.full(len(known), PRIOR / len(known)), per_given * right, per_given * (1 - right)])
+    weights *= len(known) + len(given)
 
     start = float(special.logit(_AT_THRESHOLD) - logit_of(np.array(threshold)))
 
@@ -92,6 +105,13 @@ def area_under_curve(wrong: Floats, right: Floats) -> float:
     if not len(wrong) or not len(right):
         return 0.5
     return float(stats.mannwhitneyu(wrong, right).statistic) / (len(wrong) * len(right))
+
+
+def _area_under_weighted_curve(wrong: Floats, right: Floats, weights: Floats) -> float:
+    """The same where right cases count by weights."""
+    above = (wrong[:, None] > right).astype(np.float64) + 0.5 * (wrong[:, None] == right)
+    total = float(weights.sum())
+    return float((above.mean(axis=0) * weights).sum()) / total if total > 0 else 0.5
 
 
 def logit_of(scores: Floats, smallest: float = SMALLEST_SCORE) -> Floats:

@@ -131,6 +131,7 @@ class KindResult(JsonRecord):
         patients: of how many patients that is.
         num_cases: cases with such a finding.
         num_findings: findings.
+        sentence: what all cases show together, likely and not sure; empty where that is nothing.
     """
 
     kind: str
@@ -139,6 +140,7 @@ class KindResult(JsonRecord):
     patients: int
     num_cases: int
     num_findings: int
+    sentence: str = ""
 
 
 class Conclusion(DeviationRecord):

@@ -201,10 +201,11 @@ def _measured_kind(
     scores = np.array([_of_case(kind, usual, found) for found in given], dtype=np.float64)
     calibration = calibrate(
         np.array([_of_case(kind, usual, found) for _, found in known], dtype=np.float64),
-        np.array([scores[index] for index, _ in known], dtype=np.float64),
+        [index for index, _ in known],
         scores,
         patients=len({data.cases[index].unit for index, _ in known}),
         threshold=kind.threshold,
+        doubts=kind.doubts(scores),
     )
     return MeasuredKind(kind, usual, tuple(given), calibration)
 

@@ -12,7 +12,7 @@ from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
 from .examined import size_in_units, spacing_of_whole
 from .findings import CASES_FOLDER, REFERENCE, AuditedCase, Finding, KindResult, Unit
-from .kinds.kind import CaseMasks, Suspicion
+from .kinds.kind import CaseMasks, Measured, Suspicion
 from .measuring import MeasuredKind, MeasuredSite
 
 Classes = NDArray[np.uint8]
@@ -71,8 +71,8 @@ def for_reference(cases: Sequence[AuditedCase]) -> frozenset[int]:
     return frozenset(first_of[unit] for unit in units[:REFERENCE_PATIENTS])
 
 
-def kind_results(site: MeasuredSite) -> tuple[KindResult, ...]:
-    """Return what was found of each kind, and how well it finds known errors."""
+def kind_results(site: MeasuredSite, data: SiteData) -> tuple[KindResult, ...]:
+    """Return what was found of each kind, how well it finds known errors, and what all cases show together."""
     found = [_of_one_case(site, index) for index in range(len(site.cases))]
     results = []
     for measured in site.kinds:
@@ -85,6 +85,7 @@ def kind_results(site: MeasuredSite) -> tuple[KindResult, ...]:
                 patients=measured.calibration.patients,
                 num_cases=sum(count > 0 for count in counts),
                 num_findings=sum(counts),
+                sentence=_sentence_of_site(measured, data),
             )
         )
     return tuple(results)
@@ -101,6 +102,17 @@ def _of_one_case(site: MeasuredSite, index: int) -> list[_Found]:
     explained = {name for one in found for name in one.measured.kind.explains}
     kept = [one for one in found if one.measured.kind.name not in explained]
     return sorted(kept, key=lambda one: -(one.score if one.probability is None else one.probability))
+
+
+def _sentence_of_site(measured: MeasuredKind, data: SiteData) -> str:
+    """What a kind says of all cases together; nothing where known errors of it are not told at the site."""
+    if not measured.calibration.tells:
+        return ""
+    found = []
+    for case, suspicions in zip(data.cases, measured.given, strict=True):
+        spacing = spacing_of_whole(len(case.label), case.spacing, case.slice_spacing)
+        found += [Measured(one, case.unit, *size_in_units(one.pixels or 0.0, spacing)) for one in suspicions]
+    return measured.kind.of_site(found, measured.usual, ("background", *data.classes))
 
 
 def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, out: Path) -> AuditedCase:

@@ -65,6 +65,7 @@ def choose_anchor(
     floor: float,
     choice: str = "auto",
     reference: Estimate | None = None,
+    reference_at: str = "",
     edges: Estimate | None = None,
     edge_error: float = 2.0,
     level: float = GROUP_LEVEL,
@@ -73,8 +74,9 @@ def choose_anchor(
 
     Where the images have their edges is evidence of where zero lies, but annotators need not draw along edges. So edges
     are no zero by themselves: two groups that lie clearly on both sides of them need less proof that they are two, and
-    those that do not are no two directions; half-way between them is a zero near the edges alone; and a median or a
-    reference far from them is not sure. So a site that lies about its offset moves nobody's zero far.
+    those that do not are no two directions; half-way between them is a zero near the edges alone, and none where the
+    median is nearer, as where a single site errs far and the others little; and a median or a reference far from them
+    is not sure. So a site that lies about its offset moves nobody's zero far.
 
     Args:
         estimates: of every site; unknown ones do not count.
@@ -83,6 +85,7 @@ def choose_anchor(
         choice: ``reference``, ``balanced``, ``median``, ``edges``, ``site:<name>``, or ``auto``: the reference where
             there is one, else balanced where the sites lie at two levels, else the median.
         reference: offset of reviewed annotations against the same model.
+        reference_at: where these are, in words after the number of patients.
         edges: of the images' edges, likewise; None where they are not known.
         edge_error: annotators may draw so far from the edges.
         level: share of federations at one level that may pass for two where edges say nothing.
@@ -97,7 +100,7 @@ def choose_anchor(
     known = {site: estimates[site] for site in sorted(estimates) if estimates[site].is_known}
     seen = edges if edges is not None and edges.is_known else None
     if choice == "reference" or (choice == "auto" and reference is not None):
-        return _with_edges(_reference(reference), seen, 2 * edge_error)
+        return _with_edges(_reference(reference, reference_at), seen, 2 * edge_error)
     if choice.startswith("site:"):
         return _site(choice.removeprefix("site:"), known)
     if choice == "edges":
@@ -109,10 +112,13 @@ def choose_anchor(
         )
     if not known:
         return None
-    balanced = None if choice == "median" else _balanced(known, seed, level, seen, edge_error)
-    if choice == "balanced" or balanced is not None:
+    median = _median(known, seed, floor)
+    if choice == "median":
+        return _with_edges(median, seen, edge_error)
+    balanced = _balanced(known, seed, level, seen, edge_error)
+    if choice == "balanced" or (balanced is not None and _edges_favour(balanced, median, seen, edge_error)):
         return balanced
-    return _with_edges(_median(known, seed, floor), seen, edge_error)
+    return _with_edges(median, seen, edge_error)
 
 
 def deviation_of(estimate: Estimate) -> float:
@@ -124,10 +130,10 @@ def _missing(kind: AnchorKind, sentence: str) -> Anchor:
     return Anchor(kind, 0.0, 0.0, sentence, is_sure=False)
 
 
-def _reference(reference: Estimate | None) -> Anchor:
+def _reference(reference: Estimate | None, where: str) -> Anchor:
     if reference is None or not reference.is_known:
-        return _missing("reference", "Zero is to be the reviewed annotations, but no site has any.")
-    sentence = f"Zero is the reviewed annotations of {reference.patients} patients."
+        return _missing("reference", "Zero is to be the reviewed annotations, but there are none.")
+    sentence = f"Zero is the reviewed annotations of {reference.patients} patients{where}."
     return Anchor("reference", reference.value, deviation_of(reference), sentence)
 
 
@@ -166,6 +172,18 @@ def _balanced(
         sentence += f" It is moved to {edge_error:g} from the edges of the images."
     groups = (tuple(levels.upper), tuple(levels.lower))
     return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence, groups=groups)
+
+
+def _edges_favour(balanced: Anchor, median: Anchor, edges: Estimate | None, edge_error: float) -> bool:
+    """Whether half-way between two groups is nearer to the images' edges than the median is.
+
+    Where a group is a single site, it has to be clearly so: one site that errs far is no second direction.
+    """
+    is_alone = min(map(len, balanced.groups)) == 1
+    if edges is None:
+        return not is_alone
+    nearer = abs(median.value - edges.value) - abs(balanced.value - edges.value)
+    return nearer >= (edge_error / 2 if is_alone else 0.0)
 
 
 def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, margin: float) -> bool:

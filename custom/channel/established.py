@@ -11,6 +11,8 @@ from .anchor import Anchor, deviation_of
 from .estimate import Estimate
 
 LEVEL = 0.05
+# Why nothing is told of a site although it is known how far it is from the others.
+UNKNOWN_ZERO = "it is not known where neutral lies"
 _UNTRIED = "known errors could not be tried"
 
 
@@ -37,7 +39,7 @@ class Criterion:
     @classmethod
     def of_anchor(cls, anchor: Anchor, floor: float) -> "Criterion":
         """Return the criterion of offsets: zero is where the anchor is."""
-        doubted = None if anchor.is_sure else "it is not known where neutral lies"
+        doubted = None if anchor.is_sure else UNKNOWN_ZERO
         return cls(anchor.value, floor, anchor.deviation, doubted=doubted)
 
     def doubt(self, estimate: Estimate) -> str | None:

@@ -46,6 +46,11 @@ class ImageGate:
     alike: tuple[str, ...]
     sentence: str
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the site's images were compared with any other site's."""
+        return not math.isnan(self.score)
+
 
 def gate_by_images(statistics: Mapping[str, ImageStatistics], *, level: float = LEVEL) -> dict[str, ImageGate]:
     """Decide of every site whether its images are of another kind than most sites'.

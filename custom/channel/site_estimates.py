@@ -65,13 +65,24 @@ def estimate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Es
         >>> round(estimate_offset(cases, 1, seed=0).value, 1)
         2.0
     """
-    offsets, units = _offsets(cases, label)
-    return _median([one.offset for one in offsets], units, seed)
+    return median_offset(case_offsets(cases, label), seed=seed)
+
+
+def case_offsets(cases: Sequence[JudgedCase], label: int) -> list[tuple[JudgedCase, CaseOffset]]:
+    """Return the cases that have an offset of a class, with it; they stay at the site."""
+    found = ((case, case_offset(case, label)) for case in cases)
+    return [(case, offset) for case, offset in found if offset is not None]
+
+
+def median_offset(offsets: Sequence[tuple[JudgedCase, CaseOffset]], *, seed: int) -> Estimate:
+    """Return β of cases whose offsets are known; see :func:`estimate_offset`."""
+    return _median([one.offset for _, one in offsets], [case.unit for case, _ in offsets], seed)
 
 
 def estimate_jitter(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Jitter:
     """Return ρ, between cases and along contours; see :class:`Jitter`."""
-    offsets, units = _offsets(cases, label)
+    found = case_offsets(cases, label)
+    offsets, units = [one for _, one in found], [case.unit for case, _ in found]
     values = np.array([one.offset for one in offsets])
 
     def deviation(chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
@@ -185,16 +196,6 @@ def estimate_protocol(cases: Sequence[JudgedCase], label: int, *, width: float, 
         known = [(value, unit) for value, unit in values if np.isfinite(value)]
         result[name] = _median([value for value, _ in known], [unit for _, unit in known], seed)
     return result
-
-
-def _offsets(cases: Sequence[JudgedCase], label: int) -> tuple[list[CaseOffset], list[str]]:
-    found, units = [], []
-    for case in cases:
-        offset = case_offset(case, label)
-        if offset is not None:
-            found.append(offset)
-            units.append(case.unit)
-    return found, units
 
 
 def _median(values: Sequence[float], units: Sequence[str], seed: int) -> Estimate:

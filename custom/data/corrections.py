@@ -46,6 +46,7 @@ class Corrections(JsonRecord):
         round_number: the round before whose training it happened.
         model_sha256: hash of the model that was received for that round.
         threshold: probability above which background became foreground.
+        smallest_lesion: voxels of the smallest lesions that were added, where lesions were added as a whole.
         made: when, by the site's clock.
         labels: the annotations.
         failed: annotations that could not be corrected, and why; they stay as they are.
@@ -57,9 +58,21 @@ class Corrections(JsonRecord):
     round_number: int
     model_sha256: str
     threshold: float
+    # Records of earlier versions lack it.
+    smallest_lesion: int | None = None
     made: str
     labels: tuple[CorrectedLabel, ...]
     failed: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """What was added, in words."""
+        if self.smallest_lesion is None:
+            return f"background with a probability above {self.threshold:g} becomes foreground"
+        return (
+            f"new lesions of at least {self.smallest_lesion} voxels are added as a whole, as sure as annotated ones, "
+            "not more than are missing"
+        )
 
     @property
     def used(self) -> tuple[CorrectedLabel, ...]:

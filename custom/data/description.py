@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from ...transforms.errors import DataError
+from .label_ranges import expanded, in_ranges
 from .yaml_file import YamlContent, read_values, validated, write_values
 
 DESCRIPTION_FILE = "data.yaml"
@@ -48,15 +49,29 @@ class SiteDescription(YamlContent):
         """Number of channels of a sample."""
         return 1
 
+    @property
+    def resampled_pixel(self) -> float | None:
+        """Mean size in millimetres of the pixels that every sample is resampled to; None where it is not known."""
+        return None
+
 
 class SegmentationDescription(SiteDescription):
     """What the pipelines with masks share.
 
     Args:
-        labels: value in a mask file → class, 0 for background.
+        labels: value in a mask file → class, 0 for background; the file may have ranges of values, ``128-255: 1``.
     """
 
     labels: dict[int, Annotated[int, Field(ge=0, le=255)]]
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _ranges_are_expanded(cls, labels: Any) -> Any:
+        return expanded(labels) if isinstance(labels, Mapping) else labels
+
+    @field_serializer("labels")
+    def _ranges_are_written(self, labels: dict[int, int]) -> dict[int | str, int]:
+        return in_ranges(labels)
 
     @model_validator(mode="after")
     def _labels_fit_classes(self) -> Self:
@@ -74,12 +89,14 @@ class ImageDescription(SegmentationDescription):
 
     Args:
         channels: 1 for grey, 3 for RGB; images are converted.
-        size: rows and columns that every image is resized to.
+        size: rows and columns of every image as it is loaded.
+        fit: how they are reached: ``resize`` stretches both sides, ``pad`` keeps the proportions and pads.
     """
 
     pipeline: Literal["image2d"] = "image2d"
     channels: Literal[1, 3]
     size: tuple[Positive, Positive]
+    fit: Literal["resize", "pad"] = "resize"
 
     @property
     def in_channels(self) -> int:
@@ -94,17 +111,25 @@ class _VolumeDescription(SegmentationDescription):
         orientation: directions in which the axes grow after loading: a letter of R/L, A/P and S/I for each.
         spacing: size of a voxel in millimetres that volumes are resampled to, in the order of the axes after
             orientation; None keeps each volume's own.
-        crop: where ``size`` is taken from: the centre of the volume, or the centre of the box around everything
-            brighter than 0.
+        fit: how ``size`` is reached: ``crop`` cuts off what is larger and pads what is smaller, ``resize`` stretches
+            each axis, ``pad`` scales all axes alike and pads.
+        crop: what of a volume counts, and where its centre lies: all of it, or the box around everything brighter
+            than 0.
         intensity: ``zscore`` of the volume, or ``window``: intensities from its lower to its upper end become 0 to 1.
         window: lower and upper end of the window, in Hounsfield units for CT.
     """
 
     orientation: Annotated[str, Field(pattern="^[RLAPSI]{3}$")] = "RAS"
     spacing: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    fit: Literal["resize", "crop", "pad"] = "crop"
     crop: Literal["centre", "foreground"] = "centre"
     intensity: Literal["zscore", "window"] = "zscore"
     window: tuple[Finite, Finite] | None = None
+
+    @property
+    def resampled_pixel(self) -> float | None:
+        """Mean size in millimetres of the pixels that every sample is resampled to; None for each volume's own."""
+        return None if self.spacing is None else sum(self.spacing) / len(self.spacing)
 
     @model_validator(mode="after")
     def _directions_differ(self) -> Self:
@@ -126,19 +151,35 @@ class SliceDescription(_VolumeDescription):
 
     Args:
         slice_axis: axis of the oriented volume across which it is cut.
-        size: rows and columns that slices are cropped or padded to.
+        size: rows and columns of every slice.
+        stride: every so many slices one is trained on.
+        empty_slices: of those among them in which nothing is annotated, the share that is trained on.
     """
 
     pipeline: Literal["volume_slices"] = "volume_slices"
     slice_axis: Annotated[int, Field(ge=0, le=2)] = 2
     size: tuple[Positive, Positive]
+    stride: Positive = 1
+    empty_slices: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+    @property
+    def trains_on_all(self) -> bool:
+        """Whether every slice is trained on."""
+        return self.stride == 1 and self.empty_slices == 1
+
+    @property
+    def resampled_pixel(self) -> float | None:
+        """Likewise, in the plane of the slices."""
+        if self.spacing is None:
+            return None
+        return (sum(self.spacing) - self.spacing[self.slice_axis]) / (len(self.spacing) - 1)
 
 
 class VolumeDescription(_VolumeDescription):
     """``volume``: whole NIfTI volumes.
 
     Args:
-        size: extents that volumes are cropped or padded to; None keeps each volume's own.
+        size: extents of every volume; None keeps each volume's own.
     """
 
     pipeline: Literal["volume"] = "volume"
@@ -155,12 +196,14 @@ class ClassificationDescription(SiteDescription):
 
     Args:
         channels: 1 for grey, 3 for RGB; images are converted.
-        size: rows and columns that every image is resized to.
+        size: rows and columns of every image as it is loaded.
+        fit: as for :class:`ImageDescription`.
     """
 
     pipeline: Literal["classification"] = "classification"
     channels: Literal[1, 3]
     size: tuple[Positive, Positive]
+    fit: Literal["resize", "pad"] = "resize"
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
 
     @property
@@ -170,6 +213,8 @@ class ClassificationDescription(SiteDescription):
 
 
 AnyDescription = ImageDescription | SliceDescription | VolumeDescription | ClassificationDescription
+# What decides which samples are trained on, and not what they are.
+OF_TRAINING = frozenset({"stride", "empty_slices"})
 PIPELINES: dict[str, type[AnyDescription]] = {
     "image2d": ImageDescription,
     "volume_slices": SliceDescription,
@@ -224,5 +269,5 @@ def write_site_description(folder: Path, description: SiteDescription) -> None:
     values = description.model_dump(mode="json", exclude_none=True)
     # JSON has text keys only; the label values are numbers.
     if isinstance(description, SegmentationDescription):
-        values["labels"] = dict(description.labels)
+        values["labels"] = in_ranges(description.labels)
     write_values(folder / DESCRIPTION_FILE, values)

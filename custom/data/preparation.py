@@ -52,7 +52,9 @@ def _image_preparation(description: ImageDescription) -> Preparation:
     # MONAI takes 2 s, and a site whose cases are prepared needs none of it; likewise below.
     from ...transforms.loading.image_pipeline import build_image_pipeline, decode_case  # noqa: PLC0415
 
-    pipeline = build_image_pipeline(channels=description.channels, size=description.size, labels=description.labels)
+    pipeline = build_image_pipeline(
+        channels=description.channels, size=description.size, labels=description.labels, fit=description.fit
+    )
 
     def prepare(case: Case) -> PreparedCase:
         decoded = decode_case(pipeline, _mask_files(case))
@@ -92,12 +94,15 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
         return restore_volume
 
     def restore_picture(image: Path, mask: Path, classes: torch.Tensor) -> NDArray[np.uint8]:
+        from ...transforms.loading.fitting import labels_at  # noqa: PLC0415
         from ...transforms.loading.image_files import read_mask  # noqa: PLC0415
 
         del image
-        size = read_mask(mask).shape
-        resized = torch.nn.functional.interpolate(classes[None].float(), size, mode="nearest-exact")
-        return resized[0, 0].to(torch.uint8).numpy()
+        assert isinstance(description, ImageDescription)
+        restored: NDArray[np.uint8] = labels_at(classes, read_mask(mask).shape, description.size, description.fit)[
+            0
+        ].numpy()
+        return restored.astype(np.uint8, copy=False)
 
     return restore_picture
 
@@ -113,6 +118,7 @@ def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> 
         crop=description.crop,
         window=description.window,
         size=description.size,
+        fit=description.fit,
         slice_axis=description.slice_axis if isinstance(description, SliceDescription) else None,
     )
 
@@ -120,7 +126,7 @@ def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> 
 def _classification_preparation(description: ClassificationDescription) -> Preparation:
     from ...transforms.loading.image_pipeline import build_picture_pipeline, decode_case  # noqa: PLC0415
 
-    pipeline = build_picture_pipeline(channels=description.channels, size=description.size)
+    pipeline = build_picture_pipeline(channels=description.channels, size=description.size, fit=description.fit)
 
     def class_index(case: Case, value: Path | int) -> torch.Tensor:
         if not isinstance(value, int) or not 0 <= value < len(description.classes):

@@ -16,7 +16,7 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
 from .contained_paths import relative_name
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
-from .description import SiteDescription, read_site_description
+from .description import OF_TRAINING, SiteDescription, read_site_description
 from .preparation import (
     CLEAN_LABEL,
     IMAGE,
@@ -214,7 +214,7 @@ def _with_labels(cases: Sequence[Case], replaced: Mapping[Path, Path]) -> list[C
 
 def _keys(description: SiteDescription, cases: Sequence[Case], folder: Path) -> list[str]:
     """Hash of everything that a case's tensors depend on."""
-    pipeline = [PREPARATION_VERSION, description.model_dump(mode="json", exclude={"datalist"})]
+    pipeline = [PREPARATION_VERSION, description.model_dump(mode="json", exclude={"datalist", *OF_TRAINING})]
     start = json.dumps(pipeline, sort_keys=True)
 
     def key(case: Case) -> str:

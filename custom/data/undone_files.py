@@ -45,7 +45,7 @@ def segmentation_description(data: Path, site: str) -> SegmentationDescription:
     return description
 
 
-def unit_of(description: SegmentationDescription) -> Literal["mm", "px"]:
+def unit_of(description: SegmentationDescription) -> Literal["px", "mm"]:
     """Return the unit of a site's offsets: millimetres where files say them, else pixels of the network's images."""
     return "px" if isinstance(description, ImageDescription) else "mm"
 
@@ -134,4 +134,7 @@ def _spacing(mask: Mask, description: SegmentationDescription) -> tuple[float, .
 
         return voxel_spacing(mask.affine)
     assert isinstance(description, ImageDescription)
-    return tuple(wanted / found for wanted, found in zip(description.size, mask.classes.shape, strict=True))
+    from ...transforms.loading.fitting import scaled_extents  # noqa: PLC0415
+
+    scaled = scaled_extents(mask.classes.shape, description.size, description.fit)
+    return tuple(wanted / found for wanted, found in zip(scaled, mask.classes.shape, strict=True))

@@ -75,7 +75,7 @@ class WrittenAnnotations(JsonRecord):
     decided: str
     written: str
     moved: dict[str, float]
-    unit: Literal["mm", "px"] | None
+    unit: Literal["px", "mm"] | None
     threshold: float | None
     annotations: tuple[WrittenAnnotation, ...]
     as_given: tuple[str, ...]
@@ -181,7 +181,7 @@ def _written(
     annotations: Sequence[WrittenAnnotation],
     failed: Sequence[tuple[str, str]],
     *,
-    moved: tuple[dict[str, float], Literal["mm", "px"] | None] = ({}, None),
+    moved: tuple[dict[str, float], Literal["px", "mm"] | None] = ({}, None),
     threshold: float | None = None,
 ) -> WrittenAnnotations:
     """Write where the annotations come from."""

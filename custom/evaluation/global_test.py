@@ -1,20 +1,25 @@
 """The server's view of the global model: its scores on a clean test set, where the server has one."""
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from ...transforms.errors import DataError
+from ...transforms.printable import printable_logger
 from ..compatibility import check_compatibility
-from ..data.datalist import TESTING
+from ..data.datalist import REFERENCE, TESTING
 from ..data.federation import TEST_FOLDER
 from ..data.location import locate_test_data
-from ..data.site_data import SiteData, load_site_data
+from ..data.site_data import SiteData, count_cases, load_site_data
 from ..networks.devices import ready_to_compute
 from ..settings import RunSettings
 from .score_records import RoundScores
 from .scoring import Scoring
+
+_LOGGER = printable_logger(__name__)
 
 
 class ServerTest:
@@ -64,6 +69,29 @@ class ServerTest:
             self._data[sites_are_embedded] = None if folder is None else self._load(folder)
         return self._data[sites_are_embedded]
 
-    def _load(self, folder: Path) -> SiteData:
+    def _load(self, folder: Path) -> SiteData | None:
         check_compatibility(folder, self._settings, site=TEST_FOLDER)
+        if count_cases(folder, REFERENCE) and not count_cases(folder, TESTING):
+            return None
         return load_site_data(folder, self._run_folder / "prepared", section=TESTING, site=TEST_FOLDER)
+
+    def reviewed(self, params: Mapping[str, torch.Tensor]) -> tuple[nn.Module, SiteData] | None:
+        """Return a network with a model's weights beside the server's reviewed cases; None where it has none.
+
+        They are the list ``reference`` of the data with its test set, which need not have one. What cannot be used does
+        not count; the log says why.
+
+        Args:
+            params: the model.
+        """
+        folder = locate_test_data(self._settings.data, None, self._config_folder, self._run_folder)
+        if folder is None or not count_cases(folder, REFERENCE):
+            return None
+        try:
+            check_compatibility(folder, self._settings, site=TEST_FOLDER)
+            data = load_site_data(folder, self._run_folder / "prepared", section=REFERENCE, site=TEST_FOLDER)
+        except DataError as error:
+            _LOGGER.warning("The reviewed cases at the server do not count: %s", error)
+            return None
+        self._network.load_state_dict(dict(params))
+        return self._network, data

@@ -31,7 +31,8 @@ class LocalScores(JsonRecord):
 
     Args:
         num_cases: validation cases of the site.
-        models: ``global``, the shared model, where that is one by itself, and ``local``, the site's own.
+        models: ``global``, the shared model, where that is one by itself, and ``local``, the site's own; beside one
+            with a threshold of its own ``local_at_half``, the same without.
     """
 
     num_cases: int

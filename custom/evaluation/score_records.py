@@ -45,6 +45,7 @@ class SegmentationDetails(SegmentationMeans):
         num_annotated_per_class: cases in which each class is annotated.
         hd95_undefined: cases and classes that are annotated and found nowhere, which have no distance.
         hd95_unit: of the distance.
+        unscored_classes: names of those without a score, which the means leave out; None if there are none.
     """
 
     dice_per_class: PerClass | None = None
@@ -52,6 +53,7 @@ class SegmentationDetails(SegmentationMeans):
     num_annotated_per_class: tuple[int, ...] | None = None
     hd95_undefined: int | None = None
     hd95_unit: Literal["px", "mm"] | None = None
+    unscored_classes: tuple[str, ...] | None = None
 
 
 class ClassificationMeans(MeanScores):
@@ -68,11 +70,19 @@ class ClassificationMeans(MeanScores):
 
 
 class ClassificationDetails(ClassificationMeans):
-    """How good a classification is, class by class."""
+    """How good a classification is, class by class.
+
+    Attributes:
+        f1_per_class: of each class.
+        recall_per_class: likewise.
+        precision_per_class: likewise.
+        unscored_classes: see :class:`SegmentationDetails`.
+    """
 
     f1_per_class: PerClass | None = None
     recall_per_class: PerClass | None = None
     precision_per_class: PerClass | None = None
+    unscored_classes: tuple[str, ...] | None = None
 
 
 class Evaluated(StrictModel):

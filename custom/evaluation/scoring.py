@@ -1,6 +1,6 @@
 """How the global model is scored, by task: on the server's test set, or by the sites on their own cases."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,23 +56,38 @@ def _score_segmentation(network: nn.Module, data: SiteData, settings: RunSetting
         hd95_unit="px" if data.cases[0].spacing is None else "mm",
         num_cases=scores.num_cases,
         num_annotated_per_class=scores.num_annotated,
+        **_unscored(known(scores.dice), data.classes),
     )
 
 
 def _pool_segmentation(answers: _Answers) -> SegmentationRoundScores | None:
     pooled = pool_site_scores(answers)
-    return SegmentationRoundScores.model_validate(pooled) if pooled else None
+    if not pooled:
+        return None
+    # Only sites know the names.
+    names = [f"class {label}" for label in range(1, len(pooled["dice_per_class"]) + 1)]
+    return SegmentationRoundScores.model_validate(pooled | _unscored(pooled["dice_per_class"], names))
 
 
 def _score_classification(network: nn.Module, data: SiteData, settings: RunSettings) -> ClassificationRoundScores:
     confusion = confusion_matrix(network, data.cases, settings.network.num_classes, Inference.of(settings))
     scores = ClassCounts.of_confusion(confusion).scores()
+    scores |= _unscored(scores["f1_per_class"], data.classes)
     return ClassificationRoundScores.model_validate({"evaluated_on": "test", **scores, "confusion": confusion.tolist()})
 
 
 def _pool_classification(answers: _Answers) -> ClassificationRoundScores | None:
     pooled = pool_site_counts(answers)
-    return ClassificationRoundScores.model_validate(pooled) if pooled else None
+    if not pooled:
+        return None
+    names = [f"class {label}" for label in range(len(pooled["f1_per_class"]))]
+    return ClassificationRoundScores.model_validate(pooled | _unscored(pooled["f1_per_class"], names))
+
+
+def _unscored(per_class: Sequence[float | None], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The field that names the classes without a score, nothing where all have one."""
+    unscored = tuple(name for name, value in zip(names, per_class, strict=True) if value is None)
+    return {"unscored_classes": unscored} if unscored else {}
 
 
 _SCORING = {

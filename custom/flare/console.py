@@ -1,6 +1,7 @@
 """The console of a run: its rounds and what goes wrong. NVFlare's log files keep everything.
 
-Imports nothing that takes time: a configuration of NVFlare's logs may name the filter (``site_configs/console.json``).
+Imports nothing that takes time: a configuration of NVFlare's logs may name the filter
+(``site_configs/simulator_log.json``).
 """
 
 import logging
@@ -8,8 +9,10 @@ import re
 
 from nvflare.fuel.utils.log_utils import ConciseLogFilter
 
-# What a person waits for, beside warnings: rounds, and what was concluded of the sites.
-_SHOWN = re.compile(r"Round \d+/\d+|Drawing larger|Continuing after")
+# What a person waits for, beside warnings: rounds, what was concluded of the sites, and before that NVFlare's start.
+_SHOWN = re.compile(
+    r"Round \d+/\d+|Drawing larger|Continuing after|Deploy and start the Server App|Start the clients run simulation"
+)
 
 
 class ProgressFilter(logging.Filter):

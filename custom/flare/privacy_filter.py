@@ -12,9 +12,9 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
 from ..methods import METHODS
-from ..outbound.fields import TRAIN
+from ..outbound.fields import MINIMUM_CASES, TRAIN, OutboundField
 from ..outbound.noise_source import RandomBytes
-from ..outbound.private_statistics import SampleValues, private_report
+from ..outbound.private_statistics import SampleValues, noise_deviations, private_report
 from ..outbound.private_updates import privatised
 from ..outbound.registry import OutboundError
 from .at_hand import registry_at_hand, task_at_hand
@@ -158,27 +158,27 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         """Give noise to the fields of a result whose samples are known, and return these fields."""
         samples: Mapping[str, SampleValues] = fl_ctx.get_prop(SAMPLE_VALUES) or {}
         bounds = self._bounds(task_at_hand(fl_ctx), fl_ctx)
-        known = {name: samples[name] for name in bounds if name in samples and name in dxo.data}
+        fields = registry_at_hand(fl_ctx).of_task(task_at_hand(fl_ctx))
+        given = dict(dxo.data) | _only_private(fields, samples, dxo.data)
+        known = {name: samples[name] for name in bounds if name in samples and name in given}
         if not known:
             return {}
+        multiplier = self.budget.noise_multiplier
         try:
-            report = private_report(
-                dxo.data,
-                known,
-                bounds,
-                noise_multiplier=self.budget.noise_multiplier,
-                random_bytes=self.random_bytes,
-            )
+            report = private_report(given, known, bounds, noise_multiplier=multiplier, random_bytes=self.random_bytes)
+            deviations = noise_deviations(given, known, bounds, noise_multiplier=multiplier)
         except ValueError as error:
             raise OutboundError(f"The statistics cannot be made private: {error}") from error
         spent, delta = self.budget.spend(fl_ctx), self.budget.delta
+        noise_of = {field.noise_of: name for name, field in fields.items() if field.noise_of is not None}
+        report |= {noise_of[name]: of for name, of in deviations.items() if name in noise_of}
         dxo.data = report
         self.log_info(
             fl_ctx,
             f"Privacy: {spent.results} statistics. Epsilon at delta {delta:g} of a patient: {spent.epsilon:.3g} by "
             f"statistics alone, {spent.patient_epsilon:.3g} by updates and statistics together.",
         )
-        return {name: report[name] for name in known}
+        return {name: report[name] for name in (*known, *noise_of.values()) if name in report}
 
     def _bounds(self, task: str, fl_ctx: FLContext) -> dict[str, float]:
         """The bounds of samples' values of a task's statistics: the site's own, else those that are declared."""
@@ -194,6 +194,18 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
             for name, field in fields.items()
             if field.sample_bound is not None
         }
+
+
+def _only_private(
+    fields: Mapping[str, OutboundField], samples: Mapping[str, SampleValues], data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Entries of the fields that a site sends with noise alone: NaN where too few patients are behind one, else 0."""
+    result = {}
+    for name, field in fields.items():
+        counts = None if field.counted_by is None else data.get(field.counted_by)
+        if field.only_private and name in samples and counts is not None:
+            result[name] = [math.nan if count < MINIMUM_CASES else 0.0 for count in counts]
+    return result
 
 
 def _check_kind(dxo: DXO, task: str) -> None:

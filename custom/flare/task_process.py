@@ -209,8 +209,8 @@ def _message(task: str, shareable: Shareable, samples: Mapping[str, SampleValues
     """Take out of a task or an answer what its end needs, as tensors and plain values."""
     message = {
         "samples": {
-            name: (torch.from_numpy(of_field.values), torch.from_numpy(of_field.units), of_field.is_mean)
-            for name, of_field in (samples or {}).items()
+            name: (torch.from_numpy(of.values), torch.from_numpy(of.units), of.is_mean, of.is_signed)
+            for name, of in (samples or {}).items()
         },
         "task": task,
         "round": shareable.get_header(AppConstants.CURRENT_ROUND),
@@ -236,8 +236,8 @@ def _to_shareable(message: Mapping[str, Any]) -> Shareable:
 
 def _to_samples(message: Mapping[str, Any]) -> dict[str, SampleValues]:
     return {
-        name: SampleValues(values.numpy(), units.numpy(), is_mean)
-        for name, (values, units, is_mean) in message["samples"].items()
+        name: SampleValues(values.numpy(), units.numpy(), is_mean, is_signed)
+        for name, (values, units, is_mean, is_signed) in message["samples"].items()
     }
 
 

@@ -1,6 +1,6 @@
 """The two faces of a method: what it does at the server, and what it does at a site. No NVFlare."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -83,6 +83,14 @@ class ServerMethod:
         """Return what makes the round's weights when all sites have reported; None where they are known before.
 
         Models then wait on disk. The rule finds the reports in :attr:`Round.reports`, and may look at the models.
+        """
+        del this_round
+        return None
+
+    def shadow_without(self, this_round: Round) -> Collection[str] | None:
+        """Return the sites that are left out of a second average of the round's models, by numbers of samples.
+
+        It changes nothing of the round, and is :attr:`Round.shadow` after its training. None for no second average.
         """
         del this_round
         return None

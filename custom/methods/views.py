@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.weighting import LayerWeights
@@ -45,14 +46,18 @@ class Round:
         history: the records of finished rounds.
         num_samples: of every site that has ever trained in the run, as far as its claims count.
         bounds: on what one site can do.
-        ask: sends sites a task of the method's own with the global model, and returns their answers; without names it
-            asks all sites.
+        ask: sends sites a task of the method's own with the global model, or another one, and returns their answers;
+            without names it asks all sites.
         info: writes a sentence to the log.
         warning: writes a warning.
         is_stopped: whether the run is being stopped, so that answers are missing.
         trained: names of the entries that are trained parameters.
         reports: what sites reported with the models of this round, once they are there.
         drifts: how far sites moved the model in this round, ‖θ_k − θ‖² over trained parameters, where it is measured.
+        weighed: what the sites counted in the round's average, once it is there.
+        shadow: the second average of the round's models, where the method asked for one.
+        reviewed: gives a network with the global model, or with another one, beside the server's own reviewed cases;
+            None where it has none.
     """
 
     number: int
@@ -68,6 +73,9 @@ class Round:
     trained: tuple[str, ...] = ()
     reports: Mapping[str, SiteReport] = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
+    weighed: LayerWeights | None = None
+    shadow: Mapping[str, torch.Tensor] | None = None
+    reviewed: "Reviewing" = field(default=lambda params=None: None)  # noqa: ARG005
 
     @property
     def samples_of_reports(self) -> dict[str, int]:
@@ -78,8 +86,26 @@ class Round:
 class Asking(Protocol):
     """Sends sites a task, and returns what they answered by their names."""
 
-    def __call__(self, task: str, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Ask the named sites, all of them without names."""
+    def __call__(
+        self,
+        task: str,
+        sites: Collection[str] | None = None,
+        params: Mapping[str, torch.Tensor] | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Ask the named sites, all of them without names.
+
+        Args:
+            task: what they are asked for.
+            sites: their names.
+            params: the model that goes along in place of the global one.
+        """
+
+
+class Reviewing(Protocol):
+    """Gives the server's own reviewed cases, and a network with a model that may judge them."""
+
+    def __call__(self, params: Mapping[str, torch.Tensor] | None = None) -> tuple[nn.Module, SiteData] | None:
+        """Take the global model without another one."""
 
 
 @dataclass(frozen=True)

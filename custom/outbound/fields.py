@@ -31,6 +31,9 @@ class OutboundField:
         length: entries of a list; None for one per class.
         sample_bound: largest value of one sample or case, of a mean or sum over them that a site may give noise so that
             it hides single patients; what has none is not sent by a site whose statistics are private.
+        only_private: whether the field is not in a site's answer, and leaves with noise alone: made from its samples
+            where the site's statistics are private.
+        noise_of: for the standard deviations of the noise in another field, that field's name; likewise.
     """
 
     name: str
@@ -42,6 +45,8 @@ class OutboundField:
     limits: tuple[float, float] | None = None
     length: int | None = None
     sample_bound: float | None = None
+    only_private: bool = False
+    noise_of: str | None = None
 
 
 COMMON_FIELDS = (

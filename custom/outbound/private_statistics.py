@@ -28,38 +28,46 @@ class SampleValues:
         values: ``(N, M)`` values of N samples for the M entries of the field, NaN where a sample does not count.
         units: ``(N,)`` patient or volume that each sample is of, as numbers.
         is_mean: whether the field is their mean; else it is their sum.
+        is_signed: whether values may be negative, and are bounded by their absolute value; else below 0 counts as 0.
     """
 
     values: NDArray[np.float64]
     units: NDArray[np.int64]
     is_mean: bool
+    is_signed: bool = False
 
     @classmethod
-    def of(cls, values: Any, units: Any, *, is_mean: bool) -> "SampleValues":
+    def of(cls, values: Any, units: Any, *, is_mean: bool, is_signed: bool = False) -> "SampleValues":
         """Make them of ``(N, M)`` or ``(N,)`` values and the names of the units."""
         table = np.asarray(values, dtype=np.float64)
         numbers = np.unique(np.asarray(units, dtype=str), return_inverse=True)[1]
-        return cls(table if table.ndim > 1 else table[:, np.newaxis], numbers.astype(np.int64), is_mean)
+        return cls(table if table.ndim > 1 else table[:, np.newaxis], numbers.astype(np.int64), is_mean, is_signed)
+
+    def smallest(self, largest: float) -> float:
+        """Return the smallest value that counts as such."""
+        return -largest if self.is_signed else 0.0
 
     def bounded(self, entry: int, largest: float) -> float:
-        """Return an entry with every value cut to 0..largest."""
+        """Return an entry with every value cut to 0..largest, or −largest..largest where they are signed."""
         values = self.values[:, entry]
-        bounded = np.clip(values[~np.isnan(values)], 0.0, largest)
+        bounded = np.clip(values[~np.isnan(values)], self.smallest(largest), largest)
         # Rounded once, so that it changes by no more than the exact one.
         total = math.fsum(bounded.tolist())
         return total / len(bounded) if self.is_mean else total
 
     def sensitivity(self, entry: int, largest: float) -> float:
-        """Return by how much one patient can change an entry whose values lie in 0..largest."""
+        """Return by how much one patient can change an entry whose values are cut to that bound."""
         counts = ~np.isnan(self.values[:, entry])
         samples_of_one = np.bincount(self.units[counts]).max(initial=0)
-        return float(largest * samples_of_one / (counts.sum() if self.is_mean else 1))
+        return float((largest - self.smallest(largest)) * samples_of_one / (counts.sum() if self.is_mean else 1))
 
     def noisy(self, entry: int, largest: float, deviation: float, random_bytes: RandomBytes) -> float:
         """Return an entry with noise of a deviation by what one patient can change, cut to the values it can have."""
         noise = deviation * self.sensitivity(entry, largest)
         (drawn,) = with_noise(np.array([self.bounded(entry, largest)]), noise, random_bytes).tolist()
-        return min(max(drawn, 0.0), float(largest)) if self.is_mean else float(max(0, round(drawn)))
+        if self.is_mean:
+            return float(min(max(drawn, self.smallest(largest)), largest))
+        return float(max(0, round(drawn)))
 
 
 def private_report(
@@ -75,7 +83,7 @@ def private_report(
     Δ_j is by how much one patient can change entry j of all M; together they are one Gaussian mechanism with μ = 1/σ,
     like an update of :func:`fedannot.custom.outbound.private_updates.privatised`. Entries that are withheld (NaN) stay
     so. Every sum of value and noise is rounded to a grid, see :mod:`fedannot.custom.outbound.noise_source`. Means are
-    cut to 0..largest again, counts are rounded and not negative; neither spends anything.
+    cut to their bounds again, counts are rounded and not negative; neither spends anything.
 
     Args:
         report: fields of a site's answer; others than those of `samples` stay as they are.
@@ -87,20 +95,60 @@ def private_report(
     Raises:
         ValueError: if an entry or a sample is infinite, or an entry has no sample.
     """
-    fields = sorted(set(samples) & set(report))
-    given = {name: report[name] if isinstance(report[name], list) else [report[name]] for name in fields}
-    for name in fields:
-        _check_finite(name, given[name], samples[name])
-    num_entries = sum(not math.isnan(value) for values in given.values() for value in values)
-    deviation = (1.0 + _MARGIN) * noise_multiplier * math.sqrt(num_entries)
+    given = _entries(report, samples)
+    for name, values in given.items():
+        _check_finite(name, values, samples[name])
+    deviation = _deviation(given, noise_multiplier)
     result = dict(report)
-    for name in fields:
+    for name in given:
         noisy = [
             math.nan if math.isnan(value) else samples[name].noisy(entry, largest[name], deviation, random_bytes)
             for entry, value in enumerate(given[name])
         ]
         result[name] = noisy if isinstance(report[name], list) else type(report[name])(noisy[0])
     return result
+
+
+def noise_deviations(
+    report: Mapping[str, Any],
+    samples: Mapping[str, SampleValues],
+    largest: Mapping[str, float],
+    *,
+    noise_multiplier: float,
+) -> dict[str, list[float]]:
+    """Return the standard deviation of the noise that :func:`private_report` puts into each entry, NaN where into none.
+
+    It follows from numbers of patients and samples, which are not protected, and from what the site has chosen.
+
+    Args:
+        report: as there; likewise the others.
+        samples: what fields are made of.
+        largest: bound of a single value of each of these fields.
+        noise_multiplier: σ.
+    """
+    given = _entries(report, samples)
+    deviation = _deviation(given, noise_multiplier)
+    return {
+        name: [
+            math.nan if math.isnan(value) else deviation * samples[name].sensitivity(entry, largest[name])
+            for entry, value in enumerate(values)
+        ]
+        for name, values in given.items()
+    }
+
+
+def _entries(report: Mapping[str, Any], samples: Mapping[str, SampleValues]) -> dict[str, list[float]]:
+    """The entries of the fields that samples are known of."""
+    return {
+        name: report[name] if isinstance(report[name], list) else [report[name]]
+        for name in sorted(set(samples) & set(report))
+    }
+
+
+def _deviation(given: Mapping[str, list[float]], noise_multiplier: float) -> float:
+    """The standard deviation of all noise by what one patient can change an entry."""
+    num_entries = sum(not math.isnan(value) for values in given.values() for value in values)
+    return (1.0 + _MARGIN) * noise_multiplier * math.sqrt(num_entries)
 
 
 def _check_finite(name: str, values: list[float], samples: SampleValues) -> None:

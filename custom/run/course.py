@@ -23,7 +23,7 @@ from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
 from .continuing import earlier_state, start_params, told_with_its_file
-from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Request
+from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Params, Request
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from .round_record import dominance_sentence, dominant_site, failure_sentence, progress_sentence, round_scalars
@@ -69,8 +69,7 @@ class Course:
         self.settings = settings
         self.refused: dict[str, str] = {}
         self._method = method
-        self._registry = registry
-        self._link = link
+        self._registry, self._link = registry, link
         self._scoring = Scoring.of(settings.task)
         self._num_samples: dict[str, int] = {}
         self._claims = {kind: SampleClaims(link.warning) for kind in (_TRAINING, _VALIDATION)}
@@ -111,9 +110,8 @@ class Course:
             if failed_rounds >= self.settings.max_failed_rounds:
                 raise RunFailedError(failure_sentence(failed_rounds, self.settings.min_sites, self.refused))
         if failed_rounds:
-            self._link.warning(
-                f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
-            )
+            text = f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
+            self._link.warning(text)
         if not any(record.sites for record in self.state.history):
             raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
         self._round = self._round_of(self.settings.rounds)
@@ -156,10 +154,11 @@ class Course:
             history=self.state.history,
             num_samples=self._num_samples,
             bounds=InfluenceBounds(self.settings.influence, self._link.warning),
-            ask=lambda task, sites=None: self._ask(task, round_number, sites),
+            ask=lambda task, sites=None, params=None: self._ask(task, round_number, sites, params),
             info=self._link.info,
             warning=self._link.warning,
             is_stopped=self._link.is_stopped,
+            reviewed=lambda params=None: self._server_test.reviewed(params or self.state.params),
         )
 
     def refuse(self, site: str, reason: str) -> None:
@@ -167,17 +166,18 @@ class Course:
         self.refused.setdefault(site, reason)
         self._link.warning(f"Refused {site}: {reason}.")
 
-    def _request(self, task: str, round_number: int, sites: Collection[str] | None) -> Request:
-        return Request(
-            task, round_number, self.state.params, self._continued | self._method.message(self._round), sites
-        )
+    def _request(self, task: str, number: int, sites: Collection[str] | None, params: Params | None = None) -> Request:
+        message = self._continued | self._method.message(self._round)
+        return Request(task, number, params or self.state.params, message, sites)
 
-    def _ask(self, task: str, round_number: int, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Send the global model with a task that is answered without one, and return the usable answers by site."""
+    def _ask(
+        self, task: str, round_number: int, sites: Collection[str] | None = None, params: Params | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Send a model, by default the global one, with a task that is answered without; return usable answers."""
         claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
         limit = claim_limit(max(len(self._link.sites()), 1))
         answers = Answers(task, round_number, self._registry, self.settings.network.num_classes, self.refuse)
-        self._link.give(self._request(task, round_number, sites), answers.receive, self.refuse)
+        self._link.give(self._request(task, round_number, sites, params), answers.receive, self.refuse)
         for site, answer in sorted(answers.by_site.items()):
             if "num_samples" in answer:
                 answer["num_samples"] = min(claims.counted(site, answer["num_samples"], limit), limit)
@@ -215,13 +215,13 @@ class Course:
             return False
         averaged = training.average()
         self._note_weights(averaged.weights)
-        self.state.params = averaged.params
+        self.state.params, this_round.shadow, this_round.weighed = averaged.params, averaged.shadow, averaged.weights
         self._method.after_training(this_round)
         return True
 
     def _note_weights(self, weights: LayerWeights) -> None:
-        """Take note of how many sites the round's weights are of in effect, and warn where it is one."""
-        self._of_weights = {"effective_sites": weights.fewest_effective_sites}
+        """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
+        self._of_weights = {"effective_sites": weights.fewest_effective_sites, "weights": weights.most_concentrated}
         if (dominant := dominant_site(weights)) is not None:
             self._of_weights["dominant"] = dominant
             if not (self.state.history and self.state.history[-1].dominant is not None):

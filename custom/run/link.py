@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+Params = Mapping[str, torch.Tensor]
+
 # What goes with every task in a run that continues an earlier one: its job, and the round after which it goes on.
 CONTINUED_JOB = "fedannot_continued_job"
 CONTINUED_ROUND = "fedannot_continued_round"
@@ -28,7 +30,7 @@ class Reply:
     site: str
     round_number: int | None
     fields: Mapping[str, Any]
-    params: Mapping[str, torch.Tensor] | None = None
+    params: Params | None = None
     problem: str | None = None
 
 
@@ -39,14 +41,14 @@ class Request:
     Attributes:
         task: what they are asked for.
         round_number: the round.
-        params: the global model.
+        params: the model that goes along, mostly the global one.
         message: plain values that go along.
         sites: names of those that are asked; all that are there without names.
     """
 
     task: str
     round_number: int
-    params: Mapping[str, torch.Tensor]
+    params: Params
     message: Mapping[str, Any]
     sites: Collection[str] | None = None
 
@@ -94,7 +96,7 @@ class Link(Protocol):
     def is_stopped(self) -> bool:
         """Return whether the run is being stopped."""
 
-    def write_model(self, params: Mapping[str, torch.Tensor]) -> None:
+    def write_model(self, params: Params) -> None:
         """Write the global model."""
 
     def draw(self, tag: str, value: float, round_number: int) -> None:

@@ -160,6 +160,7 @@ class RoundRecord(OpenRecord):
         refused: why others' results did not count, by name.
         bounded: whose influence was bounded, by name.
         effective_sites: how many sites the weights are of in effect, in the layer block where they are fewest.
+        weights: of each site in that layer block, within the bounds of influence.
         dominant: the site that nearly decides alone.
         stability: how far the sites move the model (FedGSCA, Eq. 18), of a classification.
         seconds: that the round took.
@@ -174,6 +175,7 @@ class RoundRecord(OpenRecord):
     refused: dict[str, str]
     bounded: dict[str, Bounded] | None = None
     effective_sites: float | None = None
+    weights: dict[str, float] | None = None
     dominant: Dominant | None = None
     stability: float | None = None
     seconds: float

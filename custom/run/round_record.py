@@ -56,6 +56,8 @@ def progress_sentence(history: Sequence[RoundRecord], rounds: int, scoring: Scor
     record = history[-1]
     value = record.main_score
     score = "not scored" if value is None else f"{scoring.label} {100 * value:.1f} %"
+    if value is not None and (names := record.named("unscored_classes")):
+        score += f" without {', '.join(names)}"
     rounds_left = rounds - record.round
     seconds = time_left([earlier.seconds for earlier in history], rounds_left)
     left = f", about {duration(seconds)} left" if rounds_left else ""

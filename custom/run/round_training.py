@@ -30,10 +30,12 @@ class Averaged:
     Attributes:
         params: the average.
         weights: what the sites counted in it, within the bounds of influence.
+        shadow: the second average of the same results; None where the method asked for none.
     """
 
     params: dict[str, torch.Tensor]
     weights: LayerWeights
+    shadow: dict[str, torch.Tensor] | None = None
 
 
 class RoundTraining:
@@ -80,6 +82,7 @@ class RoundTraining:
             self._known,
             num_sites=max(num_sites, 1),
             wait_in=waiting_folder if self._waits else None,
+            shadow_without=method.shadow_without(this_round),
         )
         limit, bounds_updates = claim_limit(max(num_sites, 1)), settings.influence.max_update_ratio is not None
         self.results = RoundResults(
@@ -114,7 +117,7 @@ class RoundTraining:
                 this_round.bounds.update_factors({site: math.sqrt(of) for site, of in results.drifts.items()}),
                 inner_ranges([results.statistics[site] for site in sorted(results.statistics)]),
             )
-        return Averaged(self._average.result(), bounded)
+        return Averaged(self._average.result(), bounded, self._average.shadow())
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._blocks)

@@ -145,13 +145,21 @@ class RunState:
             ignored.add("embedded")
         differing = sorted(key for key in keys - ignored if settings.get(key) != own.get(key))
         if differing:
-            found = ", ".join(f"{key}={settings.get(key)!r} instead of {own.get(key)!r}" for key in differing)
-            raise ResumeError(f"The state was made with other settings: now {found}.")
+            found = [text for key in differing for text in _differences(key, settings.get(key), own.get(key))]
+            raise ResumeError(f"The state was made with other settings: now {', '.join(found)}.")
 
     def _has_embedded_data(self) -> bool:
         """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
         reports = [report for record in self.history for report in record.sites.values()]
         return not reports or any(report.embedded_data for report in reports)
+
+
+def _differences(key: str, now: Any, before: Any) -> list[str]:
+    """What differs in a setting; of a block only the settings in it that do."""
+    if isinstance(now, Mapping) and isinstance(before, Mapping):
+        names = sorted(name for name in set(now) | set(before) if now.get(name) != before.get(name))
+        return [text for name in names for text in _differences(f"{key}.{name}", now.get(name), before.get(name))]
+    return [f"{key}={now!r} instead of {before!r}"]
 
 
 def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from .versions import installed_versions, source_commit
 
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5
+# What a summary's rounds have where a run has it.
+_OPTIONAL = ("stability", "unscored_classes")
 
 
 def write_summary(path: Path, summary: Summary) -> None:
@@ -78,8 +80,9 @@ def summarize(
 
 def _rounds(history: Sequence[RoundRecord], task: str) -> list[dict[str, Any]]:
     names = set(ROUND_SUMMARIES[task].model_fields)
-    if all(record.stability is None for record in history):
-        names.remove("stability")
+    for name in _OPTIONAL:
+        if all(record.named(name) is None for record in history):
+            names.discard(name)
     return [{name: record.named(name) for name in names} for record in history]
 
 

@@ -38,6 +38,7 @@ class RoundSummary(MeanScores, Record):
     stage: str
     seconds: float
     effective_sites: float | None = None
+    weights: dict[str, float] | None = None
     stability: float | None = None
 
 
@@ -114,6 +115,12 @@ class Summary(OpenRecord):
     def main_score(self) -> float | None:
         """Dice or macro F1 over the last rounds: how good the run's model is."""
         return self.last_rounds.main_score
+
+    @property
+    def unscored_classes(self) -> tuple[str, ...]:
+        """Names of the classes without a score in the last round, which its means leave out."""
+        last = self.rounds[-1] if self.rounds else None
+        return last.unscored_classes or () if isinstance(last, SegmentationDetails | ClassificationDetails) else ()
 
     @property
     def data_folder(self) -> Path | None:

@@ -10,6 +10,7 @@ from .augmentation import AugmentedBatches, turned_and_mirrored
 from .batch import Batch, Batches, pixel_places
 from .patch_centres import PatchCentres
 from .patches import cut_patch, patch_places
+from .trained_slices import trained_slices
 
 # A site shares the GPU with the network's activations, and often with other sites.
 _SHARE_OF_FREE_GPU_MEMORY = 0.25
@@ -34,8 +35,8 @@ def training_batches(
         training: batch size, patch, patches per volume and augmentation.
         device: where the network is.
         labels: in place of the given ones, one for each of the site's samples or volumes.
-        used: which of the samples or volumes are trained on, ``(N,)`` booleans; None for all. Batches name them by
-            their index among all.
+        used: which of the samples or volumes are trained on, ``(N,)`` booleans; None for all, or the slices that the
+            site's description names. Batches name them by their index among all.
         with_places: say where in its sample each pixel lies; of segmentation only.
 
     Raises:
@@ -58,6 +59,8 @@ def training_batches(
         return ClassBatches(
             data.images, given, training.batch_size, device, augmentation=training.augmentation, used=used
         )
+    if used is None:
+        used = trained_slices(data, given)
     samples = SampleBatches(data.images, given, training.batch_size, device, used=used, with_places=with_places)
     return AugmentedBatches(samples, training.augmentation) if training.augmentation else samples
 

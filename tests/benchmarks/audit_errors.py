@@ -25,8 +25,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
-from fedannot.custom.audit.auditing import audit_site
+from fedannot.custom.audit.findings import CASES_FOLDER
 from fedannot.custom.audit.measuring import examined_cases, measured_site
+from fedannot.custom.audit.reporting import audited_cases
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
@@ -62,14 +63,15 @@ def trained(pack: Pack, folder: Path, share: float, seed: int) -> tuple[torch.nn
 
 def site_scores(network: torch.nn.Module, inference: Inference, data: SiteData, folder: Path, seed: int) -> Scores:
     """Return the scores of a site's cases: of every kind, of the case in the audit's list, and of the baselines."""
-    cases, _ = audit_site(data, lambda _: network, inference, folder / "data" / data.site, folder / "audit", seed=seed)
+    measured = measured_site(data, lambda _: network, inference, seed=seed)
+    (folder / "audit" / CASES_FOLDER).mkdir(parents=True, exist_ok=True)
+    cases = audited_cases(measured, data, folder / "data" / data.site, folder / "audit")
     by_image = {case.image: case for case in cases}
     names = [case.image_name(folder / "data" / data.site) for case in data.cases]
-    measured = measured_site(data, lambda _: network, inference, seed=seed)
     result: Scores = {f"{AUDIT} {one.kind.name}": list(one.case_scores()) for one in measured.kinds}
     result[AUDIT] = measured.case_scores().tolist()
     result["largest"] = [by_image[name].score for name in names]
-    result["findings"] = [len(by_image[name].findings) for name in names]
+    result["findings"] = [float(by_image[name].has_problem) for name in names]
     examined = sorted(examined_cases(data, lambda _: network, inference), key=lambda case: case.index)
     return result | {name: scores.tolist() for name, scores in baseline_scores(examined, seed).items()}
 

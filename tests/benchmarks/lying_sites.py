@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fedannot.apps.benchmarks.fedia import PUBLISHED
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
@@ -47,6 +48,7 @@ SMALL: dict[str, dict[str, Any]] = {
     # Groups are not tested for, so that quality counts in every run.
     "fedaaai": _LESIONS | {"warmup_rounds": 2, "min_predicted_share": 0.0, "group_test_level": 1.0},
     "fedia": {
+        **PUBLISHED,
         "rounds": 10,
         "warmup_rounds": 6,
         "network.features": [4, 8, 16, 16, 16, 4],

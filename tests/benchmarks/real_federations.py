@@ -14,8 +14,9 @@ from PIL import Image
 
 from fedannot.apps.importing.datalists import read_source_datalist
 from fedannot.apps.importing.folders import read_folders
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.seeding import derive_seed
 
 CELL_SOURCES = ("bubil_d1", "bubil_d2", "bubil_d3", "bubil_d4", "bubil_d5")
@@ -76,7 +77,8 @@ def write_blood_cells(folder: Path, seed: int, *, by_source: bool = False) -> No
     chosen = generator.choice(len(largest), 800 if by_source else 2000, replace=False)
     others = [case for case in dataset.cases if case.source != LARGEST_BLOOD_SOURCE] if by_source else []
     subset = replace(dataset, cases=(*(largest[index] for index in sorted(chosen)), *others))
-    sites = SiteChoice.parse("by-source") if by_source else SiteChoice(4)
+    # The figures in docs are of a split that does not look at classes.
+    sites = replace(SiteChoice.parse("by-source" if by_source else "4"), by_content=False)
     write_imported_federation([subset], folder, sites, ImportOptions(keys={"size": (32, 32), "channels": 3}), seed=seed)
 
 

@@ -56,3 +56,68 @@ def test_false_positives_and_power(num_sites, capsys):
             lines.append(f"  {name:<32} found {found:4.0f}%, the right groups {right:4.0f}%")
     with capsys.disabled():
         print("\n" + "\n".join(lines))
+
+
+# q_in and q_out of the generated lesions after five rounds, by the offset of the contours in pixels: means over five
+# sites of the clean masks moved by so much (seed 100, N_S "D"). Sites with the same offset differ by a tenth.
+OFFSETS = np.array([-6.0, -4.5, -3.0, -1.5, 0.0, 1.5, 3.0, 4.5, 6.0])
+INNER = np.array([0.042, 0.075, 0.122, 0.219, 0.338, 0.497, 0.675, 0.851, 1.046])
+OUTER = np.array([1.52, 0.874, 0.55, 0.316, 0.21, 0.144, 0.109, 0.09, 0.08])
+BETWEEN_SITES = 0.1
+STRONGEST = 6.0
+OFFSET_REPEATS = {6: 60, 10: 60, 20: 20}
+
+
+def measured(generator, offsets, *, logarithms):
+    """Difficulties of sites with these offsets, or their logarithms."""
+    logs = np.stack([np.interp(offsets, OFFSETS, np.log(column)) for column in (INNER, OUTER)], axis=1)
+    logs += BETWEEN_SITES * generator.standard_normal(logs.shape)
+    rows = logs if logarithms else np.exp(logs)
+    return {f"site-{index:02}": row for index, row in enumerate(rows)}
+
+
+def two_directions(share, smallest):
+    """A share of the sites draws larger; strengths lie in equal steps from the smallest to the strongest."""
+
+    def draw(generator, num_sites):
+        larger = round(share * num_sites)
+        steps = (np.arange(num_sites) + generator.random(num_sites)) / num_sites
+        strengths = generator.permutation(smallest + (STRONGEST - smallest) * steps)
+        return np.where(np.arange(num_sites) < larger, strengths, -strengths), larger
+
+    return draw
+
+
+def one_direction(sign):
+    """All sites err in one direction, by strengths from 0."""
+    return lambda generator, num_sites: (sign * STRONGEST * generator.random(num_sites), None)
+
+
+FEDERATIONS = {
+    "all larger, from 0": one_direction(1),
+    "all smaller, from 0": one_direction(-1),
+    "N_S, from half": two_directions(0.2, STRONGEST / 2),
+    "N_E, from half": two_directions(0.8, STRONGEST / 2),
+    "N_S, from 0": two_directions(0.2, 0.0),
+}
+
+
+@pytest.mark.benchmark
+@pytest.mark.parametrize("num_sites", list(OFFSET_REPEATS))
+def test_groups_of_difficulties_and_of_their_logarithms(num_sites, capsys):
+    repeats = OFFSET_REPEATS[num_sites]
+    lines = [f"K = {num_sites}, {repeats} draws each: found, the right groups in %, by q and by log q"]
+    for name, draw in FEDERATIONS.items():
+        shown = []
+        for logarithms in (False, True):
+            found = right = 0
+            for repeat in range(repeats):
+                generator = np.random.default_rng((num_sites, repeat))
+                offsets, larger = draw(generator, num_sites)
+                groups = fit_two_groups(measured(generator, offsets, logarithms=logarithms), seed=repeat)
+                found += groups.found
+                right += groups.found and groups.larger == tuple(f"site-{index:02}" for index in range(larger or 0))
+            shown.append(f"{100 * found / repeats:4.0f} / {100 * right / repeats:3.0f}")
+        lines.append(f"  {name:<22} {shown[0]}    {shown[1]}")
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))

@@ -75,7 +75,7 @@ def test_classes_under_a_job_with_masks_are_one_sentence_whatever_their_number(t
     description = ClassificationDescription(channels=1, size=(64, 64), classes=("benign", "malignant"))
     text = (
         f"Site site-1: {tmp_path} holds images with one class each, but a job of 'fedavg' is for segmentation and "
-        "needs images or volumes with masks; methods for classification are fedavg, fedgsca, "
+        "needs images or volumes with masks; a job with task = classification fits, its method one of fedavg, fedgsca, "
         "auto_classification, audit_classification."
     )
     with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}$"):
@@ -86,7 +86,7 @@ def test_masks_under_a_job_with_classes_are_one_sentence(tmp_path):
     write_site_description(tmp_path, SLICES)
     text = (
         f"Site site-1: {tmp_path} holds slices of volumes with masks, but a job of 'fedgsca' is for classification and "
-        "needs images with one class each; methods for segmentation are fedavg, auto, feda3i, "
+        "needs images with one class each; a job with task = segmentation fits, its method one of fedavg, auto, "
     )
     with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}"):
         check_compatibility(tmp_path, FedGSCASettings(), site="site-1")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fedannot.apps.benchmarks import fedia
 from fedannot.apps.runs.job import Job
 
 JOBS = Path(__file__).parents[2] / "jobs"
@@ -19,7 +20,9 @@ SMALL = {
     "embedded.test_images": 4,
 }
 
+# As published: small networks establish nothing.
 SMALL_FEDIA = SMALL | {
+    **fedia.PUBLISHED,
     "embedded.sites": 2,
     "embedded.completeness": [0.3, 0.8],
     "warmup_rounds": 1,

@@ -109,3 +109,21 @@ def test_a_run_that_dies_in_a_round_in_which_labels_are_undone_goes_on_to_the_sa
     resumed = simulate(job, tmp_path / "killed", data=tmp_path / "whole" / "data", resume=True)
     assert_same_model(tmp_path / "whole", tmp_path / "killed")
     assert resumed["undone_from_round"] == {"site-1": 3, "site-2": 3}
+
+
+def test_fedgsca_treats_all_sites_from_the_estimate_on_with_the_bits_of_its_own_job(
+    small_job: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody_is_noisy(monkeypatch)
+    treated = simulate(small_job(treatment="fedgsca", embedded__label_noise="S50"), tmp_path / "auto")
+    alone = simulate(small_job("fedgsca", embedded__label_noise="S50", **WARMUP), tmp_path / "fedgsca")
+    assert_same_model(tmp_path / "auto", tmp_path / "fedgsca")
+    assert [record["stage"] for record in treated["rounds"]] == [record["stage"] for record in alone["rounds"]]
+    assert treated["undone_from_round"] == {}
+    assert treated["noise_levels"][0]["sites"]["site-1"]["decision"] == "FedGSCA selects the samples of all sites."
+
+
+def test_where_nothing_is_established_fedgsca_does_not_begin(small_job: Make, tmp_path: Path) -> None:
+    job = small_job(treatment="fedgsca", floor=0.99, rounds=3, embedded__label_noise="0")
+    summary = simulate(job, tmp_path / "auto")
+    assert summary["rounds"][-1]["stage"] == "federated averaging"

@@ -13,6 +13,7 @@ from plain_records import collect_output, read_summary, simulate
 from test_simulator import run_simulator
 
 from fedannot.apps.runs.job import Job
+from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.state import STATE_FILE
@@ -75,6 +76,54 @@ def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
     assert summary["rounds"][-1]["stage"] == "undone"
 
 
+@pytest.fixture(scope="module")
+def half_wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Data of six sites of which three draw right, and a job whose model is checked in two rounds."""
+    folder = tmp_path_factory.mktemp("checked")
+    drawing = LesionImages("M(25,-25,2,0.5)", exact=True, stratified=0.5)
+    write_phantom_federation(folder / "data", drawing, num_sites=6, seed=3, images_per_site=4, test_images=2)
+    for index in range(1, 7):
+        file = folder / "data" / f"site-{index}" / "datalist.json"
+        content = json.loads(file.read_text(encoding="utf-8"))
+        clean = [{"image": case["image"], "label": case["clean_label"]} for case in content["training"]]
+        content |= {"reference": clean} | ({"training": clean} if index > 3 else {})
+        file.write_text(json.dumps(content))
+    job = Job.open(JOBS / "auto").copy_with(SMALL | EAGER | {"estimates": 1, "shadow_rounds": 2}, folder / "job")
+    return folder / "data", job.folder
+
+
+def test_the_model_is_scored_beside_that_of_before_and_no_bit_of_it_changes(
+    half_wrong: tuple[Path, Path], tmp_path: Path
+) -> None:
+    data, job = half_wrong
+    # One round too few to decide anything.
+    checked = simulate(job, tmp_path / "checked", data=data, overrides={"rounds": 3, "shadow_rounds": 3})
+    alone = simulate(job, tmp_path / "alone", data=data, overrides={"rounds": 3, "shadow_rounds": 0})
+    assert [one["round"] for one in checked["shadow"]["rounds"]] == [2, 3]
+    assert {one["sites"] for one in checked["shadow"]["rounds"]} == {6}
+    assert "Shadow check of rounds 2 to 3" in checked["shadow"]["sentence"]
+    assert alone["shadow"] is None
+    assert_same_model(tmp_path / "checked", tmp_path / "alone")
+
+
+def test_a_veto_takes_everything_back_at_the_sites(
+    half_wrong: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, job = half_wrong
+    worse = Estimate(24, -0.1, -0.15, -0.05)
+    monkeypatch.setattr("fedannot.custom.methods.auto.shadow_check.pooled_gains", lambda *_: worse)
+    summary = simulate(job, tmp_path / "vetoed", data=data)
+    assert summary["shadow"]["has_vetoed"]
+    assert [record["stage"] for record in summary["rounds"]] == [
+        "warm-up", "undone", "undone", "federated averaging"
+    ]  # fmt: skip
+    undone = sorted((tmp_path / "vetoed").rglob("undone.json"))
+    by_round = {file.parent.name: json.loads(file.read_text())["offsets"] for file in undone if "site-1" in file.parts}
+    assert list(by_round) == ["round_2", "round_4"]
+    assert by_round["round_2"]
+    assert not by_round["round_4"]
+
+
 def test_a_run_resumed_before_the_estimate_makes_it_anew_with_the_same_bits(whole: Path, tmp_path: Path) -> None:
     """From the state after the first round, while the sites' folders are those after the last."""
     again = shutil.copytree(whole / "whole", tmp_path / "again")
@@ -100,6 +149,18 @@ def test_clean_labels_are_federated_averaging_bit_for_bit(small_job: Callable[..
     simulate(small_job("fedavg", rounds=4), tmp_path / "fedavg", data=data)
     assert "Nothing is established" in last_channel(summary)["decision"]
     assert_same_model(tmp_path / "auto", tmp_path / "fedavg")
+
+
+def test_reviewed_cases_at_the_server_are_zero(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """No site has any; all draw larger. The server's are its test images, and count for the shadow check, too."""
+    data = federation(tmp_path / "data", "M(25,-25,2,1)", reviewed=False)
+    file = data / "test" / "datalist.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    content["reference"] = [case | {"group": f"patient-{n}"} for n, case in enumerate(content["testing"] * 2)]
+    file.write_text(json.dumps(content))
+    summary = simulate(small_job("auto", **EAGER | {"rounds": 2}), tmp_path / "out", data=data)
+    assert "reviewed annotations" in last_channel(summary)["zero"]["1"]
+    assert "at the server" in last_channel(summary)["zero"]["1"]
 
 
 @pytest.mark.processes

@@ -1,6 +1,7 @@
 """Bundles of small runs, run by MONAI without fedannot: the evaluation's masks, back in the files' geometry."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -122,9 +123,20 @@ def find_something(source: BundleSource, cases: Sequence[LoadedCase]) -> None:
             bias -= torch.cat(logits).median(dim=0).values
 
 
+def fitted(source: BundleSource, data: Path, folder: Path, fit: str, like: BundleSource) -> BundleSource:
+    """The model of a run for data that are brought to their size in another way, which are written."""
+    changes = {"fit": fit}
+    if isinstance(like.description, VolumeDescription):
+        changes |= {"crop": "centre", "size": (36, 32, 18)}
+    description = like.description.model_copy(update=changes)
+    shutil.copytree(data, folder)
+    write_site_description(folder, description)
+    return replace(source, description=description)
+
+
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Exported]:
-    """Bundles of five runs, all run by one process without fedannot."""
+    """Bundles of five runs, some with images fitted in another way, all run by one process without fedannot."""
     folder = tmp_path_factory.mktemp("bundles")
     sources, data, sections = {}, {}, {}
 
@@ -162,6 +174,12 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Exported]:
     simulate(JOBS / "fedavg_classification", folder / "cells", overrides=cells | embedded)
     sources["cells"], data["cells"] = read_source(folder / "cells"), folder / "cells" / "data" / "test"
 
+    runs = {"pictures": (pictures, data["pictures"]), "sliced": (chambers, None), "whole": (folder / "whole", None)}
+    for name, fit in (("pictures", "pad"), ("sliced", "resize"), ("sliced", "pad"), ("whole", "resize")):
+        other, (run, described) = f"{name}, {fit}", runs[name]
+        data[other] = folder / other
+        sources[other] = fitted(read_source(run, data=described), data[name], data[other], fit, sources[name])
+
     exported, arguments = {}, []
     for name, source in sources.items():
         section = sections.get(name, "testing")
@@ -182,7 +200,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Exported]:
     return exported
 
 
-SEGMENTING = ("pictures", "global", "personal", "sliced", "whole")
+FITTED = ("pictures, pad", "sliced, resize", "sliced, pad", "whole, resize")
+SEGMENTING = ("pictures", "global", "personal", "sliced", "whole", *FITTED)
 
 
 def slices_first(exported: Exported, tensor: torch.Tensor) -> torch.Tensor:

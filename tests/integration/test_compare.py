@@ -154,6 +154,7 @@ REFUSED = {
         ["{jobs}/fedaaai", "--data", "{data}/{{seed}}", "--seeds", "2"],
         "fedavg: .*/1/site-1 holds images with one class each, but .*fedavg is for segmentation",
     ),
+    "another phantom": (["{jobs}/fedia"], r"the phantom of fedavg is lesions2d and that of fedia lesions3d"),
     "data without a patch": (["{jobs}/fedaaai", "--data", "{data}/volumes"], "names no patch of them to train on"),
 }
 

@@ -210,3 +210,22 @@ def test_a_site_that_drops_out_between_the_stages_is_refused_and_then_not_waited
     stages = [record["stage"] for record in summary["rounds"]]
     # Last there in round 1, so from round 7 on it was absent for five rounds.
     assert stages == ["warm-up"] + ["completeness-aware"] * 5 + ["corrected"] * 2
+
+
+OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "additions": "lesions"}
+
+
+def test_the_own_form_is_federated_averaging_where_nothing_is_established(
+    small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A network that has learnt nothing proves nothing, whatever sites left out."""
+    data = tmp_path / "data"
+    write_phantom_federation(data, LesionVolumes((0.3, 0.8)), num_sites=2, seed=1, images_per_site=3, test_images=2)
+    own = simulate(small_job("fedia", **OWN | {"least_recall": 1.0}), tmp_path / "own", data=data)
+    same = {"training__loss": "batch_dice", "training__learning_rate": 0.005, "training__batch_size": 18}
+    simulate(small_job("fedavg", network__upsample="nontrainable", **same), tmp_path / "average", data=data)
+    if any(site.get("is_established") for site in own["completeness"].values()):
+        pytest.fail("the data of this test are such that something is established; choose others")
+    assert [record["stage"] for record in own["rounds"]] == ["warm-up", *["federated averaging"] * 2]
+    assert own["corrected_before_round"] == {}
+    assert_same_model(tmp_path / "own", tmp_path / "average")

@@ -225,3 +225,27 @@ def test_sample_selection_goes_on_with_sites_that_send_no_selector(tmp_path: Pat
     assert summary["selector"] is None
     for report in summary["sites"].values():
         assert {field for field, value in report.items() if value is not None} == _SAID
+
+
+def test_how_a_site_annotates_can_be_said_with_noise(small_job: MakeJob, tmp_path: Path) -> None:
+    """With next to no noise the mean of its offsets is near their median."""
+    eager = {"rounds": 2, "warmup_rounds": 1, "estimates": 1, "min_predicted_share": 0.0, "embedded__sites": 3}
+    plain = simulate(small_job("auto", **eager), tmp_path / "plain")["channels"][0]["sites"]
+    job = small_job("auto", **eager, unknown_images="usual")
+    make_statistics_private(job, "noise_multiplier = 1e-9")
+    summary = simulate(job, tmp_path / "noisy", data=tmp_path / "plain" / "data")
+    assert summary["refusals"] == []
+    compared = 0
+    for site, record in summary["channels"][0]["sites"].items():
+        noisy, median = record["parameters"]["offset 1"], plain[site]["parameters"]["offset 1"]
+        if median["estimate"] is None:
+            continue
+        compared += 1
+        assert (noisy["patients"], noisy["slope"]) == (median["patients"], 1.0)
+        assert noisy["low"] <= noisy["estimate"] <= noisy["high"]
+        # A model of one round sees contours anywhere; offsets are cut to 8 pixels.
+        assert noisy["estimate"] == pytest.approx(min(max(median["estimate"], -8), 8), abs=3.0)
+        assert record["parameters"]["missing 1"]["estimate"] is None
+    assert compared
+    ledger = tmp_path / "noisy" / "run" / "site-1" / "fedannot_privacy.json"
+    assert json.loads(ledger.read_text(encoding="utf-8"))["statistics"]["results"] == 1

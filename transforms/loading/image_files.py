@@ -29,6 +29,10 @@ _UNREADABLE = (OSError, SyntaxError, ValueError, TypeError, OverflowError, Image
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF")
 
 
+class ColouredMaskError(DataError):
+    """A mask has colours where one grey value per pixel is expected."""
+
+
 def read_image(file: Path, channels: int) -> NDArray[np.float32]:
     """Read an image's intensities, converting between grey and RGB where needed.
 
@@ -79,11 +83,22 @@ def read_mask(file: Path) -> NDArray[np.int64]:
         # An alpha channel says nothing about the class.
         colours = values[..., : 3 if values.shape[-1] >= 3 else 1]
         if (colours != colours[..., :1]).any():
-            raise DataError(f"{file}: found a mask in colours; expected one grey value per pixel, its label.")
+            raise ColouredMaskError(f"{file}: found a mask in colours; expected one grey value per pixel, its label.")
         values = colours[..., 0]
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
         raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
     return values.astype(np.int64)
+
+
+def read_colours(file: Path) -> NDArray[np.int64]:
+    """Read the colours of a mask ``(H, W)``: red · 65536 + green · 256 + blue; transparency is left out.
+
+    Raises:
+        DataError: if the file is missing or cannot be read as an image.
+    """
+    rgb = _open(file, lambda picture: np.asarray(picture.convert("RGB"), dtype=np.int64))
+    colours: NDArray[np.int64] = rgb @ np.array([2**16, 2**8, 1], dtype=np.int64)
+    return colours
 
 
 def map_mask(values: NDArray[np.int64], labels: Mapping[int, int], file: Path) -> NDArray[np.uint8]:
@@ -126,6 +141,18 @@ def distinct_values(values: NDArray[np.int64]) -> NDArray[np.int64]:
     counts = np.bincount((values - ends[0] if ends[0] else values).ravel(order="K"))
     found: NDArray[np.int64] = np.flatnonzero(counts) + ends[0]
     return found
+
+
+def value_counts(values: NDArray[np.int64]) -> dict[int, int]:
+    """Return how often an array of any shape has each of its values, sorted; without sorting the array where it can."""
+    if not values.size:
+        return {}
+    ends = np.array([values.min(), values.max()], dtype=np.int64)
+    if not _fits_table(ends):
+        found, counts = np.unique(values, return_counts=True)
+        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+    table = np.bincount((values - ends[0] if ends[0] else values).ravel(order="K"))
+    return {int(place + ends[0]): int(table[place]) for place in np.flatnonzero(table)}
 
 
 def _fits_table(ends: NDArray[np.int64]) -> bool:
@@ -198,7 +225,10 @@ def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
     if unknown == [1] and 255 in labels:
         return "If 1 marks the lesion, write in data.yaml: labels: {0: 0, 1: 1}."
     if file.suffix.lower() in (".jpg", ".jpeg"):
-        return "JPEG compression changes the values of a mask: save masks as PNG."
+        return (
+            "JPEG compression changes the values of a mask: save masks as PNG, or write ranges into data.yaml, for "
+            "example labels: {0-127: 0, 128-255: 1}."
+        )
     entries = ", ".join(f"{value}: CLASS" for value in unknown[:_SHOWN_VALUES])
     return f"Add to 'labels' in data.yaml: {entries}; or correct the mask."
 

@@ -7,15 +7,17 @@ from typing import Any
 import torch
 from monai.config import KeysCollection
 from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
-from torch.nn.functional import interpolate
 
 from ..errors import DataError
+from .fitting import Fit, padded, resize_image, resize_mask, scaled_extents
 from .image_files import check_same_size, map_mask, read_image, read_mask
 
 IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
 
 
-def build_image_pipeline(*, channels: int, size: Sequence[int], labels: Mapping[int, int]) -> Compose:
+def build_image_pipeline(
+    *, channels: int, size: Sequence[int], labels: Mapping[int, int], fit: Fit = "resize"
+) -> Compose:
     """Build the transforms that turn the files of one case into tensors.
 
     A case is a dictionary with the paths ``image``, ``label`` and, where it is known, ``clean_label``. Images become
@@ -27,6 +29,8 @@ def build_image_pipeline(*, channels: int, size: Sequence[int], labels: Mapping[
         channels: 1 for grey, 3 for RGB.
         size: rows and columns of the result.
         labels: value in a mask file → class, 0 for background.
+        fit: ``resize`` stretches both sides to the size; ``pad`` keeps the proportions and pads, an image with the
+            intensities at its border, a mask with background.
 
     Returns:
         Transforms that give ``image`` float32 ``(C, H, W)`` and ``label`` and ``clean_label`` uint8 ``(H, W)``, plain
@@ -37,25 +41,37 @@ def build_image_pipeline(*, channels: int, size: Sequence[int], labels: Mapping[
         [
             ReadImaged(IMAGE, channels),
             ReadMaskd(masks, labels, image_key=IMAGE, allow_missing_keys=True),
-            ResizeImaged(IMAGE, size),
-            ResizeMaskd(masks, size, num_classes=max(labels.values()) + 1, allow_missing_keys=True),
+            ResizeImaged(IMAGE, size, fit),
+            ResizeMaskd(masks, size, fit, num_classes=max(labels.values()) + 1, allow_missing_keys=True),
             NormalizeIntensityd(IMAGE),
+            *_padding(size, fit),
             SqueezeDimd(masks, dim=0, allow_missing_keys=True),
             EnsureTyped([IMAGE, *masks], track_meta=False, allow_missing_keys=True),
         ]
     )
 
 
-def build_picture_pipeline(*, channels: int, size: Sequence[int]) -> Compose:
+def build_picture_pipeline(*, channels: int, size: Sequence[int], fit: Fit = "resize") -> Compose:
     """Build the transforms of an image without masks; see :func:`build_image_pipeline` for what becomes of it."""
     return Compose(
         [
             ReadImaged(IMAGE, channels),
-            ResizeImaged(IMAGE, size),
+            ResizeImaged(IMAGE, size, fit),
             NormalizeIntensityd(IMAGE),
+            *_padding(size, fit),
             EnsureTyped(IMAGE, track_meta=False),
         ]
     )
+
+
+def _padding(size: Sequence[int], fit: Fit) -> list[MapTransform]:
+    """What is padded after the z-score, to which it is not to count."""
+    if fit != "pad":
+        return []
+    return [
+        PadTod(IMAGE, size, border=True, allow_missing_keys=True),
+        PadTod([LABEL, CLEAN_LABEL], size, border=False, allow_missing_keys=True),
+    ]
 
 
 def decode_case(pipeline: Compose, case: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,58 +151,78 @@ class ReadMaskd(MapTransform):  # type: ignore[misc]
 
 
 class ResizeImaged(MapTransform):  # type: ignore[misc]
-    """Resize images ``(C, H, W)``, bilinear with anti-aliasing where they shrink.
-
-    MONAI's ``Resize`` smooths against zeros outside the image and darkens its frame, hence PyTorch's.
+    """Resize images ``(C, H, W)``; see :func:`~fedannot.transforms.loading.fitting.resize_image`.
 
     Args:
         keys: keys of the images.
         size: rows and columns of the result.
+        fit: ``resize``, or ``pad`` for what still has to be padded.
     """
 
-    def __init__(self, keys: KeysCollection, size: Sequence[int]) -> None:
+    def __init__(self, keys: KeysCollection, size: Sequence[int], fit: Fit = "resize") -> None:
         super().__init__(keys)
-        self.size = tuple(size)
+        self.size, self.fit = tuple(size), fit
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Resize every image; one that has the size already stays as it is."""
         result = dict(data)
         for key in self.key_iterator(result):
-            if tuple(result[key].shape[1:]) != self.size:
-                result[key] = interpolate(result[key][None], self.size, mode="bilinear", antialias=True)[0]
+            result[key] = resize_image(result[key], scaled_extents(result[key].shape[1:], self.size, self.fit))
         return result
 
 
 class ResizeMaskd(MapTransform):  # type: ignore[misc]
-    """Resize masks ``(1, H, W)``: a pixel gets the class with the largest share of the area that it covers.
-
-    Of classes with equal shares the last one wins, so that half a pixel of lesion is lesion.
+    """Resize masks ``(1, H, W)``; see :func:`~fedannot.transforms.loading.fitting.resize_mask`.
 
     Args:
         keys: keys of the masks.
         size: rows and columns of the result.
+        fit: as for :class:`ResizeImaged`.
         num_classes: number of classes with background.
         allow_missing_keys: pass over a key that the case does not have.
     """
 
     def __init__(
-        self, keys: KeysCollection, size: Sequence[int], *, num_classes: int, allow_missing_keys: bool = False
+        self,
+        keys: KeysCollection,
+        size: Sequence[int],
+        fit: Fit = "resize",
+        *,
+        num_classes: int,
+        allow_missing_keys: bool = False,
     ) -> None:
         super().__init__(keys, allow_missing_keys)
-        self.size = tuple(size)
+        self.size, self.fit = tuple(size), fit
         self.num_classes = num_classes
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Resize every mask; one that has the size already stays as it is."""
         result = dict(data)
         for key in self.key_iterator(result):
-            if tuple(result[key].shape[1:]) != self.size:
-                # One class at a time: all of them at once would take many times the memory of the image.
-                shares = torch.cat([self._share(result[key], label) for label in range(self.num_classes)])
-                last_winner = self.num_classes - 1 - shares.flip(0).argmax(0, keepdim=True)
-                result[key] = last_winner.to(torch.uint8)
+            extents = scaled_extents(result[key].shape[1:], self.size, self.fit)
+            result[key] = resize_mask(result[key], extents, self.num_classes)
         return result
 
-    def _share(self, mask: torch.Tensor, label: int) -> torch.Tensor:
-        """How much of every pixel of the result ``(1, H, W)`` a class covers."""
-        return interpolate((mask == label).float()[None], self.size, mode="area")[0]
+
+class PadTod(MapTransform):  # type: ignore[misc]
+    """Pad images or masks ``(C, H, W)``; see :func:`~fedannot.transforms.loading.fitting.padded`.
+
+    Args:
+        keys: their keys.
+        size: rows and columns of the result.
+        border: pad with what is at the border, else with 0.
+        allow_missing_keys: pass over a key that the case does not have.
+    """
+
+    def __init__(
+        self, keys: KeysCollection, size: Sequence[int], *, border: bool, allow_missing_keys: bool = False
+    ) -> None:
+        super().__init__(keys, allow_missing_keys)
+        self.size, self.border = tuple(size), border
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Pad everything that is smaller than the size."""
+        result = dict(data)
+        for key in self.key_iterator(result):
+            result[key] = padded(result[key], self.size, border=self.border)
+        return result

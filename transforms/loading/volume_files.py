@@ -100,8 +100,17 @@ def write_label_volume(file: Path, labels: NDArray[Any], affine: NDArray[np.floa
     nibabel.save(Nifti1Image(labels.astype(kind), affine), file)
 
 
-def check_same_geometry(file: Path, found: Volume, image: Volume) -> None:
+COPY_THE_AFFINE = "If the voxels do belong together, copy the image's affine into the mask's header."
+
+
+def check_same_geometry(file: Path, found: Volume, image: Volume, *, remedy: str = COPY_THE_AFFINE) -> None:
     """Check that a mask has the voxels of its image.
+
+    Args:
+        file: the mask's file, to name in an error.
+        found: the mask.
+        image: its image.
+        remedy: what to do if it has as many voxels elsewhere.
 
     Raises:
         DataError: if the numbers of voxels differ, or a corner of the mask lies more than half a voxel off.
@@ -111,13 +120,24 @@ def check_same_geometry(file: Path, found: Volume, image: Volume) -> None:
             f"{file}: found a mask of {_extents(found.voxels.shape)} voxels, expected the size of its image, "
             f"{_extents(image.voxels.shape)}. Resample the mask to its image, or export it again."
         )
-    offset = _largest_offset(found.affine, image.affine, found.voxels.shape)
+    offset = largest_offset(found, image)
     if offset > 0.5 * min(image.spacing):
         raise DataError(
             f"{file}: found a mask that lies up to {offset:.1f} mm off its image (voxels of "
-            f"{_millimetres(found.spacing)}, the image's {_millimetres(image.spacing)}); expected the same affine. If "
-            "the voxels do belong together, copy the image's affine into the mask's header."
+            f"{_millimetres(found.spacing)}, the image's {_millimetres(image.spacing)}); expected the same affine. "
+            f"{remedy}"
         )
+
+
+def largest_offset(first: Volume, second: Volume) -> float:
+    """Return the largest distance between where two volumes have a corner, in millimetres.
+
+    Both have the voxels of the first.
+    """
+    corners = np.array(np.meshgrid(*[(0, length - 1) for length in first.voxels.shape[:3]])).reshape(3, -1)
+    homogeneous = np.vstack([corners, np.ones(corners.shape[1])])
+    difference: NDArray[np.float64] = ((first.affine - second.affine) @ homogeneous)[:3]
+    return float(np.sqrt((difference**2).sum(axis=0)).max())
 
 
 def voxel_spacing(affine: NDArray[np.float64]) -> tuple[float, float, float]:
@@ -175,14 +195,6 @@ def _is_singular(affine: NDArray[np.float64]) -> bool:
     """Return whether the axes of an affine have no length or lie, but for rounding, in a plane."""
     steps = voxel_spacing(affine)
     return min(steps) == 0 or abs(float(np.linalg.det(affine[:3, :3] / steps))) < _SINGULAR
-
-
-def _largest_offset(first: NDArray[np.float64], second: NDArray[np.float64], shape: Sequence[int]) -> float:
-    """Largest distance between the positions of a corner of the volume under two affines, in millimetres."""
-    corners = np.array(np.meshgrid(*[(0, length - 1) for length in shape[:3]])).reshape(3, -1)
-    homogeneous = np.vstack([corners, np.ones(corners.shape[1])])
-    difference: NDArray[np.float64] = ((first - second) @ homogeneous)[:3]
-    return float(np.sqrt((difference**2).sum(axis=0)).max())
 
 
 def _extents(shape: Sequence[int]) -> str:

@@ -21,9 +21,10 @@ from monai.transforms.utils import convert_applied_interp_mode
 from nibabel.orientations import apply_orientation, axcodes2ornt, io_orientation, ornt_transform
 from numpy.typing import NDArray
 
+from .fitting import Fit
 from .image_pipeline import CLEAN_LABEL, IMAGE, LABEL, decode_case
 from .volume_files import Volume, read_volume, voxel_spacing
-from .volume_transforms import CheckResampledSized, NormalizeVolumed, ReadVolumed, as_meta_tensor
+from .volume_transforms import CheckResampledSized, FitVolumed, NormalizeVolumed, ReadVolumed, as_meta_tensor
 
 _MASKS = (LABEL, CLEAN_LABEL)
 
@@ -50,8 +51,8 @@ class VolumeSamples:
 class VolumePipeline:
     """Turns a volume and its masks into samples, and labels of such samples back into a volume like the file's.
 
-    Read, orient, resample (trilinear; masks nearest), crop to the foreground, normalise, crop or pad to the size, cut
-    into slices. What moves voxels are MONAI's transforms, whose record is used to go back.
+    Read, orient, resample (trilinear; masks nearest), crop to the foreground, normalise, bring to the size, cut into
+    slices. What moves voxels are MONAI's transforms, whose record is used to go back.
 
     Args:
         labels: value in a mask file → class, 0 for background.
@@ -61,7 +62,9 @@ class VolumePipeline:
             everything brighter than 0.
         window: lower and upper intensity that become 0 and 1, what is beyond is cut off; None takes the z-score of the
             volume (after the crop to the foreground), zeros where it is constant.
-        size: extents to crop or pad to: two for slices, three for whole volumes; None keeps the volume's own.
+        size: extents: two for slices, three for whole volumes; None keeps the volume's own.
+        fit: how the size is reached: ``crop`` cuts off what is larger and pads what is smaller, ``resize`` stretches
+            each axis, ``pad`` scales all of them alike and pads.
         slice_axis: axis of the oriented volume across which it is cut; None keeps it whole.
     """
 
@@ -74,6 +77,7 @@ class VolumePipeline:
         crop: Literal["centre", "foreground"] = "centre",
         window: tuple[float, float] | None = None,
         size: Sequence[int] | None = None,
+        fit: Fit = "crop",
         slice_axis: int | None = None,
     ) -> None:
         self.slice_axis = slice_axis
@@ -82,10 +86,10 @@ class VolumePipeline:
         self._spacing = spacing
         self._crop = crop
         self._window = window
-        # MONAI keeps an axis as it is where the size is -1.
-        self._size = list(size) if size is not None else None
+        self._fit = fit
+        self._size: list[int | None] | None = list(size) if size is not None else None
         if self._size is not None and slice_axis is not None:
-            self._size.insert(slice_axis, -1)
+            self._size.insert(slice_axis, None)
         # Orientation is undone by itself, see _like_the_file.
         self._orienting = Compose(self._orient([IMAGE]))
         self._geometry = Compose([*self._place([IMAGE]), *self._fit_size([IMAGE])])
@@ -113,7 +117,7 @@ class VolumePipeline:
     def reassemble(self, image: Path, labels: torch.Tensor) -> Volume:
         """Put labels of a volume's samples back into the geometry of its file.
 
-        What the crop cut off is background; where volumes are resampled, a voxel takes the nearest label.
+        What a crop cut off is background; where volumes are resampled or resized, a voxel takes the nearest label.
 
         Args:
             image: the file of the volume that the samples come from.
@@ -190,9 +194,14 @@ class VolumePipeline:
     def _fit_size(self, keys: list[str]) -> list[Transform]:
         if self._size is None:
             return []
+        if self._fit != "crop":
+            num_classes = max(self._labels.values()) + 1
+            return [FitVolumed(keys, self._size, self._fit, image_key=IMAGE, num_classes=num_classes)]
         # Around an image its border goes on, around a mask there is background.
         modes = ["edge" if key == IMAGE else "constant" for key in keys]
-        return [ResizeWithPadOrCropd(keys, self._size, mode=modes, allow_missing_keys=True)]
+        # MONAI keeps an axis as it is where the size is -1.
+        size = [-1 if length is None else length for length in self._size]
+        return [ResizeWithPadOrCropd(keys, size, mode=modes, allow_missing_keys=True)]
 
 
 def _foreground(image: torch.Tensor) -> torch.Tensor:

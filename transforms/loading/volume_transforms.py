@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from monai.config import KeysCollection
 from monai.data import MetaTensor
-from monai.transforms import MapTransform, NormalizeIntensity
+from monai.transforms import InvertibleTransform, MapTransform, NormalizeIntensity
 from monai.utils import ImageMetaKey
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from .fitting import Fit, labels_at, padded, resize_image, resize_mask, scaled_extents
 from .image_files import map_mask
 from .volume_files import (
     MAX_VOXELS,
@@ -133,6 +134,83 @@ class NormalizeVolumed(MapTransform):  # type: ignore[misc]
             constant = image.max() - image.min() <= ROUNDING * image.abs().max()
             result[key] = torch.zeros_like(image) if bool(constant) else self.normalize(image)
         return result
+
+
+class FitVolume(InvertibleTransform):  # type: ignore[misc]
+    """Bring a volume or its mask ``(1, H, W, D)`` to a size with all that is in it; labels go back by the record.
+
+    Args:
+        size: extents of the result; None for an axis that keeps its own.
+        fit: ``resize`` or ``pad``; see :data:`~fedannot.transforms.loading.fitting.Fit`.
+        num_classes: of a mask, with background; None for intensities.
+    """
+
+    def __init__(self, size: Sequence[int | None], fit: Fit, num_classes: int | None) -> None:
+        self.size, self.fit, self.num_classes = tuple(size), fit, num_classes
+
+    def __call__(self, volume: MetaTensor) -> MetaTensor:
+        """Return the volume at its new extents, with its affine there."""
+        extents = tuple(volume.shape[1:])
+        scaled = scaled_extents(extents, self.size, self.fit)
+        wanted = [own if length is None else length for own, length in zip(scaled, self.size, strict=True)]
+        values = volume.as_tensor()
+        if self.num_classes is None:
+            fitted = padded(resize_image(values, scaled), wanted, border=True)
+        else:
+            fitted = padded(resize_mask(values, scaled, self.num_classes).to(values.dtype), wanted, border=False)
+        result = MetaTensor(fitted.contiguous()).copy_meta_from(volume)
+        result.affine = volume.affine @ _fitted_affine(extents, scaled, wanted)
+        self.push_transform(result, orig_size=extents, extra_info={"affine": volume.affine})
+        return result
+
+    def inverse(self, labels: MetaTensor) -> MetaTensor:
+        """Put labels back to the volume's extents and affine; where it was resized a voxel takes the nearest one."""
+        record = self.pop_transform(labels)
+        restored = labels_at(labels.as_tensor(), record["orig_size"], self.size, self.fit)
+        result = MetaTensor(restored).copy_meta_from(labels)
+        result.affine = record["extra_info"]["affine"]
+        return result
+
+
+class FitVolumed(MapTransform, InvertibleTransform):  # type: ignore[misc]
+    """Dictionary version of :class:`FitVolume`.
+
+    Args:
+        keys: keys of the volumes and masks.
+        size: see :class:`FitVolume`.
+        fit: likewise.
+        image_key: which of them is no mask.
+        num_classes: of the masks, with background.
+    """
+
+    def __init__(
+        self, keys: KeysCollection, size: Sequence[int | None], fit: Fit, *, image_key: str, num_classes: int
+    ) -> None:
+        super().__init__(keys, allow_missing_keys=True)
+        self.fits = {key: FitVolume(size, fit, None if key == image_key else num_classes) for key in self.keys}
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Bring every volume and mask to the size."""
+        result = dict(data)
+        for key in self.key_iterator(result):
+            result[key] = self.fits[key](result[key])
+        return result
+
+    def inverse(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Put labels back."""
+        result = dict(data)
+        for key in self.key_iterator(result):
+            result[key] = self.fits[key].inverse(result[key])
+        return result
+
+
+def _fitted_affine(extents: Sequence[int], scaled: Sequence[int], wanted: Sequence[int]) -> torch.Tensor:
+    """Affine ``(4, 4)`` from the voxels of a fitted volume to those of the volume itself."""
+    affine = torch.eye(4, dtype=torch.float64)
+    for axis, (own, between, length) in enumerate(zip(extents, scaled, wanted, strict=True)):
+        step, before = own / between, (length - between) // 2
+        affine[axis, axis], affine[axis, 3] = step, (0.5 - before) * step - 0.5
+    return affine
 
 
 def as_meta_tensor(voxels: NDArray[Any], affine: NDArray[np.float64], file: Path) -> MetaTensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from monai.config import KeysCollection
@@ -11,7 +10,8 @@ from monai.transforms import Randomizable, Transform
 
 from ..mask_arrays import Mask, RandomMaskTransformd, as_array, like
 from .displacement import DEGREE, DisplacementCurve, draw_curve
-from .evolved_mask import ContourEvolutionParams, LabelledObject, evolve, labelled_objects
+from .evolved_mask import ContourEvolutionParams, evolve
+from .nested_contours import MaskContours, mask_contours
 
 # Pixels at the reference size, as in the method's published program.
 CLOSING_TOLERANCE = 3.0
@@ -27,10 +27,14 @@ class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
     Heterogeneous Annotation Noise <https://arxiv.org/abs/2312.12838>`_, Sec. 3.2.
 
     Masks are ``(H, W)`` or ``(H, W, D)``, numpy or torch, of whole numbers with 0 as background; volumes are evolved
-    slice by slice along the last axis, objects being eight-connected in a slice. Type and dtype are kept. Every label
-    value is evolved by itself from the clean mask; where two moved labels overlap the larger value is kept, and a pixel
-    that its label leaves and no other takes becomes background. Objects cut by the image border are taken to go on
-    outside: the cut does not move, and what grows over the border is clipped. Nothing leaves the site.
+    slice by slice along the last axis, objects being eight-connected in a slice. Type and dtype are kept. Objects cut
+    by the image border are taken to go on outside: the cut does not move, and what grows over the border is clipped.
+    Nothing leaves the site.
+
+    Classes that touch evolve as nested contours. The outline of all of them moves first, then every contour between an
+    outer class and those inside it; of classes side by side the one with the smaller value counts as the outer. Inner
+    classes stay inside, and reach the moved outline only where they reached the drawn one, so no gap opens and none is
+    cut off. Classes that do not touch move by themselves, and the larger value covers where they come to overlap.
 
     Args:
         mean: μ, the annotator's preference, in pixels at the reference size.
@@ -83,7 +87,7 @@ class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
             ValueError: when the mask has another number of axes or values that are no labels.
         """
         array = as_array(mask)
-        return self._draw(array.shape, list(labelled_objects(array)))
+        return self._draw(array.shape, mask_contours(array, self.max_displacement * self._scale(array.shape)))
 
     def apply_transform(self, mask: Mask, params: ContourEvolutionParams) -> Mask:
         """Move the contours of a clean mask ``(H, W[, D])`` as ``params`` say; nothing random, the input is kept.
@@ -92,31 +96,35 @@ class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
             ValueError: when the parameters were drawn for another mask.
         """
         array = as_array(mask)
-        return like(mask, evolve(array, list(labelled_objects(array)), params))
+        return like(mask, evolve(array, mask_contours(array, params.max_displacement), params))
 
     def __call__(self, mask: Mask) -> Mask:
         """Draw and apply: the noisy mask for a clean one ``(H, W[, D])``."""
         array = as_array(mask)
-        objects = list(labelled_objects(array))
-        return like(mask, evolve(array, objects, self._draw(array.shape, objects)))
+        contours = mask_contours(array, self.max_displacement * self._scale(array.shape))
+        return like(mask, evolve(array, contours, self._draw(array.shape, contours)))
 
-    def _draw(self, shape: tuple[int, ...], objects: Sequence[LabelledObject]) -> ContourEvolutionParams:
+    def _scale(self, shape: tuple[int, ...]) -> float:
+        """Pixels of the mask that one pixel at the reference size is."""
+        return 1.0 if self.reference_size is None else math.sqrt(shape[0] * shape[1]) / self.reference_size
+
+    def _draw(self, shape: tuple[int, ...], contours: MaskContours) -> ContourEvolutionParams:
         """One displacement curve per contour; contours too small to move get a curve of zeros and use no randomness."""
-        scale = 1.0 if self.reference_size is None else math.sqrt(shape[0] * shape[1]) / self.reference_size
+        scale = self._scale(shape)
         smallest = self.smallest_object * scale**2
         still = DisplacementCurve(0.0, False, np.zeros(DEGREE + 1))
-        owners = [(item, region) for item in objects for region in item.object.regions]
+        owners = [(item.slice_index, contour) for item in contours.structures for contour in item.contours]
         curves = [
             still
-            if min(region.area, item.object.outer.area) < smallest
+            if contour.area < smallest
             else draw_curve(self.R, self.mean * scale, self.spread * scale, CLOSING_TOLERANCE * scale)
-            for item, region in owners
+            for _, contour in owners
         ]
         return ContourEvolutionParams(
             mask_shape=tuple(shape),
             max_displacement=self.max_displacement * scale,
-            label=np.array([item.label for item, _ in owners], dtype=np.int64),
-            slice_index=np.array([item.slice_index for item, _ in owners], dtype=np.int64),
+            label=np.array([contour.label for _, contour in owners], dtype=np.int64),
+            slice_index=np.array([index for index, _ in owners], dtype=np.int64),
             start=np.array([curve.start for curve in curves], dtype=np.float64),
             periodic=np.array([curve.periodic for curve in curves], dtype=bool),
             coefficients=np.array([curve.coefficients for curve in curves]).reshape(-1, DEGREE + 1),

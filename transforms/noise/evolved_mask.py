@@ -1,25 +1,26 @@
-"""A mask's objects by slice and label, and the pure part of contour evolution: the clean mask and the drawn curves in,
-the noisy mask out."""
+"""The pure part of contour evolution: the clean mask and the drawn curves in, the noisy mask out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
-from ..contours import PlaneObject, move, plane_objects, trace
-from ..mask_arrays import label_values
+from ..contours import PlaneObject, move, trace
 from .displacement import DEGREE, DisplacementCurve
+from .nested_contours import MaskContours, Structure, in_own_box, pixels_of
 
 
 @dataclass(frozen=True)
 class ContourEvolutionParams:
     """Everything random about one corrupted mask: with it and the clean mask the noisy one is made again, bit by bit.
 
-    One entry per contour: slices, label values and objects in ascending order, each object's outline before its holes.
+    One entry per contour: slice by slice, in a slice structure by structure, in a structure from the outside inwards,
+    each object's outline before its holes.
     Lengths are pixels of the mask. A contour with zero coefficients stays where it is.
 
     Attributes:
@@ -73,43 +74,90 @@ class ContourEvolutionParams:
         )
 
 
-@dataclass(frozen=True)
-class LabelledObject:
-    """One object of one label value in one slice."""
+def evolve(mask: NDArray[Any], contours: MaskContours, params: ContourEvolutionParams) -> NDArray[Any]:
+    """The noisy mask; where structures overlap an inner class covers an outer one.
 
-    slice_index: int
-    label: int
-    object: PlaneObject
-
-
-def labelled_objects(mask: NDArray[Any]) -> Iterator[LabelledObject]:
-    """Yield every object of a mask ``(H, W[, D])`` by slice, label value and position."""
-    planes = mask[..., None] if mask.ndim == 2 else mask
-    for slice_index in range(planes.shape[2]):
-        plane = planes[:, :, slice_index]
-        for label in label_values(plane):
-            for item in plane_objects(plane == label):
-                yield LabelledObject(slice_index, label, item)
-
-
-def evolve(mask: NDArray[Any], objects: Sequence[LabelledObject], params: ContourEvolutionParams) -> NDArray[Any]:
-    """The noisy mask; objects are painted in order, so that a larger label value covers a smaller one."""
-    contours = [(item.slice_index, item.label) for item in objects for _ in item.object.regions]
+    Raises:
+        ValueError: when the parameters were drawn for another mask.
+    """
+    expected = [(item.slice_index, contour.label) for item in contours.structures for contour in item.contours]
     drawn_for = list(zip(params.slice_index.tolist(), params.label.tolist(), strict=True))
-    if params.mask_shape != mask.shape or contours != drawn_for:
+    if params.mask_shape != mask.shape or expected != drawn_for:
         raise ValueError(
             f"The parameters were drawn for another mask: expected the shape {params.mask_shape} with {len(drawn_for)} "
-            f"contours, found {mask.shape} with {len(contours)} contours or other labels. "
+            f"contours, found {mask.shape} with {len(expected)} contours or other labels. "
             "Replay a corruption on the clean mask it was made from."
         )
-    noisy = np.zeros_like(mask)
-    planes = noisy[..., None] if noisy.ndim == 2 else noisy
+    # The classes' places in their order, from 1 on; 0 is background.
+    places = np.zeros(mask.shape if mask.ndim == 3 else (*mask.shape, 1), dtype=np.uint16)
     first_contour = 0
-    for item in objects:
-        moved, window = _evolve_object(item.object, params, first_contour, mask.shape[:2])
-        planes[(*window, item.slice_index)][moved] = item.label
-        first_contour += len(item.object.regions)
-    return noisy
+    for structure in contours.structures:
+        for label, pixels, window in _evolved(structure, params, first_contour, mask.shape[:2]):
+            part = places[(*window, structure.slice_index)]
+            part[pixels] = np.maximum(part[pixels], contours.labels.index(label) + 1)
+        first_contour += sum(1 for _ in structure.contours)
+    return np.array([0, *contours.labels]).astype(mask.dtype)[places].reshape(mask.shape)
+
+
+def _evolved(
+    structure: Structure, params: ContourEvolutionParams, first_contour: int, plane_shape: tuple[int, int]
+) -> Iterator[tuple[int, NDArray[np.bool_], tuple[slice, slice]]]:
+    """A structure's moved classes, the outermost first: label value, pixels with the classes inside it, and window."""
+    outer, window = _evolve_object(structure.outline, params, first_contour, plane_shape)
+    yield structure.labels[0], outer, window
+    if not structure.inner:
+        return
+    first_contour += len(structure.outline.regions)
+    before = _placed(outer, window, structure.window)
+    clean = _placed(*_clean(structure), structure.window)
+    for label, classes in zip(structure.labels[1:], structure.inner, strict=True):
+        moved = np.zeros_like(before)
+        for item in classes.objects:
+            pixels, place = _evolve_object(item, params, first_contour, before.shape)
+            moved[place] |= pixels
+            first_contour += len(item.regions)
+        before = moved & before & ~_rim_of_the_outer(before, clean, classes.pixels)
+        clean = classes.pixels
+        yield label, before, structure.window
+
+
+def _rim_of_the_outer(
+    outer: NDArray[np.bool_], clean: NDArray[np.bool_], inner: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """The pixels along the moved outline that inner classes do not reach, since they do not where it was drawn.
+
+    Args:
+        outer: everything inside the moved outline.
+        clean: everything inside the drawn one.
+        inner: the inner classes as they were drawn.
+    """
+    edge = _edge(clean)
+    if not edge.any():
+        return np.zeros_like(outer)
+    rows, columns = ndimage.distance_transform_edt(~edge, return_distances=False, return_indices=True)
+    return np.asarray(_edge(outer) & ~inner[rows, columns])
+
+
+def _edge(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The pixels that touch what is outside; beyond the window everything goes on."""
+    return np.asarray(pixels & ~ndimage.binary_erosion(pixels, np.ones((3, 3), dtype=bool), border_value=1))
+
+
+def _clean(structure: Structure) -> tuple[NDArray[np.bool_], tuple[slice, slice]]:
+    """A structure's pixels in its own box, and the box."""
+    (row, column), shape = structure.outline.outer.corner, structure.outline.outer.pixels.shape
+    pixels = pixels_of(in_own_box(structure.outline), shape)
+    return pixels, (slice(row, row + shape[0]), slice(column, column + shape[1]))
+
+
+def _placed(pixels: NDArray[np.bool_], place: tuple[slice, slice], window: tuple[slice, slice]) -> NDArray[np.bool_]:
+    """Pixels of a part of the plane in a window that holds it."""
+    result = np.zeros([side.stop - side.start for side in window], dtype=bool)
+    rows, columns = (
+        slice(side.start - around.start, side.stop - around.start) for side, around in zip(place, window, strict=True)
+    )
+    result[rows, columns] = pixels
+    return result
 
 
 def _evolve_object(

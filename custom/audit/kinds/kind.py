@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..examined import ExaminedCase
-from ..findings import Place, Unit
+from ..findings import Place, SizeUnit, Unit
 from ..known_errors import Classes, KnownError
 
 Usual = TypeVar("Usual")
@@ -35,6 +38,23 @@ class Suspicion:
     pixels: float | None = None
     disagreement: float = 0.0
     uncertainty: float = 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A suspicion with its patient and its size in units.
+
+    Attributes:
+        suspicion: what was measured.
+        unit: the patient or volume.
+        size: of the object; 0 where it is none.
+        size_unit: of the size.
+    """
+
+    suspicion: Suspicion
+    unit: str
+    size: float
+    size_unit: SizeUnit
 
 
 @dataclass(frozen=True)
@@ -96,9 +116,27 @@ class Kind(ABC, Generic[Usual]):
         """Return the score of a case with objects of these scores."""
         return max(scores, default=0.0)
 
+    def doubts(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how probably each case of the site has such an error as it is given, before known errors say more.
+
+        Args:
+            scores: of the cases, ``(n,)``.
+        """
+        return np.zeros(len(scores))
+
     def amount(self, suspicion: Suspicion, usual: Usual) -> float | None:
         """Return the signed length that is wrong; None where the kind measures none."""
         return None
+
+    def of_site(self, measured: Sequence[Measured], usual: Usual, names: Sequence[str]) -> str:
+        """Say what all cases of the site show together, as far as that is likely; empty where it is nothing.
+
+        Args:
+            measured: all that was measured at the site.
+            usual: at the site.
+            names: of the classes, by label.
+        """
+        return ""
 
     def suggestion(self, suspicion: Suspicion, usual: Usual, masks: CaseMasks) -> Classes | None:
         """Return the annotation that is suggested: of the shape of the place, or of all samples; None without any.

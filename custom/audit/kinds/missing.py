@@ -12,7 +12,8 @@ from ....transforms.surfaces import bounding_box
 from ..examined import ExaminedCase
 from ..findings import Unit
 from ..object_errors import LEAST_PIXELS, ObjectLeftOut
-from .kind import CaseMasks, Kind, Suspicion
+from .kind import CaseMasks, Kind, Measured, Suspicion
+from .left_out import left_out
 from .objects import object_at, suspicion_of
 
 Classes = NDArray[np.uint8]
@@ -27,6 +28,8 @@ _SMALLEST_PROBABILITY = 1e-3
 _FAR = 20.0
 # Of what overlaps annotated pixels by more than half, the contour is another one: the object is not missing.
 _MOST_OVERLAP = 0.5
+# Mean score of cases up to which a site counts as complete, and from which on its own cases are not taken for right.
+_COMPLETE, _INCOMPLETE = 0.2, 0.4
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,28 @@ class Missing(Kind[RealObjects]):
         """Return the probability that any object is missing, 1 − Π(1 − u)."""
         return 1 - math.prod(1 - score for score in scores)
 
+    def doubts(self, scores: Floats) -> Floats:
+        """Return the scores where many are high: a site that leaves much out is no measure of what is right."""
+        share = (float(scores.mean()) - _COMPLETE) / (_INCOMPLETE - _COMPLETE) if len(scores) else 0.0
+        return scores * min(max(share, 0.0), 1.0)
+
     def sentence(self, suspicion: Suspicion, usual: RealObjects, names: Sequence[str], unit: Unit) -> str:
         """Say what seems to be there."""
         return (
             f"{names[suspicion.labels[0]]} may have been left out here: the model sees it with a probability of "
             f"{100 * suspicion.features[1]:.0f} %, and nothing is annotated."
         )
+
+    def of_site(self, measured: Sequence[Measured], usual: RealObjects, names: Sequence[str]) -> str:
+        """Say how many of the small, or else of all, objects of a class seem to be left out."""
+        by_label: dict[int, list[Measured]] = {}
+        for one in measured:
+            by_label.setdefault(one.suspicion.labels[0], []).append(one)
+        scored = {
+            label: [(one, self.score(one.suspicion, usual), bool(one.suspicion.features[0])) for one in of_label]
+            for label, of_label in by_label.items()
+        }
+        return " ".join(filter(None, (left_out(scored[label], names[label]) for label in sorted(scored))))
 
     def suggestion(self, suspicion: Suspicion, usual: RealObjects, masks: CaseMasks) -> Classes | None:
         """Return the annotation with the predicted object."""

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import ndimage
 
 from ....transforms.connected_lesions import label_lesions
+from ....transforms.surfaces import grown_box
 from ..examined import ExaminedCase
 from ..findings import Unit
 from ..known_errors import Classes
@@ -14,6 +15,8 @@ from .objects import without_object
 
 # A speck is smaller than this share of the usual object, and not larger than so many pixels.
 _SHARE, _MOST_PIXELS = 0.01, 4
+# So near another object it is a piece of it, such as a thin part leaves on the coarser grid of a network.
+_GAP = 3
 
 
 class Specks(Kind[dict[int, float]]):
@@ -23,13 +26,19 @@ class Specks(Kind[dict[int, float]]):
     title = "Specks"
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
-        """Measure the size of every annotated object."""
+        """Measure the size of every annotated object, but for tiny ones that another object of the class is near."""
         part, found = case.part, []
         if part is None:
             return []
         for label in range(1, case.num_classes + 1):
             labelled, _ = label_lesions(part.judged.annotated_as(label))
             for number, box in enumerate(ndimage.find_objects(labelled), start=1):
+                around = labelled[grown_box(box, (_GAP,) * labelled.ndim, labelled.shape)]
+                if (
+                    np.any((around != 0) & (around != number))
+                    and np.count_nonzero(labelled[box] == number) <= _MOST_PIXELS
+                ):
+                    continue
                 place = part.place(box)
                 pixels = float(np.count_nonzero(labelled[box] == number))
                 found.append(

@@ -7,7 +7,7 @@ import numpy as np
 from ..examined import ExaminedCase
 from ..findings import Unit
 from ..known_errors import Classes
-from ..object_errors import ObjectWhereNoneIs
+from ..object_errors import LEAST_PIXELS, ObjectWhereNoneIs
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import suspicion_of, without_object
 
@@ -28,7 +28,7 @@ class Spurious(Kind[None]):
     error = ObjectWhereNoneIs()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
-        """Measure every annotated object."""
+        """Measure every annotated object of at least five pixels; smaller ones are specks."""
         part, found = case.part, []
         if part is None:
             return []
@@ -38,6 +38,8 @@ class Spurious(Kind[None]):
             matched = part.objects(label)
             for number in range(1, matched.num_annotated + 1):
                 inside = matched.annotated == number
+                if np.count_nonzero(inside) < LEAST_PIXELS:
+                    continue
                 is_lone = set(np.unique(part.of_any_class.annotated[inside]).tolist()) <= lone
                 features = (float(foreground[inside].mean()), float(is_lone))
                 found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))

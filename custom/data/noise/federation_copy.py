@@ -113,7 +113,7 @@ def write_federation_copy(
     made: str,
     watch: Watch | None = None,
 ) -> None:
-    """Write a copy of a federation; its test set stays as it is.
+    """Write a copy of a federation under the name of its folder; its test set stays as it is.
 
     Args:
         source: the federation's folder.
@@ -134,5 +134,5 @@ def write_federation_copy(
             SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER).unchanged()
         noise = "; ".join(text for text in (federation.noise, what) if text)
         before = f"{federation.made}; " if federation.made else ""
-        values = federation.model_dump() | {"noise": noise, "made": before + made}
+        values = federation.model_dump() | {"name": out.resolve().name, "noise": noise, "made": before + made}
         write_federation(folder, FederationDescription.model_validate(values))

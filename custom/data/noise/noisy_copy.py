@@ -151,7 +151,7 @@ def _copy_with_changed_labels(copy: SiteCopy, change: LabelChange) -> None:
             clean_file = copy.copy(_file(case.clean_label or case.label), CLEAN_LABELS)
             try:
                 given = read_classes(_file(case.label), description)
-                clean = read_classes(clean_file, description)
+                clean = read_classes(_file(case.clean_label or case.label), description)
                 changed = change(given, clean, description, copy.site, section, case.image.name)
                 label = _written(copy, changed, case, description)
             except DataError as error:

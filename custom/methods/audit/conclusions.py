@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...audit.findings import Conclusion, SiteAudit, Unit
+from ...channel.established import UNKNOWN_ZERO
 from ...channel.estimate_record import Verdict
 from ..auto.decisions import MISSING, OFFSET
 from ..auto.records import ParameterRecord
@@ -14,6 +15,7 @@ _FromZero = tuple[float, float, float]
 # Above this share "one in n" says too little.
 _HALF = 0.5
 _ROUNDS_TO_ZERO = 0.05
+_APART = 0.5
 
 
 def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) -> SiteAudit:
@@ -46,7 +48,12 @@ def _conclusion(
 ) -> Conclusion:
     verdict, from_zero = record.verdict(level), record.from_zero
     if from_zero is None or verdict == "cannot tell":
-        sentence = _unknown_offset(class_name) if kind == OFFSET else _unknown_missing(class_name)
+        if kind != OFFSET:
+            sentence = _unknown_missing(class_name)
+        elif from_zero is not None and UNKNOWN_ZERO in record.reason and is_apart(from_zero):
+            sentence = _unlike_others(class_name, from_zero, unit)
+        else:
+            sentence = _unknown_offset(class_name)
     elif kind == OFFSET:
         sentence = _offset_sentence(class_name, from_zero, unit, verdict)
     else:
@@ -58,6 +65,22 @@ def _conclusion(
         verdict=verdict,
         sentence=sentence,
         **record.model_dump(exclude={"established", "p_value"}),
+    )
+
+
+def is_apart(from_zero: _FromZero) -> bool:
+    """Return whether an interval lies wholly beyond half a pixel or millimetre from the middle of the sites."""
+    _, low, high = from_zero
+    return low > _APART or high < -_APART
+
+
+def _unlike_others(class_name: str, from_zero: _FromZero, unit: Unit | None) -> str:
+    deviation, low, high = from_zero
+    least, most = sorted((abs(low), abs(high)))
+    where = "outside" if deviation > 0 else "inside"
+    return (
+        f"Contours of {class_name} lie {abs(deviation):.1f} {unit} farther {where} than in the middle of all sites "
+        f"({least:.1f} to {most:.1f} {unit}); which of them are right cannot be told."
     )
 
 

@@ -7,7 +7,9 @@ from typing import Any
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
 from ...channel.image_features import ImageStatistics
-from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, REVIEWED
+from ...channel.noisy_estimates import noisy_completeness, noisy_offset
+from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of
+from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, RESAMPLED, REVIEWED
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class ChannelAnswer:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "ChannelAnswer":
         """Read the registered fields, which the guard has checked."""
-        offset = received(OFFSET, fields)
+        pixel = _pixel_size(fields)
+        offset = _offsets(fields, pixel)
         # Both are on the model's scale.
         reference = (
             replace(one, slope=given.slope).corrected()
@@ -47,7 +50,7 @@ class ChannelAnswer:
         )
         return cls(
             num_samples=fields["num_samples"],
-            pixel_size=fields["pixel_size"] if fields["pixel_size"] > 0 else 1.0,
+            pixel_size=pixel,
             images=ImageStatistics(fields["num_patients"], tuple(fields[IMAGE_MEANS]), tuple(fields[IMAGE_DEVIATIONS])),
             annotated_patients=tuple(fields["annotated_patients"]),
             offset=tuple(one.corrected() for one in offset),
@@ -55,5 +58,34 @@ class ChannelAnswer:
             reference=tuple(reference),
             # Between masks nothing has to be calibrated.
             reviewed=tuple(replace(one, slope=1.0, auroc=1.0) for one in received(REVIEWED, fields)),
-            completeness=received(COMPLETENESS, fields),
+            completeness=_completeness(fields),
         )
+
+
+def _pixel_size(fields: Mapping[str, Any]) -> float:
+    """In millimetres; 1 where it is not known, or withheld by a site that does not resample its images."""
+    given, resampled = fields["pixel_size"], fields.get(RESAMPLED, 0) / 1000
+    return given if given > 0 else resampled if resampled > 0 else 1.0
+
+
+def _offsets(fields: Mapping[str, Any], pixel: float) -> tuple[Estimate, ...]:
+    """Those that a site says; else those that it says with noise, if it does."""
+    said, names = received(OFFSET, fields), (OFFSET_MEAN, OFFSET_DIFFERENCE)
+    if OFFSET_MEAN not in fields:
+        return said
+    columns = [fields[column] for name in names for column in (name, noise_of(name))]
+    noisy = (noisy_offset(one.patients, *values, pixel=pixel) for one, *values in zip(said, *columns, strict=True))
+    return tuple(one if one.is_known else other for one, other in zip(said, noisy, strict=True))
+
+
+def _completeness(fields: Mapping[str, Any]) -> tuple[Estimate, ...]:
+    """Likewise."""
+    said, names = received(COMPLETENESS, fields), (MATCHED, PREDICTED, ANNOTATED)
+    if MATCHED not in fields:
+        return said
+    columns = [fields[name] for name in (*names, *map(noise_of, names))]
+    noisy = (
+        noisy_completeness(one.patients, tuple(values[:3]), tuple(values[3:]))
+        for one, *values in zip(said, *columns, strict=True)
+    )
+    return tuple(one if one.is_known else other for one, other in zip(said, noisy, strict=True))

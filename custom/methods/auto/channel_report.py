@@ -12,19 +12,24 @@ from ...channel.estimate import Estimate
 from ...channel.estimate_fields import sent
 from ...channel.image_features import image_statistics
 from ...channel.judging import Judge, cut_to_objects
+from ...channel.noisy_estimates import object_samples, offset_samples
 from ...channel.offset import mask_offset
 from ...channel.self_calibration import calibrate_completeness, calibrate_offset
-from ...channel.site_estimates import estimate_detections, estimate_offset
+from ...channel.site_estimates import case_offsets, estimate_detections, estimate_offset, median_offset
 from ...data.site_data import LoadedCase, SiteData
 from ...settings import RunSettings
 from ..views import Answer
-from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, REVIEWED
+from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, RESAMPLED, REVIEWED
+
+_MICROMETRES = 1000
 
 
 def channel_report(
     judge: Judge, data: SiteData, reviewed: SiteData | None, settings: RunSettings, *, seed: int
 ) -> Answer:
     """Return a site's estimates of its channel (:mod:`fedannot.custom.channel`), class by class; they leave the site.
+
+    With them goes what offset and completeness are made of, for a site whose statistics are private.
 
     Args:
         judge: says what a model makes of cases.
@@ -48,8 +53,10 @@ def channel_report(
         (case.image.numpy() for case in data.cases), [case.unit for case in data.cases]
     ).outbound()
     report |= {IMAGE_MEANS: list(images.means), IMAGE_DEVIATIONS: list(images.deviations)}
+    of_cases = [case_offsets(cases, label) for label in labels]
     offsets = [
-        calibrate_offset(cases, label, seed=seed).of(estimate_offset(cases, label, seed=seed)) for label in labels
+        calibrate_offset(cases, label, seed=seed).of(median_offset(found, seed=seed))
+        for label, found in zip(labels, of_cases, strict=True)
     ]
     completeness = [
         calibrate_completeness(cases, label, seed=seed).of(estimate_detections(cases, label, seed=seed).matched)
@@ -60,7 +67,23 @@ def channel_report(
     report |= sent(REFERENCE, [estimate_offset(known, label, seed=seed) for label in labels], calibrated=False)
     pairs = [] if reviewed is None else _pairs(data.cases, reviewed.cases)
     report |= sent(REVIEWED, [_offset_of_pairs(pairs, label, seed=seed) for label in labels], calibrated=False)
-    return Answer(report)
+    if (resampled := data.description.resampled_pixel) is not None:
+        report[RESAMPLED] = round(_MICROMETRES * resampled)
+    samples = offset_samples(of_cases) if _has_known_unit(data) else {}
+    return Answer(report, samples | (object_samples(cases, len(labels)) if uses_completeness(settings) else {}))
+
+
+def uses_completeness(settings: RunSettings) -> bool:
+    """Return whether a job acts on what is left out; else a site that hides its patients says nothing of it.
+
+    All of its figures together are hidden by one noise, and each would make that larger.
+    """
+    return "missing" in getattr(settings, "undo", ()) or getattr(settings, "weighting", "") == "completeness"
+
+
+def _has_known_unit(data: SiteData) -> bool:
+    """Whether the server can know the size of a site's pixels without a statistic of its patients."""
+    return data.description.resampled_pixel is not None or all(case.spacing is None for case in data.cases)
 
 
 def pixel_size(data: SiteData) -> float:

@@ -11,6 +11,8 @@ from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer
+from .server_reference import OTHER_IMAGES as OTHER_IMAGES_AT_SERVER
+from .server_reference import ServerReference
 from .settings import JudgingSettings
 
 OFFSET, MISSING = "offset", "missing"
@@ -65,7 +67,13 @@ def parameter(kind: str, label: int) -> str:
     return f"{kind} {label}"
 
 
-def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, seed: int) -> Decisions:
+def decide(
+    answers: Mapping[str, ChannelAnswer],
+    settings: JudgingSettings,
+    *,
+    seed: int,
+    server: ServerReference | None = None,
+) -> Decisions:
     """Decide what each site undoes.
 
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
@@ -79,15 +87,16 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
         answers: by site.
         settings: the job's.
         seed: decides the draws of the anchor.
+        server: what is known of the server's reviewed cases, which count before those of sites in the anchor.
     """
-    gates = gate_by_images({site: answer.images for site, answer in answers.items()})
+    gates = _gates(answers, settings)
     usual = {site: answer for site, answer in answers.items() if not gates[site].distinct}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
     criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
     labels = range(1, settings.network.num_classes + 1)
-    anchors = [_anchor(usual, label, settings, seed) for label in labels]
+    anchors = [_anchor(usual, label, settings, seed, server) for label in labels]
     for label, anchor in zip(labels, anchors, strict=True):
         complete = _most_complete(usual, label)
         for site, answer in answers.items():
@@ -103,6 +112,14 @@ def decide(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings, *, s
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
     return Decisions(tuple(anchors), judged, findings, undo, harmless)
+
+
+def _gates(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings) -> dict[str, ImageGate]:
+    """What images say of every site; where nothing is known of them, what the settings say."""
+    gates = gate_by_images({site: answer.images for site, answer in answers.items()})
+    if settings.unknown_images == "distinct":
+        return gates
+    return {site: replace(gate, distinct=gate.distinct and gate.is_known) for site, gate in gates.items()}
 
 
 def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:
@@ -125,20 +142,36 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
     return Estimate(sum(one.patients for one in known), value, value - half, value + half)
 
 
-def _anchor(answers: Mapping[str, ChannelAnswer], label: int, settings: JudgingSettings, seed: int) -> Anchor | None:
+def _anchor(
+    answers: Mapping[str, ChannelAnswer],
+    label: int,
+    settings: JudgingSettings,
+    seed: int,
+    server: ServerReference | None,
+) -> Anchor | None:
     if not answers:
         return None
+    reference, where, is_other = middle([answer.reference[label - 1] for answer in answers.values()]), "", False
+    if server is not None and server.offsets[label - 1].is_known:
+        images = {site: answer.images for site, answer in answers.items()}
+        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "usual")
+        if not is_other:
+            reference, where = server.offsets[label - 1], " at the server"
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
-    return choose_anchor(
+    anchor = choose_anchor(
         {site: answer.offset[label - 1] for site, answer in answers.items()},
         seed=seed,
         floor=settings.offset_floor * pixel_size,
         choice=settings.anchor,
-        reference=middle([answer.reference[label - 1] for answer in answers.values()]),
+        reference=reference,
+        reference_at=where,
         edges=middle([answer.edges[label - 1] for answer in answers.values()]),
         edge_error=settings.edge_error * pixel_size,
         level=settings.group_level,
     )
+    if anchor is None or not is_other:
+        return anchor
+    return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES_AT_SERVER}")
 
 
 def _offset(

@@ -2,13 +2,18 @@
 
 from ...channel.estimate_fields import estimate_fields
 from ...channel.feature_names import FEATURES
+from ...channel.noisy_fields import noisy_fields
 from ...outbound.fields import TRAIN, OutboundField
 
 ESTIMATE_CHANNEL = "estimate_channel"
 UNDO_CHANNEL = "undo_channel"
+KEEP_SCORES = "keep_scores"
+COMPARE_SCORES = "compare_scores"
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS = "completeness"
+RESAMPLED = "resampled_micrometres"
+REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
 # What a site reports of its channel, here and in the audit.
@@ -24,6 +29,13 @@ CHANNEL_FIELDS = (
         "size of a pixel in millimetres, 1 where it is not known: offsets below half a pixel are not undone",
         "num_patients",
         limits=(0.0, 1e4),
+    ),
+    OutboundField(
+        RESAMPLED,
+        (ESTIMATE_CHANNEL,),
+        "count",
+        "size of a pixel to which the site resamples all of its images, whoever they are of: the unit of its offsets",
+        optional="resampled",
     ),
     OutboundField(
         IMAGE_MEANS,
@@ -67,6 +79,9 @@ CHANNEL_FIELDS = (
         calibrated=True,
         limits=(0.0, 1.0),
     ),
+    *noisy_fields(
+        ESTIMATE_CHANNEL, offset_patients=f"{OFFSET}_patients", completeness_patients=f"{COMPLETENESS}_patients"
+    ),
 )
 
 LEAVES = (
@@ -77,5 +92,23 @@ LEAVES = (
         "flag",
         "whether the site has undone what it was told; else it is told again",
         optional="undoing",
+    ),
+    OutboundField(
+        "has_scored",
+        (KEEP_SCORES,),
+        "flag",
+        "whether the site has patients on which models can be compared, and keeps how this one scores on them",
+    ),
+    *(
+        field
+        for name, patients in ((REVIEWED_GAIN, "reviewed"), (HELD_OUT_GAIN, "held-out"))
+        for field in estimate_fields(
+            name,
+            COMPARE_SCORES,
+            f"how much better this model is on {patients} patients than the one before it: whether undoing does harm",
+            calibrated=False,
+            length=1,
+            limits=(-1.0, 1.0),
+        )
     ),
 )

@@ -1,6 +1,6 @@
 """What `auto` adds to a run's summary, as records."""
 
-from ...channel.estimate_record import DeviationRecord, Verdict
+from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
 from ...run.records import Record
 
 
@@ -45,6 +45,11 @@ class SiteChannelRecord(Record):
     missing: dict[str, float]
     undone_before_round: int | None
 
+    @property
+    def deviates(self) -> bool:
+        """Whether any deviation is established."""
+        return any(one.established for one in self.parameters.values())
+
 
 class ChannelRecord(Record):
     """One estimate of all sites.
@@ -70,3 +75,37 @@ class ChannelFindings(Record):
     """
 
     channels: tuple[ChannelRecord, ...]
+
+
+class ShadowRoundRecord(EstimateRecord):
+    """By how much the shadow scores better than the model in use after one round, in Dice from 0 to 1.
+
+    Attributes:
+        round: the round.
+        sites: number of sites whose patients count.
+    """
+
+    round: int
+    sites: int
+
+
+class ShadowRecord(Record):
+    """Whether what `auto` has done was found to do harm.
+
+    Attributes:
+        shadow_is: what the second average is of.
+        rounds: that were compared.
+        has_vetoed: whether everything was taken back.
+        sentence: evidence, threshold, decision, and what would have changed it; or why nothing was checked.
+    """
+
+    shadow_is: str
+    rounds: tuple[ShadowRoundRecord, ...]
+    has_vetoed: bool
+    sentence: str
+
+
+class ShadowFindings(Record):
+    """What the summary of a run has; None where there was nothing to check."""
+
+    shadow: ShadowRecord | None

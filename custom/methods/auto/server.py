@@ -1,6 +1,6 @@
 """`auto` at the server: estimates of how sites annotate, and what each of them is told to undo."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights
@@ -13,8 +13,10 @@ from .answers import ChannelAnswer
 from .channel_record import channel_record, named
 from .decisions import MISSING, SiteUndo, decide, predicted_share
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
-from .records import ChannelFindings, ChannelRecord, SiteChannelRecord
+from .records import ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
+from .server_reference import ServerReference
 from .settings import AutoSettings
+from .shadow_check import ShadowCheck
 from .treatments import treatment_of
 from .weights import completeness_weights
 
@@ -29,6 +31,9 @@ class AutoServer(FedAvgServer):
 
     The estimate is made again, half-way through the remaining rounds; what is undone follows it. If the warm-up
     model does not find what is annotated, its judgement would be noise: the warm-up goes on, a bounded number of times.
+
+    For some rounds after something was done the sites compare the model in use with one without it
+    (:class:`ShadowCheck`). Where that is better beyond doubt, everything is taken back at all sites for good.
     """
 
     settings: AutoSettings
@@ -39,6 +44,8 @@ class AutoServer(FedAvgServer):
         self._due: dict[str, SiteUndo] = {}
         self._undone: dict[str, int] = {}
         self._telling: SiteUndo | None = None
+        self._shadow = ShadowCheck(settings, settings.shadow_rounds)
+        self._has_taken_back = False
         treatment = treatment_of(settings)
         # A published method in the place of undoing.
         self._other = None if treatment is None else treatment[0].server_half(treatment[1])
@@ -61,7 +68,9 @@ class AutoServer(FedAvgServer):
         return "federated averaging" if self.weights(this_round) is None else "weighted"
 
     def before_round(self, this_round: Round) -> None:
-        """Estimate when it is time to, and tell sites what to undo."""
+        """Estimate when it is time to, and tell sites what to undo, or to take it back."""
+        if self._shadow.has_vetoed and not self._has_taken_back:
+            self._take_back()
         if self._is_time_to_estimate(this_round.number):
             self._estimate(this_round)
         elif self.channels:
@@ -75,6 +84,8 @@ class AutoServer(FedAvgServer):
         if (other := self._treating) is not None:
             return other.weights(this_round)
         if not self.channels or self.settings.treatment == "none" or self.settings.weighting == "quantity":
+            return None
+        if self._has_taken_back:
             return None
         missing = _missing_shares(self.channels[-1], self.settings.network.num_classes)
         if not missing:
@@ -91,35 +102,56 @@ class AutoServer(FedAvgServer):
         return super().record(this_round) | added
 
     def message(self, this_round: Round) -> dict[str, Any]:
-        """Return what the one site is to undo that is being told, or how large the last round was; nothing else."""
+        """Return what the one site is to undo that is being told; else what all may know of round and model."""
         if self._telling is not None:
             return {"undo": {"offsets": named(self._telling.offsets), "missing": named(self._telling.missing)}}
+        message = self._shadow.message | ({"has_vetoed": True} if self._has_taken_back else {})
         if self.settings.judge == "without_own" and this_round.history:
             # A site finds its own share in the model by it.
-            return {"samples_of_round": sum(one.num_samples for one in this_round.history[-1].sites.values())}
-        return {}
+            message["samples_of_round"] = sum(one.num_samples for one in this_round.history[-1].sites.values())
+        return message
 
     @property
     def _treating(self) -> ServerMethod | None:
         """The published method that treats what is established, once anything is."""
-        established = any(
-            parameter.established
-            for channel in self.channels[:1]
-            for site in channel.sites.values()
-            for parameter in site.parameters.values()
-        )
-        return self._other if established else None
+        established = any(site.deviates for channel in self.channels[:1] for site in channel.sites.values())
+        return self._other if established and not self._has_taken_back else None
 
     @property
     def _told(self) -> dict[str, SiteUndo]:
         """What each site has to undo by the last estimate, without those that have nothing."""
-        if not self.channels:
+        if not self.channels or self._has_taken_back:
             return {}
         return {site: undo for site, record in self.channels[-1].sites.items() if (undo := _undo_of(record))}
+
+    # --- the shadow check
+
+    def shadow_without(self, this_round: Round) -> Collection[str] | None:
+        """Return nobody where a second average is to be made, by numbers of samples, since weights are others.
+
+        It costs nothing where nothing was done, and nothing any more when it is over.
+        """
+        weighs = self._treating is not None or self.weights(this_round) is not None
+        undoes = bool(set(self._told) & set(self._undone))
+        return frozenset() if self._shadow.begin(this_round, undoes=undoes, weighs=weighs) else None
+
+    def after_training(self, this_round: Round) -> None:
+        """Let sites compare the models; what follows is done before the next round."""
+        if self.channels:
+            may_be_asked = [site for site, of in self.channels[-1].sites.items() if not of.deviates]
+            self._shadow.compare(this_round, may_be_asked)
+
+    def _take_back(self) -> None:
+        """Let every site that has undone something be told to undo nothing."""
+        self.channels[-1] = self._with_rounds(self.channels[-1])
+        self._due = {site: SiteUndo() for site in {*self._undone, *self._due}}
+        self._undone, self._has_taken_back = {}, True
 
     # --- estimates
 
     def _is_time_to_estimate(self, number: int) -> bool:
+        if self._has_taken_back:
+            return False
         if not self.channels:
             return number > self.settings.warmup_rounds
         first, made = self.channels[0].before_round, len(self.channels)
@@ -131,7 +163,9 @@ class AutoServer(FedAvgServer):
         if this_round.is_stopped() or self._is_too_early(this_round, answers):
             return
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
-        decisions = decide(answers, self.settings, seed=seed)
+        reviewed = this_round.reviewed()
+        server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
+        decisions = decide(answers, self.settings, seed=seed, server=server)
         before = self._told
         if self.channels:
             self.channels[-1] = self._with_rounds(self.channels[-1])
@@ -185,12 +219,17 @@ class AutoServer(FedAvgServer):
             "due": sorted(self._due),
             "undone": dict(self._undone),
             "treatment": None if self._other is None else self._other.state(),
+            "shadow": self._shadow.state(),
+            "has_taken_back": self._has_taken_back,
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take estimates and what was told back."""
         if self._other is not None and state.get("treatment") is not None:
             self._other.restore(state["treatment"], history)
+        if "shadow" in state:
+            self._shadow.restore(state["shadow"])
+        self._has_taken_back = state.get("has_taken_back", False)
         self.channels = [ChannelRecord.model_validate(record) for record in state.get("channels", [])]
         told = self._told
         self._due = {site: told.get(site, SiteUndo()) for site in state.get("due", [])}
@@ -199,9 +238,11 @@ class AutoServer(FedAvgServer):
     def describe(self, this_round: Round) -> dict[str, Any]:
         """Return every estimate with evidence, thresholds and decisions, and what each site has undone."""
         added = {} if self._other is None else self._other.describe(this_round)
+        added |= ShadowFindings(shadow=self._shadow.record).plain()
         if not self.channels:
             return added | ChannelFindings(channels=()).plain()
-        channels = (*self.channels[:-1], self._with_rounds(self.channels[-1]))
+        last = self.channels[-1] if self._has_taken_back else self._with_rounds(self.channels[-1])
+        channels = (*self.channels[:-1], last)
         return added | ChannelFindings(channels=channels).plain()
 
     def _with_rounds(self, last: ChannelRecord) -> ChannelRecord:

@@ -16,8 +16,8 @@ class JudgingSettings(FedAvgSettings):
     """Settings of methods that judge how sites annotate.
 
     Args:
-        undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, which are ignored in
-            training, for those who ask for it: on generated volumes it gained in some runs and lost in others.
+        undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, of which the surest
+            are ignored in training, while the loss asks for the share that is annotated only.
         anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
             or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
         level: of the test of all sites and parameters together.
@@ -26,16 +26,20 @@ class JudgingSettings(FedAvgSettings):
             where no case is reviewed, and smaller offsets are not undone there.
         offset_floor: smaller offsets are not undone anywhere, in pixels of the network's images.
         missing_floor: smaller shares of missing objects are not.
+        unknown_images: how a site counts that says nothing of its images, as one whose statistics are private:
+            ``distinct``, so that the model does not judge it, or ``usual``, where somebody knows that the sites' images
+            are of one kind.
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """
 
-    undo: tuple[Literal["offset", "missing"], ...] = ("offset",)
+    undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
     anchor: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05
     edge_error: Annotated[float, Field(ge=0)] = 2.0
     offset_floor: Annotated[float, Field(ge=0)] = 0.5
     missing_floor: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    unknown_images: Literal["distinct", "usual"] = "distinct"
     min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property
@@ -63,6 +67,11 @@ class AutoSettings(JudgingSettings, WarmupSettings):
             more half-way through the remaining rounds.
         judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
             share in the last round.
+        shadow_rounds: number of rounds in which the sites compare the model in use with one without what was done: that
+            of before where sites undo something, the average by numbers of samples where weights are others. If it is
+            better beyond doubt everything is taken back. 0 for no check.
+        held_out: share of its training patients that a site without validation cases keeps out of training, to score
+            models on them.
     """
 
     method: str = "auto"
@@ -71,6 +80,8 @@ class AutoSettings(JudgingSettings, WarmupSettings):
     weighting: Literal["quantity", "completeness"] = "quantity"
     estimates: Positive = 2
     judge: Literal["global", "without_own"] = "global"
+    shadow_rounds: Annotated[int, Field(ge=0)] = 3
+    held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
 
     @property
     def undone_kinds(self) -> tuple[str, ...]:

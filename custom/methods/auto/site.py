@@ -10,25 +10,30 @@ from typing import Any
 from torch import nn
 
 from ....transforms.errors import DataError
-from ...data.datalist import REFERENCE, TRAINING
+from ...channel.estimate_fields import sent
+from ...data.datalist import REFERENCE, TRAINING, VALIDATION
 from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, ignored_pixels, latest_undone, write_undone
 from ...evaluation.inference import Inference
 from ...networks.devices import params_in_main_memory
+from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
 from ...training.batches import training_batches
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, training_objective
 from ..fedavg.site import FedAvgSite
+from ..method import SiteMethod
 from ..views import Answer, SiteView, Trained
-from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from .outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN, UNDO_CHANNEL
 from .own_share import without_own_share
 from .settings import AutoSettings
 from .treatments import treatment_of
 
 # In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
 OWN_FOLDER = "own_models"
+
+_OF_SHADOW = (KEEP_SCORES, COMPARE_SCORES)
 
 
 class AutoSite(FedAvgSite):
@@ -47,20 +52,43 @@ class AutoSite(FedAvgSite):
 
     def before_task(self, site: SiteView) -> None:
         """Do what a published method does that is the treatment."""
-        if self._other is not None:
-            self._other.before_task(site)
+        if (other := self._treating(site)) is not None:
+            other.before_task(site)
 
     def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
         """Return what a published method has corrected that is the treatment."""
-        return {} if self._other is None else self._other.labels_in_use(section, site)
+        other = self._treating(site)
+        return {} if other is None else other.labels_in_use(section, site)
+
+    def _treating(self, site: SiteView) -> SiteMethod | None:
+        """The published method in the place of undoing, unless everything is taken back."""
+        return None if site.message.get("has_vetoed") else self._other
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train, and say whether what was told is undone; where nothing is, this is federated averaging."""
-        trained = self._train(network, site) if self._other is None else self._other.train(network, site)
+        learnt, other = self._without_held_out(site), self._treating(site)
+        trained = self._train(network, learnt) if other is None else other.train(network, learnt)
         if self.settings.judge == "without_own":
             params = params_in_main_memory(network)
             save_tensors_of_round(site.run_folder / OWN_FOLDER, site.round_number, params, self.settings.keep_rounds)
+        if learnt is not site and trained.trained_on is None:
+            return replace(trained, trained_on=learnt.load(TRAINING).units)
         return trained
+
+    def _without_held_out(self, site: SiteView) -> SiteView:
+        """The site without the training patients that it keeps to score models on; itself where it keeps none."""
+        if not self.settings.held_out:
+            return site
+        # Who is never scored on held-out patients starts without scores; likewise below.
+        from .shadow_scores import held_out_patients, only  # noqa: PLC0415
+
+        def load(section: str) -> SiteData:
+            data = site.load(section)
+            if section != TRAINING:
+                return data
+            return only(data, held_out_patients(data.units, self.settings.held_out, site), inside=False)
+
+        return replace(site, load=load)
 
     def _train(self, network: nn.Module, site: SiteView) -> Trained:
         found = latest_undone(self._places(site))
@@ -88,7 +116,10 @@ class AutoSite(FedAvgSite):
         return training_objective(self.settings.training, network, dice, completeness)
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_channel`` or ``undo_channel``, or a task of the treatment."""
+        """Answer ``estimate_channel``, ``undo_channel`` or what the shadow check asks, or a task of the treatment."""
+        if task in _OF_SHADOW:
+            return self._scored(task, network, site)
+        site = self._without_held_out(site)
         if task not in (ESTIMATE_CHANNEL, UNDO_CHANNEL) and self._other is not None:
             return self._other.answer(task, network, site)
         if task == UNDO_CHANNEL:
@@ -116,6 +147,38 @@ class AutoSite(FedAvgSite):
         judging = copy.deepcopy(network)
         judging.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
         return judging
+
+    def _scored(self, task: str, network: nn.Module, site: SiteView) -> Answer:
+        """Keep how a model scores, or say by how much this one is better than that whose scores are kept."""
+        from .shadow_scores import HELD_OUT, REVIEWED, keep_scores, kept_scores, paired_gain, patient_dice  # noqa: PLC0415
+
+        sections = {REVIEWED: reviewed_cases(site), HELD_OUT: self._held_out(site)}
+        classes, inference = self.settings.network.num_classes, Inference.of(self.settings)
+        dice = {
+            name: patient_dice(network, data, classes, inference)
+            for name, data in sections.items()
+            if data is not None and len(set(data.units)) >= MINIMUM_CASES
+        }
+        if task == KEEP_SCORES:
+            keep_scores(site.run_folder, site.round_number, dice)
+            return Answer({"has_scored": bool(dice)})
+        folders = (site.run_folder, *site.earlier_folders)
+        before = kept_scores(folders, site.message.get("kept_round", site.round_number))
+        seed = derive_seed(site.seed, site.name, "shadow")
+        gains = {name: paired_gain(before.get(name, {}), dice.get(name, {}), seed=seed) for name in sections}
+        return Answer(
+            sent(REVIEWED_GAIN, [gains[REVIEWED]], calibrated=False)
+            | sent(HELD_OUT_GAIN, [gains[HELD_OUT]], calibrated=False)
+        )
+
+    def _held_out(self, site: SiteView) -> SiteData | None:
+        """The site's validation cases, else the training patients that it has kept; None without any."""
+        from .shadow_scores import held_out_patients, only  # noqa: PLC0415
+
+        if count_cases(site.locate().folder, VALIDATION):
+            return _loaded(site, VALIDATION)
+        data = site.load(TRAINING)
+        return only(data, held_out_patients(data.units, self.settings.held_out, site), inside=True)
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         offsets, missing = (_by_label(site.message["undo"][name]) for name in ("offsets", "missing"))
@@ -148,12 +211,14 @@ class AutoSite(FedAvgSite):
 
 def reviewed_cases(site: SiteView) -> SiteData | None:
     """Return a site's reviewed cases, None where there are none that can be used: the rest of an estimate goes on."""
-    if not count_cases(site.locate().folder, REFERENCE):
-        return None
+    return _loaded(site, REFERENCE) if count_cases(site.locate().folder, REFERENCE) else None
+
+
+def _loaded(site: SiteView, section: str) -> SiteData | None:
     try:
-        return site.load(REFERENCE)
+        return site.load(section)
     except DataError as error:
-        site.warning(f"The reviewed cases do not count: {error}")
+        site.warning(f"The {'reviewed' if section == REFERENCE else section} cases do not count: {error}")
         return None
 
 

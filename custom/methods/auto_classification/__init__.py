@@ -16,6 +16,7 @@ Equations, by what they define:
 """
 
 from ..declaration import Method
+from ..fedgsca import outbound as fedgsca
 from .outbound import LEAVES
 from .settings import AutoClassificationSettings
 
@@ -25,5 +26,6 @@ METHOD = Method(
     AutoClassificationSettings,
     f"{__name__}.server:AutoClassificationServer",
     f"{__name__}.site:AutoClassificationSite",
-    LEAVES,
+    # A published method may be the treatment.
+    (*LEAVES, *fedgsca.LEAVES),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
-from typing import Any
+from typing import Any, ClassVar
 
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
@@ -10,11 +10,13 @@ from ...channel.estimate_record import plain_estimate
 from ...run.plain_values import finite
 from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
+from ..method import ServerMethod
 from ..views import Round
 from .decision import Decision, SiteDecision, decide
 from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES, USE_GIVEN_LABELS
 from .records import ConfusionFindings, NoiseLevelEstimate, NoiseLevelRecord
 from .settings import AutoClassificationSettings
+from .treatments import TREATMENT, treatment_of
 
 
 class AutoClassificationServer(FedAvgServer):
@@ -29,9 +31,13 @@ class AutoClassificationServer(FedAvgServer):
     A second estimate comes later in the run. A site that is established again undoes anew with the better model; one
     that no longer is uses its labels as they are given (``use_given_labels``); where nothing can be told it goes on as
     before. A site that does not answer, or has lost what it undoes, is asked before the next round again.
+
+    With the treatment `fedgsca` no site undoes anything: from the first estimate on that establishes something all
+    sites are treated by that method.
     """
 
     settings: AutoClassificationSettings
+    site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "noise_level")
 
     def __init__(self, settings: AutoClassificationSettings) -> None:
         super().__init__(settings)
@@ -39,6 +45,8 @@ class AutoClassificationServer(FedAvgServer):
         self.supports: dict[int, dict[str, Estimate]] = {}
         self._due: dict[str, str] = {}
         self._undone: dict[str, int] = {}
+        treatment = treatment_of(settings)
+        self._other = None if treatment is None else treatment[0].server_half(treatment[1])
 
     # --- the course of a round
 
@@ -48,9 +56,11 @@ class AutoClassificationServer(FedAvgServer):
         return self.settings.warmup_rounds
 
     def stage(self, this_round: Round) -> str:
-        """Return ``warm-up``, ``federated averaging`` or ``undone``."""
+        """Return ``warm-up``, ``federated averaging`` or ``undone``, or the stage of the method that treats."""
         if this_round.number <= self.settings.warmup_rounds:
             return "warm-up"
+        if (other := self._treating) is not None:
+            return other.stage(this_round)
         return "undone" if self._undone else "federated averaging"
 
     def before_round(self, this_round: Round) -> None:
@@ -62,6 +72,28 @@ class AutoClassificationServer(FedAvgServer):
             self._estimate(this_round)
         for task in (UNDO_CONFUSION, USE_GIVEN_LABELS):
             self._tell(this_round, task)
+
+    def message(self, this_round: Round) -> dict[str, Any]:
+        """Return what the method that treats has to say to all sites, and that it does; else nothing."""
+        other = self._treating
+        return {} if other is None else other.message(this_round) | {TREATMENT: self.settings.treatment}
+
+    def after_training(self, this_round: Round) -> None:
+        """Let the method that treats take note of reports."""
+        if (other := self._treating) is not None:
+            other.after_training(this_round)
+
+    def record(self, this_round: Round) -> dict[str, Any]:
+        """Return what the method that treats adds to the record of a round."""
+        added = {} if (other := self._treating) is None else other.record(this_round)
+        return super().record(this_round) | added
+
+    @property
+    def _treating(self) -> ServerMethod | None:
+        """The published method in the place of undoing, once anything was established."""
+        if self._other is None or not any(self.decision(number).noisy for number in self.estimates):
+            return None
+        return self._other
 
     def decision(self, before_round: int) -> Decision:
         """Return what was concluded before a round that had an estimate."""
@@ -85,7 +117,7 @@ class AutoClassificationServer(FedAvgServer):
         for site in sorted(set(this_round.num_samples) - set(decided.sites)):
             this_round.warning(f"{site} has no estimate of its noise level; it goes on as before.")
         self._note_moves(this_round)
-        if self.settings.treatment == "none":
+        if self.settings.treatment == "none" or self._other is not None:
             return
         self._due |= dict.fromkeys(decided.noisy, UNDO_CONFUSION)
         self._due |= dict.fromkeys(decided.not_noisy & (set(self._undone) | set(self._due)), USE_GIVEN_LABELS)
@@ -134,11 +166,13 @@ class AutoClassificationServer(FedAvgServer):
             "supports": _plain(self.supports),
             "due": dict(self._due),
             "undone": dict(self._undone),
+            "treatment": None if self._other is None else self._other.state(),
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take estimates and what sites undo back."""
-        del history
+        if self._other is not None and state.get("treatment") is not None:
+            self._other.restore(state["treatment"], history)
         self.estimates, self.supports = (_estimates(state.get(name, [])) for name in ("estimates", "supports"))
         self._due, self._undone = dict(state.get("due", {})), dict(state.get("undone", {}))
 
@@ -162,7 +196,9 @@ class AutoClassificationServer(FedAvgServer):
         )
 
     def _described_site(self, one: SiteDecision) -> NoiseLevelRecord:
-        if not one.is_noisy:
+        if self._treating is not None:
+            follows = _FOLLOWS[self.settings.treatment]
+        elif not one.is_noisy:
             follows = "Its labels are used as they are." if one.can_tell else "Nothing changes."
         elif self.settings.treatment == "none":
             follows = "Nothing is undone: the setting treatment is none."
@@ -182,6 +218,7 @@ _FOLLOWS = {
     "forward": "Its loss is corrected for its wrong labels.",
     "both": "It trains on its surely wrong labels as the classes that they look like; for the rest its loss is "
     "corrected.",
+    "fedgsca": "FedGSCA selects the samples of all sites.",
 }
 
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from ...settings import Positive
 from ..fedavg.settings import ClassificationSettings, check_warmup
 
-Treatment = Literal["relabel", "forward", "both", "none"]
+Treatment = Literal["relabel", "forward", "both", "fedgsca", "none"]
 
 
 class AutoClassificationSettings(ClassificationSettings):
@@ -23,7 +23,8 @@ class AutoClassificationSettings(ClassificationSettings):
         floor: smaller deviations from neutral are not acted on.
         treatment: what an established site does: ``relabel`` gives its surely wrong labels the class that they look
             like, ``forward`` corrects its loss, ``both`` does the one and corrects for the rest; ``none`` estimates
-            alone.
+            alone. With ``fedgsca``, to compare with, all sites are treated by that method as soon as one is
+            established.
         margin: by how much more probable than its label another class is where a label is surely wrong, as a share of
             how probable that class usually is where it is the most probable one.
     """

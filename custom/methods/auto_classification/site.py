@@ -23,6 +23,7 @@ from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
 from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES
 from .settings import AutoClassificationSettings
+from .treatments import TREATMENT, treatment_of
 from .undone_labels import UndoneLabels, adopt_undone, latest_undone, write_undone
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class AutoClassificationSite(FedAvgSite):
 
     settings: AutoClassificationSettings
 
+    def __init__(self, settings: AutoClassificationSettings) -> None:
+        super().__init__(settings)
+        treatment = treatment_of(settings)
+        self._other = None if treatment is None else treatment[0].site_half(treatment[1])
+
     def before_task(self, site: SiteView) -> None:
         """Take over what the continued run had undone by then."""
         if site.continued_round is None:
@@ -47,7 +53,13 @@ class AutoClassificationSite(FedAvgSite):
             site.info(f"What {earlier} undid of the labels is undone.")
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
-        """Train, and say whether wrong labels are undone; the received model judges them in every round anew."""
+        """Train, and say whether wrong labels are undone; the received model judges them in every round anew.
+
+        Where a published method treats, it trains in its own way.
+        """
+        if self._other is not None and TREATMENT in site.message:
+            treated = self._other.train(network, site)
+            return replace(treated, fields={**treated.fields, UNDOES: False})
         undone = latest_undone(site.run_folder, site.round_number)
         if undone is None or not undone.undoes:
             return replace(super().train(network, site), fields={UNDOES: False})

@@ -12,6 +12,8 @@ from .weights import noise_strength, quality_weights
 
 # A difficulty is at most 16.1, and noise that hides patients is not many times that.
 _REACH = 1e3
+# In logarithms smaller difficulties count as this: of a model that is that sure of contours no factor says anything.
+_SMALLEST = 1e-2
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class QualityEstimate:
         )
 
 
-def estimate_quality(answers: Mapping[str, QualityAnswer], *, seed: int, level: float) -> QualityEstimate:
+def estimate_quality(
+    answers: Mapping[str, QualityAnswer], *, seed: int, level: float, logarithms: bool = False
+) -> QualityEstimate:
     """Conclude from what the sites sent for the task ``estimate_quality``.
 
     A site that could not estimate every class (NaN) has no estimate and counts by its quantity. Values beyond ±1000, as
@@ -113,6 +117,8 @@ def estimate_quality(answers: Mapping[str, QualityAnswer], *, seed: int, level: 
         answers: learning difficulties by site.
         seed: seed of the mixture's starts and of the test's draws.
         level: level of the test of two groups against one.
+        logarithms: whether groups are looked for among the logarithms of the difficulties, which grow faster than the
+            offset of a contour; strengths are of the difficulties all the same.
     """
     complete = {
         site: answer
@@ -121,7 +127,10 @@ def estimate_quality(answers: Mapping[str, QualityAnswer], *, seed: int, level: 
     }
     inner = {site: _within_reach(answer.inner) for site, answer in complete.items()}
     outer = {site: _within_reach(answer.outer) for site, answer in complete.items()}
-    groups = fit_two_groups({site: [*inner[site], *outer[site]] for site in complete}, seed=seed, level=level)
+    rows = {site: [*inner[site], *outer[site]] for site in complete}
+    if logarithms:
+        rows = {site: [math.log(max(value, _SMALLEST)) for value in row] for site, row in rows.items()}
+    groups = fit_two_groups(rows, seed=seed, level=level)
     return QualityEstimate(inner, outer, groups.larger, groups.smaller, groups.reason or "", groups.p_value)
 
 

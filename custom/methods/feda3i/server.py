@@ -63,7 +63,9 @@ class FedA3IServer(FedAvgServer):
             )
             return
         level = self.settings.group_test_level if self.settings.group_decision == "test" else 1.0
-        self.estimate = estimate_quality(answers, seed=self.settings.seed, level=level)
+        self.estimate = estimate_quality(
+            answers, seed=self.settings.seed, level=level, logarithms=self.settings.group_scale == "log"
+        )
         if self.estimate.has_groups:
             this_round.info(f"Drawing larger: {list(self.estimate.larger)}; smaller: {list(self.estimate.smaller)}.")
         else:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from ...data.whole_files import new_folder
 from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .correction import confident_classes
+from .judged_lesions import as_mask, judge_lesions, missing_lesions
 
 _LOGGER = printable_logger(__name__)
 
@@ -42,11 +44,14 @@ def correct_annotations(
     round_number: int,
     threshold: float,
     inference: Inference,
+    smallest_lesion: int | None = None,
 ) -> Corrections:
     """Add what the model is sure of to every annotation, and write those that change as new files.
 
     A background voxel becomes foreground where the model's probability of a foreground class is above the threshold, in
-    evaluation mode; nothing that is annotated changes (FedIA, Sec. 2.4). A volume's annotation is corrected in its own
+    evaluation mode; nothing that is annotated changes (FedIA, Sec. 2.4). Where a smallest lesion is given, whole
+    lesions are added in its place, of which nothing is annotated and not more than are missing; see
+    :func:`fedannot.custom.methods.fedia.judged_lesions.missing_lesions`. A volume's annotation is corrected in its own
     geometry, where each voxel takes the nearest sample's addition. Nothing of it leaves the site.
 
     Args:
@@ -58,6 +63,7 @@ def correct_annotations(
         round_number: the round before whose training it happens, for the record.
         threshold: τ, from 0.5 to below 1.
         inference: how the model is run.
+        smallest_lesion: voxels of the smallest lesions that are added as a whole; None adds voxels by the threshold.
 
     Returns:
         What was written to ``corrections.json``.
@@ -66,14 +72,16 @@ def correct_annotations(
         DataError: if the folder holds files.
         ValueError: if the threshold is out of range.
     """
-    decide = confident_classes(threshold)
+    if smallest_lesion is None:
+        found: Iterable[torch.Tensor] = inference.predictions(network, data.cases, confident_classes(threshold))
+    else:
+        found = _whole_lesions(network, data, inference, smallest_lesion)
     description = data.description
     assert isinstance(description, SegmentationDescription)
     restore = build_restoration(description)
     labels: list[CorrectedLabel] = []
     failed: list[tuple[str, str]] = []
     with new_folder(folder) as unfinished:
-        found = inference.predictions(network, data.cases, decide)
         for position, (case, confident) in enumerate(zip(data.cases, found, strict=True)):
             given, image = _files(case)
             record = CorrectedLabel(
@@ -103,6 +111,7 @@ def correct_annotations(
             round_number=round_number,
             model_sha256=model_hash(network.state_dict()),
             threshold=threshold,
+            smallest_lesion=smallest_lesion,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             labels=tuple(labels),
             failed=tuple(failed),
@@ -144,6 +153,14 @@ def adopt_corrections(earlier: Path, folder: Path, *, data_folder: Path, last_ro
             shutil.copyfile(file, unfinished / name)
         write_corrections(unfinished, corrections.model_copy(update={"data": str(data_folder.resolve())}))
     return True
+
+
+def _whole_lesions(network: nn.Module, data: SiteData, inference: Inference, smallest: int) -> Iterator[torch.Tensor]:
+    """Yield the lesions to add to one case after the other, as classes of its samples ``(S, H, W[, D])``."""
+    lesions = judge_lesions(network, data.cases, inference, smallest=smallest)
+    chosen = missing_lesions(lesions, len(data.classes))
+    for case, of_case, missing in zip(data.cases, lesions, chosen, strict=True):
+        yield torch.from_numpy(as_mask(missing, of_case.shape)).reshape(case.label.shape)
 
 
 def _files(case: LoadedCase) -> tuple[Path, Path]:

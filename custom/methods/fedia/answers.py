@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .completeness import Judgement
+from .outbound import JUDGEMENT
+
+_COUNTED = ("annotated", "predicted", "matched")
+
 
 @dataclass(frozen=True)
 class LesionCounts:
@@ -13,15 +18,19 @@ class LesionCounts:
         annotated: Σ c^n (Eq. 3).
         predicted: Σ c^p.
         matched: predicted lesions that touch an annotated one.
+        judgement: how sure the completeness is, None where the site does not say it.
     """
 
     annotated: int
     predicted: int
     matched: int
+    judgement: Judgement | None = None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "LesionCounts | None":
         """Read the registered fields, which the guard has checked; None where the site has too few patients."""
         if "num_predicted_lesions" not in fields:
             return None
-        return cls(*(int(fields[f"num_{name}_lesions"]) for name in ("annotated", "predicted", "matched")))
+        annotated, predicted, matched = (int(fields[f"num_{name}_lesions"]) for name in _COUNTED)
+        judgement = Judgement(*(fields[name] for name in JUDGEMENT)) if "completeness" in fields else None
+        return cls(annotated, predicted, matched, judgement)

@@ -2,12 +2,32 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 # Mean Dice losses below this count as this: a site without any loss would have a weight of infinity over infinity.
 _SMALLEST_LOSS = 1e-6
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How sure a site's completeness is, by a model that may be fit to judge it or not.
+
+    Attributes:
+        value: share of the lesions that the site annotates, counted among those of which the model is sure.
+        low: lower end of its 90 % interval over patients.
+        high: upper end.
+        recall: share of the annotated lesions that the model finds.
+        precision: share of their predicted voxels that are annotated.
+    """
+
+    value: float
+    low: float
+    high: float
+    recall: float
+    precision: float
 
 
 @dataclass(frozen=True)
@@ -18,16 +38,40 @@ class Completeness:
         value: the estimate, from 0 to 1; 1 where it cannot be made.
         num_annotated: connected lesions in the site's annotations, Σ c^n.
         num_predicted: connected lesions in the warm-up model's predictions, Σ c^p.
+        judgement: how sure it is; None where nobody says it.
     """
 
     value: float
     num_annotated: int
     num_predicted: int
+    judgement: Judgement | None = None
+
+    def is_established(self, floor: float) -> bool:
+        """Return whether the interval ends below one by more than a floor; never without an interval."""
+        return self.judgement is not None and self.judgement.high < 1 - floor
+
+    def is_judged_well(self, least_recall: float, least_precision: float) -> bool:
+        """Return whether the model sees annotated lesions well enough to say which are missing."""
+        judged = self.judgement
+        return judged is not None and judged.recall >= least_recall and judged.precision >= least_precision
 
     @property
     def is_estimable(self) -> bool:
         """Whether the model predicts any lesion; where it does not, the value is 1 and says nothing."""
         return self.num_predicted > 0
+
+    def __str__(self) -> str:
+        """Say it in words, with its interval where there is one."""
+        counted = f"{self.num_annotated} lesions annotated, {self.num_predicted} predicted"
+        if not self.is_estimable:
+            return f"not estimable (no lesion predicted), taken as 1; {counted}"
+        if self.judgement is None:
+            return f"{self.value:.2f}; {counted}"
+        judged = self.judgement
+        return (
+            f"{judged.value:.2f} ({judged.low:.2f} to {judged.high:.2f}); {counted}; the model finds "
+            f"{judged.recall:.2f} of the annotated ones, {judged.precision:.2f} of their predicted voxels are annotated"
+        )
 
     @classmethod
     def of_counts(cls, num_annotated: int, num_predicted: int) -> "Completeness":
@@ -56,6 +100,22 @@ class Completeness:
             raise ValueError(f"Expected from 0 to {num_predicted} lesions that match, but got {num_matched=}.")
         value = num_matched / num_predicted if num_predicted else 1.0
         return replace(cls.of_counts(num_annotated, num_predicted), value=value)
+
+
+def as_lists(estimates: Mapping[str, Completeness]) -> dict[str, list[Any]]:
+    """Return estimates by site as plain values for a state file; what nobody says is not there."""
+    return {
+        site: [value for value in astuple(estimate) if value is not None]
+        for site, estimate in sorted(estimates.items())
+    }
+
+
+def of_lists(values: Mapping[str, Sequence[Any]]) -> dict[str, Completeness]:
+    """Return the estimates that :func:`as_lists` returned as plain values."""
+    return {
+        site: Completeness(*of_site[:3], *(Judgement(*judged) for judged in of_site[3:]))
+        for site, of_site in values.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,15 @@ from ...outbound.fields import TRAIN, OutboundField
 ESTIMATE_COMPLETENESS = "estimate_completeness"
 CORRECT_ANNOTATIONS = "correct_annotations"
 
+# Three digits each.
+JUDGEMENT = {
+    "completeness": "share of the lesions that the site annotates: its weight, and whether it is to correct",
+    "completeness_low": "lower end of its 90 % interval over patients",
+    "completeness_high": "upper end: only what is established below one is acted on",
+    "lesion_recall": "share of the annotated lesions that the model finds: is it fit to judge?",
+    "lesion_precision": "share of their predicted voxels that are annotated: likewise",
+}
+
 LEAVES = (
     OutboundField(
         "num_samples", (ESTIMATE_COMPLETENESS,), "count", "the size of the site's data: pictures, volumes or slices"
@@ -42,6 +51,12 @@ LEAVES = (
         "num_patients",
         optional="means",
         sample_bound=20.0,
+    ),
+    *(
+        OutboundField(
+            name, (ESTIMATE_COMPLETENESS,), "number", reason, "num_patients", optional="judgement", limits=(0.0, 1.0)
+        )
+        for name, reason in JUDGEMENT.items()
     ),
     OutboundField(
         "has_corrected",

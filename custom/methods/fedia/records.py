@@ -1,6 +1,10 @@
-"""What FedIA adds to the records of rounds and to a run's summary, as records."""
+"""What FedIA adds to a run's summary, as records."""
 
+from typing import Any
+
+from ...run.plain_values import finite
 from ...run.records import Record
+from .completeness import Completeness
 
 
 class CompletenessRecord(Record):
@@ -11,6 +15,11 @@ class CompletenessRecord(Record):
         is_estimable: whether the warm-up model found any lesion.
         num_annotated_lesions: Σ c^n.
         num_predicted_lesions: Σ c^p.
+        low: lower end of the estimate's 90 % interval over patients; None where nobody says it, likewise below.
+        high: upper end.
+        recall: share of the annotated lesions that the model finds.
+        precision: share of their predicted voxels that are annotated.
+        is_established: whether it is below one beyond doubt.
         corrected_before_round: the round before whose training it corrected its annotations; None if it has not.
     """
 
@@ -18,6 +27,11 @@ class CompletenessRecord(Record):
     is_estimable: bool
     num_annotated_lesions: int
     num_predicted_lesions: int
+    low: float | None = None
+    high: float | None = None
+    recall: float | None = None
+    precision: float | None = None
+    is_established: bool | None = None
     corrected_before_round: int | None
 
 
@@ -33,7 +47,23 @@ class CompletenessFindings(Record):
     corrected_before_round: dict[str, int] | None = None
 
 
-class RoundWeights(Record):
-    """What the record of a round has: the sites' weights, where they follow from reports (Eq. 4)."""
+def completeness_record(estimate: Completeness, corrected_before_round: int | None, floor: float) -> CompletenessRecord:
+    """Return what a summary has of a site.
 
-    weights: dict[str, float]
+    Args:
+        estimate: of its given annotations.
+        corrected_before_round: the round before whose training it corrected them; None if it has not.
+        floor: see :meth:`fedannot.custom.methods.fedia.completeness.Completeness.is_established`.
+    """
+    known: dict[str, Any] = {}
+    if (judged := estimate.judgement) is not None:
+        known = {"low": judged.low, "high": judged.high, "recall": judged.recall, "precision": judged.precision}
+        known["is_established"] = estimate.is_established(floor)
+    return CompletenessRecord(
+        estimate=estimate.value,
+        is_estimable=estimate.is_estimable,
+        num_annotated_lesions=estimate.num_annotated,
+        num_predicted_lesions=estimate.num_predicted,
+        corrected_before_round=corrected_before_round,
+        **finite(known),
+    )

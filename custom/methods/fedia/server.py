@@ -1,18 +1,19 @@
 """FedIA at the server: weights by the completeness of annotations, and when sites correct theirs."""
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
-from ...run.records import RoundRecord, SiteReport
+from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
 from ..views import Round, WaitingModels, WeightsRule
 from .answers import LesionCounts
-from .completeness import Completeness, IouLine, completeness_weights, iou_of_dice_loss
+from .completeness import Completeness, IouLine, as_lists, completeness_weights, of_lists
+from .established_weights import established_weights
+from .loss_trigger import fit_lines, sites_below
 from .outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
-from .records import CompletenessFindings, CompletenessRecord, RoundWeights
+from .records import CompletenessFindings, completeness_record
 from .settings import FedIASettings
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
@@ -38,6 +39,12 @@ class FedIAServer(FedAvgServer):
 
     If the warm-up model finds no lesion at most sites, the estimate would say nothing: the warm-up goes on and the
     estimate is made anew, a bounded number of times.
+
+    The job's own form acts on what is established alone. Sites say how sure their completeness is, and whether the
+    model is fit to judge it. Where its interval ends below one, a site weighs less (:func:`established_weights`, never
+    fewer than half of the sites in effect), and corrects at once if the model is fit. Half-way through the remaining
+    rounds the others are judged again. A site that has corrected weighs by its given annotations: what no model is sure
+    of it still lacks. Where nothing is established it is federated averaging bit for bit.
     """
 
     settings: FedIASettings
@@ -45,11 +52,11 @@ class FedIAServer(FedAvgServer):
     def __init__(self, settings: FedIASettings) -> None:
         super().__init__(settings)
         self.completeness: dict[str, Completeness] | None = None
+        self._estimates = 0
         self._warmup_end = 0
         self._lines: dict[str, IouLine] = {}
         self._due: set[str] = set()
         self._corrected: dict[str, int] = {}
-        self._weights: LayerWeights | None = None
 
     # --- the course of a round
 
@@ -59,21 +66,40 @@ class FedIAServer(FedAvgServer):
         return self.settings.warmup_rounds
 
     def before_round(self, this_round: Round) -> None:
-        """Estimate the completeness when the warm-up is over; later ask sites for corrections."""
-        self._weights = None
+        """Estimate the completeness when it is time to; ask sites for corrections."""
         if self.completeness is None:
             if this_round.number > self.settings.warmup_rounds:
-                self._estimate(this_round)
-        elif self.settings.correction:
+                self._estimate_first(this_round)
+            if self.completeness is None or self.settings.trigger == "loss":
+                return
+        elif self._is_time_to_estimate(this_round.number):
+            self._estimate_again(this_round)
+        if self.settings.correction:
             self._note_lost_corrections(this_round)
             if not self._all_have_corrected(this_round):
                 self._ask_for_corrections(this_round)
 
     def stage(self, this_round: Round) -> str:
-        """Return ``warm-up``, ``completeness-aware`` or ``corrected``."""
+        """Return ``warm-up``, ``completeness-aware``, ``corrected`` or, if nothing is, ``federated averaging``."""
         if self.completeness is None:
             return "warm-up"
-        return "corrected" if self._all_have_corrected(this_round) else "completeness-aware"
+        if self._all_have_corrected(this_round):
+            return "corrected"
+        if self.settings.establishes_completeness and not self._established:
+            return "federated averaging"
+        return "completeness-aware"
+
+    def weights(self, this_round: Round) -> LayerWeights | None:
+        """Return weights by the completeness that is established below one, where they are asked for."""
+        is_over = self.completeness is None or self._all_have_corrected(this_round)
+        if self.settings.weighting != "established" or is_over or not self._established:
+            return None
+        weights = established_weights(
+            this_round.num_samples,
+            {site: value for site, value in self._established.items() if site in this_round.num_samples},
+            self.settings.completeness_scale,
+        )
+        return LayerWeights.same_in_all_blocks(weights, this_round.blocks)
 
     def weights_rule(self, this_round: Round) -> WeightsRule | None:
         """Return Eq. 4 as a function of the round's losses, where it counts in this round."""
@@ -98,23 +124,27 @@ class FedIAServer(FedAvgServer):
         weights = (
             completeness_weights({site: self.completeness[site].value for site in losses}, losses) if losses else {}
         )
-        self._weights = LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)
-        return self._weights
+        return LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)
 
-    def record(self, this_round: Round) -> dict[str, Any]:
-        """Return the weights of the round, where they follow from reports."""
-        if self._weights is None:
-            return {}
-        counted = this_round.bounds.bounded(self._weights, this_round.samples_of_reports)
-        return RoundWeights(weights=dict(zip(counted.sites, counted.values[:, 0].tolist(), strict=True))).plain()
+    @property
+    def _established(self) -> dict[str, float]:
+        """The completeness of the given annotations, of the sites where it is established below one."""
+        floor, known = self.settings.completeness_floor, self.completeness or {}
+        return {site: found.value for site, found in known.items() if found.is_established(floor)}
 
-    # --- estimate and corrections
+    # --- estimates
 
-    def _estimate(self, this_round: Round) -> None:
-        answers = {site: LesionCounts.of(fields) for site, fields in this_round.ask(ESTIMATE_COMPLETENESS).items()}
+    def _is_time_to_estimate(self, number: int) -> bool:
+        if not self.settings.establishes_completeness:
+            return False
+        first = self._warmup_end + 1
+        due = first + self._estimates * (self.settings.rounds + 1 - first) // self.settings.estimates
+        return self._estimates < self.settings.estimates and number >= due
+
+    def _estimate_first(self, this_round: Round) -> None:
+        estimates = self._asked(this_round)
         if this_round.is_stopped():
             return
-        estimates = {site: self._estimate_of(counts) for site, counts in answers.items() if counts is not None}
         blind = [site for site, estimate in estimates.items() if not estimate.is_estimable]
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         says_nothing = not estimates or 2 * len(blind) > len(estimates)
@@ -122,37 +152,61 @@ class FedIAServer(FedAvgServer):
             what = f"The warm-up model finds no lesion at {blind}" if blind else "No site has an estimate"
             this_round.warning(f"{what}: one more warm-up round.")
             return
-        self.completeness, self._warmup_end = estimates, this_round.number - 1
-        self._lines = self._fit_lines(this_round.history)
-        for site, estimate in estimates.items():
-            what = (
-                f"{estimate.value:.2f}" if estimate.is_estimable else "not estimable (no lesion predicted), taken as 1"
-            )
-            this_round.info(
-                f"Completeness of {site}: {what}; {estimate.num_annotated} lesions annotated, "
-                f"{estimate.num_predicted} predicted."
-            )
+        self.completeness, self._warmup_end, self._estimates = {}, this_round.number - 1, 1
+        self._lines = fit_lines(this_round.history, self._warmup_end)
+        self._take(estimates, this_round)
         for site in sorted(set(this_round.num_samples) - set(estimates)):
             this_round.warning(f"{site} has no estimate of its completeness and is weighed by its number of samples.")
+        if self.settings.trigger == "estimate":
+            return
         for site in sorted(set(this_round.num_samples) - set(self._lines)):
             this_round.warning(f"{site} reported no Dice loss in the warm-up and is not asked for corrections.")
 
+    def _estimate_again(self, this_round: Round) -> None:
+        estimates = self._asked(this_round, set(this_round.num_samples) - set(self._corrected))
+        if not this_round.is_stopped():
+            self._estimates += 1
+            self._take(estimates, this_round)
+
+    def _asked(self, this_round: Round, sites: Collection[str] | None = None) -> dict[str, Completeness]:
+        """The estimates of the sites that have enough patients for one."""
+        answers = this_round.ask(ESTIMATE_COMPLETENESS, sites)
+        counts = {site: LesionCounts.of(fields) for site, fields in answers.items()}
+        return {site: self._estimate_of(one) for site, one in counts.items() if one is not None}
+
+    def _take(self, estimates: Mapping[str, Completeness], this_round: Round) -> None:
+        """Take estimates over, say what they are, and note who is to correct."""
+        assert self.completeness is not None
+        self.completeness |= estimates
+        self._due |= {site for site, estimate in estimates.items() if self._asks_for_correction(estimate)}
+        for site, estimate in estimates.items():
+            this_round.info(f"Completeness of {site}: {estimate}.")
+
+    def _asks_for_correction(self, estimate: Completeness) -> bool:
+        """Whether the completeness is established below one, by a model that is fit to judge it."""
+        settings = self.settings
+        return (
+            settings.correction
+            and settings.trigger == "estimate"
+            and estimate.is_established(settings.completeness_floor)
+            and estimate.is_judged_well(settings.least_recall, settings.least_precision)
+        )
+
     def _estimate_of(self, counts: LesionCounts) -> Completeness:
-        if self.settings.estimator == "matched":
-            # A site that gives noise to its counts, or lies, may send more lesions that match than are predicted.
-            matched = min(counts.matched, counts.predicted)
-            return Completeness.of_matches(counts.annotated, counts.predicted, matched)
-        return Completeness.of_counts(counts.annotated, counts.predicted)
+        if self.settings.estimator == "counts":
+            return Completeness.of_counts(counts.annotated, counts.predicted)
+        # A site that gives noise to its counts, or lies, may send more lesions that match than are predicted.
+        matched = min(counts.matched, counts.predicted)
+        estimate = Completeness.of_matches(counts.annotated, counts.predicted, matched)
+        judged = counts.judgement
+        return estimate if judged is None else replace(estimate, value=judged.value, judgement=judged)
+
+    # --- corrections
 
     def _ask_for_corrections(self, this_round: Round) -> None:
         last = this_round.history[-1]
-        if last.round > self._warmup_end:
-            for site, line in self._lines.items():
-                iou = _iou(last.sites.get(site))
-                if site not in self._corrected and line.asks_for_correction(
-                    last.round, iou, self.settings.correction_margin
-                ):
-                    self._due.add(site)
+        if self.settings.trigger == "loss" and last.round > self._warmup_end:
+            self._due |= sites_below(self._lines, last, self._corrected, self.settings.correction_margin)
         for site, answer in this_round.ask(CORRECT_ANNOTATIONS, self._due).items():
             if answer.get("has_corrected"):
                 self._due.discard(site)
@@ -171,16 +225,9 @@ class FedIAServer(FedAvgServer):
                 del self._corrected[site]
                 self._due.add(site)
 
-    def _fit_lines(self, history: Sequence[RoundRecord]) -> dict[str, IouLine]:
-        """The line through the IoU of each site that reported any in the warm-up."""
-        warmup = [record for record in history if record.round <= self._warmup_end]
-        sites = sorted({site for record in warmup for site in record.sites})
-        values = {site: [_iou(record.sites.get(site)) for record in warmup] for site in sites}
-        return {site: IouLine.fit(ious) for site, ious in values.items() if not all(map(math.isnan, ious))}
-
     def _all_have_corrected(self, this_round: Round) -> bool:
-        """Whether every site has corrected that is there and can be asked; False if there is none of them."""
-        if not self.settings.correction:
+        """Whether every site has corrected whose loss is followed; False if there is none of them."""
+        if not self.settings.correction or self.settings.trigger != "loss":
             return False
         recent = this_round.history[-_ABSENT_ROUNDS:]
         present = {site for record in recent for site in record.sites}
@@ -191,20 +238,21 @@ class FedIAServer(FedAvgServer):
 
     def state(self) -> dict[str, Any]:
         """Return estimates and corrections as plain values."""
-        estimates = self.completeness
         return {
-            "completeness": None if estimates is None else {site: list(astuple(e)) for site, e in estimates.items()},
+            "completeness": None if self.completeness is None else as_lists(self.completeness),
             "warmup_end": self._warmup_end,
             "due": sorted(self._due),
             "corrected": dict(self._corrected),
+            "estimates": self._estimates,
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take estimates and corrections back."""
         if state.get("completeness") is not None:
-            self.completeness = {site: Completeness(*values) for site, values in state["completeness"].items()}
+            self.completeness = of_lists(state["completeness"])
+        self._estimates = state.get("estimates", 0)
         self._warmup_end = state.get("warmup_end", 0)
-        self._lines = self._fit_lines(history)
+        self._lines = fit_lines(history, self._warmup_end)
         self._due = set(state.get("due", []))
         self._corrected = dict(state.get("corrected", {}))
 
@@ -213,21 +261,10 @@ class FedIAServer(FedAvgServer):
         del this_round
         if self.completeness is None:
             return CompletenessFindings(completeness=None).plain()
+        floor = self.settings.completeness_floor
         sites = {
-            site: CompletenessRecord(
-                estimate=estimate.value,
-                is_estimable=estimate.is_estimable,
-                num_annotated_lesions=estimate.num_annotated,
-                num_predicted_lesions=estimate.num_predicted,
-                corrected_before_round=self._corrected.get(site),
-            )
+            site: completeness_record(estimate, self._corrected.get(site), floor)
             for site, estimate in self.completeness.items()
         }
         corrected = dict(sorted(self._corrected.items()))
         return CompletenessFindings(completeness=sites, corrected_before_round=corrected).plain()
-
-
-def _iou(report: SiteReport | None) -> float:
-    """The IoU of a site's round, NaN where it reported no Dice loss or has nothing annotated."""
-    loss = None if report is None else report.dice_loss
-    return math.nan if loss is None else iou_of_dice_loss(loss)

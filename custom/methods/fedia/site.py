@@ -9,12 +9,16 @@ from torch import nn
 from ...data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
 from ...data.datalist import TRAINING
 from ...evaluation.inference import Inference
+from ...seeding import derive_seed
 from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
 from .annotation_correction import adopt_corrections, correct_annotations
 from .completeness_report import completeness_report
 from .outbound import CORRECT_ANNOTATIONS
 from .settings import FedIASettings
+
+# Of two classes the more probable one.
+_CONTOUR = 0.5
 
 
 class FedIASite(FedAvgSite):
@@ -58,7 +62,8 @@ class FedIASite(FedAvgSite):
         if task == CORRECT_ANNOTATIONS:
             self._correct(network, site)
             return Answer({"has_corrected": True})
-        return completeness_report(network, site.load(TRAINING), self.settings)
+        seed = derive_seed(self.settings.seed, site.name, site.round_number, "completeness")
+        return completeness_report(network, site.load(TRAINING), self.settings, seed=seed)
 
     def _correct(self, network: nn.Module, site: SiteView) -> None:
         """Correct the annotations, once; a second call finds the work done."""
@@ -72,8 +77,9 @@ class FedIASite(FedAvgSite):
             data_folder=site.locate().folder,
             method=self.settings.method,
             round_number=site.round_number,
-            threshold=self.settings.correction_threshold,
+            threshold=_CONTOUR if self.settings.additions == "lesions" else self.settings.correction_threshold,
             inference=Inference.of(self.settings),
+            smallest_lesion=self.settings.smallest_lesion if self.settings.additions == "lesions" else None,
         )
         voxels, lesions = (
             sum(getattr(label, of) for label in corrections.used) for of in ("added_voxels", "new_lesions")

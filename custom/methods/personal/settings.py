@@ -4,7 +4,14 @@ from ..fedavg.settings import FedAvgSettings
 
 
 class PersonalSettings(FedAvgSettings):
-    """What methods share in which every site has a part of the model for itself."""
+    """What methods share in which every site has a part of the model for itself.
+
+    Args:
+        own_threshold: whether a site that keeps its model chooses which probability makes a pixel foreground, on its
+            training annotations; else the most probable class counts.
+    """
+
+    own_threshold: bool = False
 
     @property
     def has_global_model(self) -> bool:

@@ -3,6 +3,8 @@
 The personal part is a module of its own, so that there is nothing to filter out of the shared one.
 """
 
+from typing import Any
+
 from torch import nn
 
 from ...data.datalist import TRAINING
@@ -10,6 +12,7 @@ from ...data.json_record import write_record
 from ...data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...data.round_tensors import save_tensors_of_round
 from ...data.tensor_files import write_tensors
+from ...evaluation.inference import Inference
 from ...evaluation.local_scores import local_scores
 from ...networks.devices import params_in_main_memory, ready_to_compute
 from ...seeding import derive_seed
@@ -18,6 +21,7 @@ from ...training.loop import TrainingOutcome, train
 from ...training.objectives import Objective
 from ..fedavg.site import FedAvgSite
 from ..views import Answer, SiteView, Trained
+from .own_threshold import AtThreshold, own_threshold
 from .settings import PersonalSettings
 
 
@@ -114,16 +118,26 @@ class PersonalSite(FedAvgSite):
         return ready_to_compute(personal)
 
     def _keep(self, network: nn.Module, site: SiteView) -> None:
-        """Store a shared model with the site's own layers, and what both predictions score."""
+        """Store a shared model with the site's own layers and threshold, and what the predictions score."""
         folder = site.run_folder / PERSONAL_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         personal = self._personal_part(network, site, site.round_number)
         shared_params, own_params = params_in_main_memory(network), params_in_main_memory(personal)
-        content = {"shared": shared_params, "personal": own_params, "round": site.round_number}
+        content: dict[str, Any] = {"shared": shared_params, "personal": own_params, "round": site.round_number}
+        own = self.local_model(network, personal)
+        models = {"local": own}
+        if self.settings.own_threshold:
+            threshold = self._own_threshold(own, site)
+            content["threshold"] = threshold
+            models = {"local_at_half": own, "local": AtThreshold(own, threshold)}
         write_tensors(folder / LOCAL_MODEL_FILE, content)
         site.info(f"The model with this site's own layers is {folder / LOCAL_MODEL_FILE}.")
-        if (data := site.validation_data()) is not None:
-            models = {"local": self.local_model(network, personal)}
+        if (data := site.validation_data()) is None:
+            site.warning(
+                "This site's datalist has no list 'validation', so that nothing says what the shared model and its own "
+                "score on its cases."
+            )
+        else:
             if self.settings.has_global_model:
                 models = {"global": network} | models
             scores = local_scores(models, data, self.settings)
@@ -131,3 +145,12 @@ class PersonalSite(FedAvgSite):
             known = {name: score.dice for name, score in scores.models.items() if score.dice is not None}
             what = ", ".join(f"{name} {100 * dice:.1f} %" for name, dice in known.items()) or "nothing is annotated"
             site.info(f"Dice on this site's {scores.num_cases} validation cases: {what}.")
+
+    def _own_threshold(self, model: nn.Module, site: SiteView) -> float:
+        """The threshold that fits the site's training annotations best."""
+        settings = self.settings
+        threshold = own_threshold(
+            model, site.load(TRAINING).cases, settings.network.num_classes, Inference.of(settings)
+        )
+        site.info(f"A pixel is foreground from a probability of {threshold:g} on: best on this site's annotations.")
+        return threshold

@@ -107,3 +107,13 @@ def test_classified_images_have_a_table_alone(audit_of):
     found = audit_of("classes")
     export_audit(CaseReader(found), found.folder / "out")
     assert [path.name for path in (found.folder / "out").iterdir()] == ["findings.csv"]
+
+
+def test_a_missing_series_is_named_and_the_rest_is_written(audit_of, tmp_path):
+    pytest.importorskip("highdicom")
+    found = audit_of("volumes")
+    exported = export_audit(CaseReader(found), tmp_path / "out", dicom=tmp_path)
+    assert [
+        reason.endswith(f"expected the DICOM series of {found.audit.cases[0].image}.") for _, reason in exported.failed
+    ]
+    assert list((tmp_path / "out" / "slicer").rglob("*.seg.nrrd"))

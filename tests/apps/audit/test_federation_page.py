@@ -96,6 +96,18 @@ def test_the_page_escapes_what_it_is_given_and_asks_for_nothing(tmp_path: Path):
     assert "default-src &#39;none&#39;; style-src &#39;sha256-" in page
 
 
+def test_sites_that_differ_are_told_so_although_zero_is_unknown():
+    reason = "Cannot tell: it is not known where neutral lies."
+    unsure = {
+        site: parameter(value, value, p_value=None, established=False) | {"reason": reason}
+        for site, value in {"a": -3.0, "b": 0.2, "c": 4.5}.items()
+    }
+    said = federation_report(audited(unsure)).headline
+    assert said == "Contours differ by up to 7.5 mm between sites; only a review can tell which are right."
+    close = {site: one | {"estimate": 0.2, "deviation": 0.0, "low": 0.0, "high": 0.4} for site, one in unsure.items()}
+    assert "not all could be told" in federation_report(audited(close)).headline
+
+
 def test_every_site_with_a_figure_is_a_point_at_its_place(tmp_path: Path):
     page = write_federation_page(audited(SITES), tmp_path / "audit.html").read_text(encoding="utf-8")
     drawing = ET.fromstring(re.search(r"<svg.*?</svg>", page, re.S)[0])

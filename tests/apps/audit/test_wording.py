@@ -169,3 +169,17 @@ def test_kinds_that_cannot_occur_are_not_listed_and_rules_need_no_trial():
     assert [name for name, _ in told] == ["specks", "missing"]
     assert told[0][1] == "By a rule, without a model."
     assert told[1][1].startswith("Not known")
+
+
+def test_what_the_cases_of_the_site_show_is_told_as_likely_after_what_is_sure():
+    kinds = (kind(0.9).model_copy(update={"sentence": "lesion under 1 ml: about 1 in 5 may have been left out."}),)
+    told = told_conclusions(audit(conclusion("none", "x"), conclusion("established", "y"), kinds=kinds))
+    assert [one.words for one in told] == ["Sure", "Likely", "About right"]
+    assert told[1].sentence == "Lesion under 1 ml: about 1 in 5 may have been left out."
+
+
+def test_a_site_unlike_the_others_is_told_so_although_zero_is_unknown():
+    sentence = "Contours of lesion lie 3.0 mm farther outside than in the middle of all sites."
+    reason = "Cannot tell: it is not known where neutral lies (+3.00)."
+    values = {"estimate": 3.0, "low": 2.5, "high": 3.5, "deviation": 3.0, "reason": reason}
+    assert headline(audit(conclusion("cannot tell", sentence, **values))) == sentence

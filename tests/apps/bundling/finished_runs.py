@@ -76,4 +76,6 @@ def _store_model(folder: Path, site: str, settings: PersonalSettings, shared: to
         for parameter in personal.parameters():
             parameter.add_(0.1 * (seed + 1))
     content = {"shared": shared.state_dict(), "personal": personal.state_dict(), "round": settings.rounds}
+    if settings.own_threshold:
+        content["threshold"] = 0.35
     torch.save(content, folder / "personal" / "local_model.pt")

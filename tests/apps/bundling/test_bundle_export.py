@@ -1,6 +1,7 @@
 """The files of a bundle, what they say of the run, and that nothing is half written."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fedannot.apps.bundling.model_card import model_card
 from fedannot.apps.bundling.source import read_source
 from fedannot.apps.commands.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
+from fedannot.custom.methods.personal.own_threshold import AtThreshold
 from fedannot.custom.run.state import write_records
 from fedannot.transforms.errors import DataError
 
@@ -43,6 +45,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fedcurv": ("fedcurv", "segmentation", {}, PICTURES, None),
     "decoupled": ("decoupled", "segmentation", {}, PICTURES, None),
     "decoupled, personal": ("decoupled", "segmentation", {}, PICTURES, "site-1"),
+    "decoupled, threshold": ("decoupled", "segmentation", {"own_threshold": True}, PICTURES, "site-1"),
     "fedrep, personal": ("fedrep", "segmentation", {}, PICTURES, "site-1"),
     "ditto, personal": ("ditto", "segmentation", {}, PICTURES, "site-2"),
     "single site": ("single_site", "segmentation", {}, PICTURES, "site-2"),
@@ -141,6 +144,21 @@ def test_metadata_hold_weights_that_follow_from_reports(tmp_path: Path) -> None:
     assert found["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.3, "site-2": 0.7}}
     assert found["fedannot"]["noise_estimates"] == {"completeness": completeness}
     assert found["eval_metrics"] == {}
+
+
+def test_a_sites_own_threshold_is_in_its_model_and_said(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("ditto", own_threshold=True))
+    source = read_source(run, site="site-2")
+    plain = read_source(write_run(tmp_path / "plain", settings_of("ditto")), site="site-2")
+    assert isinstance(source.network, AtThreshold)
+    assert float(source.network.shift) == pytest.approx(math.log(0.35 / 0.65))
+    for name, tensor in plain.network.state_dict().items():
+        assert torch.equal(source.network.model.state_dict()[name], tensor)
+    found = metadata(source, Statements())
+    assert found["fedannot"]["threshold"] == 0.35
+    assert "A pixel is foreground from a probability of 0.35 on" in model_card(source, found)
+    assert "threshold" not in metadata(plain, Statements())["fedannot"]
+    assert "from a probability of" not in model_card(plain, metadata(plain, Statements()))
 
 
 def test_statements_of_a_person_and_nothing_of_this_machine(tmp_path: Path) -> None:

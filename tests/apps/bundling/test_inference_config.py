@@ -72,12 +72,32 @@ def test_pictures_are_prepared_alike(
     assert bool(expected.any()) == (mode != "constant")
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(37, 52), (24, 32), (64, 40), (30, 90)])
+@pytest.mark.parametrize(("mode", "suffix"), [("L", ".png"), ("RGB", ".jpg"), ("constant", ".png")])
+def test_padded_pictures_are_prepared_alike(
+    mode: str, suffix: str, channels: int, size: tuple[int, int], tmp_path: Path
+) -> None:
+    file = write_picture(tmp_path / f"picture{suffix}", mode)
+    description = ClassificationDescription(classes=("one", "two"), channels=channels, size=size, fit="pad")
+    expected = build_preparation(description)(Case(file, 0)).tensors["image"][0]
+    found = prepared_by_bundle(description, file)
+    assert found.shape == expected.shape == (channels, *size)
+    assert torch.equal(found, expected)
+
+
 VOLUMES: dict[str, AnyDescription] = {
     "whole": VolumeDescription(**SEGMENTING),
     "resampled": VolumeDescription(**SEGMENTING, orientation="PIR", spacing=(1.5, 1.0, 2.0)),
     "window": VolumeDescription(**SEGMENTING, intensity="window", window=(-50, 120), size=(20, 28, 9)),
     "foreground": VolumeDescription(**SEGMENTING, crop="foreground", size=(16, 16, 16)),
     "slices": SliceDescription(**SEGMENTING, size=(24, 20), spacing=(1.0, 1.0, 3.0)),
+    "resized": VolumeDescription(**SEGMENTING, size=(16, 40, 9), fit="resize", orientation="LPI"),
+    "padded": VolumeDescription(**SEGMENTING, size=(16, 24, 12), fit="pad", crop="foreground"),
+    "resized slices": SliceDescription(
+        **SEGMENTING, size=(16, 33), fit="resize", intensity="window", window=(-50, 120)
+    ),
+    "padded slices": SliceDescription(**SEGMENTING, size=(32, 16), fit="pad", slice_axis=1, spacing=(1.0, 1.5, 2.0)),
     "slices across the first axis": SliceDescription(**SEGMENTING, size=(18, 30), slice_axis=0, orientation="LAS"),
 }
 
@@ -112,7 +132,7 @@ def test_volumes_are_prepared_alike(name: str, kind: str, tmp_path: Path) -> Non
     if isinstance(description, SliceDescription):
         found = torch.movedim(found, description.slice_axis + 1, 0)
     assert torch.equal(found if isinstance(description, SliceDescription) else found[None], expected)
-    assert bool(expected.any()) == (kind != "constant" or name == "window")
+    assert bool(expected.any()) == (kind != "constant" or getattr(description, "window", None) is not None)
 
 
 @pytest.mark.parametrize(

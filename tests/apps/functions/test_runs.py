@@ -39,14 +39,14 @@ def test_a_run_is_what_its_folder_holds(run: Run) -> None:
     assert written["seed"] == 3
     assert run.score == run.summary.last_rounds.main_score
     assert run.model.is_file()
-    assert {file.stem for file in run.pictures} == {"cases", "dice", "groups", "weights"}
+    assert {file.stem for file in run.pictures} == {"cases", "dice", "groups", "weights", "weights_by_round"}
     assert read_run(run.folder) == run
 
 
 def test_a_notebook_shows_scores_sites_and_pictures(run: Run) -> None:
     html = run._repr_html_()
     counts = tags_of(html)
-    assert counts["img"] == len(run.pictures) == 4
+    assert counts["img"] == len(run.pictures) == 5
     # A row for the headings, and one per site.
     assert counts["tr"] == 5
     assert str(run) in html

@@ -5,24 +5,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedannot.apps.importing.find import find_datasets
+from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.transforms.errors import DataError
-
-NOTHING = {
-    "images": None,
-    "labels": None,
-    "label_suffix": "",
-    "datalist": None,
-    "key": None,
-    "named": [],
-    "include": [],
-    "group": None,
-    "seed": 0,
-}
 
 
 def find(**options):
-    return find_datasets(**(NOTHING | options))
+    return find_datasets(Named(**options))
 
 
 @pytest.fixture

@@ -1,14 +1,16 @@
 import json
+import shutil
 
 import nibabel
 import numpy as np
 import pytest
 from PIL import Image
 
-from fedannot.apps.importing.find import find_datasets
+from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.folders import read_folders
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
@@ -36,17 +38,7 @@ def names(folder, section):
 
 
 def import_folders(folders, out, sites, *, keys=None, include=(), test_share=None, validation_share=0.0, seed=0):
-    datasets = find_datasets(
-        images=folders[0],
-        labels=folders[1],
-        label_suffix="",
-        datalist=None,
-        key=None,
-        named=(),
-        include=include,
-        group=None,
-        seed=seed,
-    )
+    datasets = find_datasets(Named(images=folders[0], labels=folders[1], include=include, seed=seed))
     return write_imported_federation(
         datasets,
         out,
@@ -148,7 +140,7 @@ def test_images_and_masks_may_lie_in_one_folder_if_masks_have_a_suffix(tmp_path,
         dataset = read_folders(tmp_path.cwd(), folder, label_suffix="_mask")
         assert [(case.name, case.label.name) for case in dataset.cases] == [("a", "a_mask.png")]
         assert dataset.skipped == ("all/b.png: no mask", "all/c_mask.png: no image")
-        with pytest.raises(DataError, match="given for images and for masks; expected two folders, or a suffix"):
+        with pytest.raises(DataError, match=r"given for images and for masks; .* --label-suffix _seg, --label-include"):
             read_folders(tmp_path.cwd(), folder)
 
 
@@ -205,3 +197,79 @@ def test_real_ultrasound_lesions(real_data, tmp_path):
     data.append(load_site_data(out / "test", tmp_path / "cache", section="testing", site="test"))
     assert sum(part.num_samples for part in data) == 98
     assert all(part.excluded == () and part.labels.flatten(1).any(1).all() for part in data)
+
+
+def test_a_number_may_follow_the_suffix_of_masks(tmp_path):
+    """As breast ultrasound is published: a mask for each lesion, beside the images."""
+    names = ["benign (1).png", "benign (1)_mask.png", "benign (10).png", "benign (10)_mask.png"]
+    save(*[tmp_path / name for name in [*names, "benign (10)_mask_1.png", "benign (10)_mask_2.png"]])
+    dataset = read_folders(tmp_path, tmp_path, label_suffix="_mask")
+    assert [case.name for case in dataset.cases] == ["benign (1)", "benign (10)"]
+    first, second = (case.label for case in dataset.cases)
+    assert first == tmp_path / "benign (1)_mask.png"
+    numbered = ("benign (10)_mask.png", "benign (10)_mask_1.png", "benign (10)_mask_2.png")
+    assert tuple(file.name for file in second) == numbered
+    assert dataset.skipped == ()
+
+
+def test_images_may_have_a_suffix_that_their_masks_lack(tmp_path):
+    save(*[tmp_path / name for name in ("a_ct.png", "a_seg.png", "b_ct.png", "b_seg.png", "notes_t1.png")])
+    dataset = read_folders(tmp_path, tmp_path, image_suffix="_ct", label_suffix="_seg")
+    assert [(case.name, case.image.name, case.label.name) for case in dataset.cases] == [
+        ("a", "a_ct.png", "a_seg.png"),
+        ("b", "b_ct.png", "b_seg.png"),
+    ]
+    assert dataset.skipped == (f"{tmp_path.name}/notes_t1.png: its name does not end with _ct",)
+    # Masks may have the bare name.
+    for name in ("a_seg.png", "b_seg.png"):
+        (tmp_path / name).rename(tmp_path / name.replace("_seg", ""))
+    dataset = read_folders(tmp_path, tmp_path, image_suffix="_ct")
+    assert [(case.name, case.label.name) for case in dataset.cases] == [("a", "a.png"), ("b", "b.png")]
+
+
+def test_patterns_tell_masks_from_images_of_the_same_folder(tmp_path):
+    save(*[tmp_path / name for name in ("1.jpg", "1.png", "2.jpg", "2.png", "3.jpg")])
+    dataset = read_folders(tmp_path, tmp_path, label_include=["*.png"])
+    assert [(case.image.name, case.label.name) for case in dataset.cases] == [("1.jpg", "1.png"), ("2.jpg", "2.png")]
+    assert dataset.skipped == (f"{tmp_path.name}/3.jpg: no mask",)
+
+
+def test_what_follows_a_name_in_a_pattern_s_masks_decides_nothing_but_a_number_goes_on(tmp_path):
+    # case1's mask is missing; that of case10 is not its.
+    save(*[tmp_path / name for name in ("case1.png", "case10.png", "case2.png")])
+    save(*[tmp_path / name for name in ("case10-lesion final.png", "case2.lesion.png")])
+    dataset = read_folders(tmp_path, tmp_path, label_include=["*lesion*"])
+    assert [(case.name, case.label.name) for case in dataset.cases] == [
+        ("case10", "case10-lesion final.png"),
+        ("case2", "case2.lesion.png"),
+    ]
+    assert dataset.skipped == (f"{tmp_path.name}/case1.png: no mask",)
+
+
+def test_one_of_several_readers_is_chosen_by_a_pattern(tmp_path):
+    save(tmp_path / "images" / "a.png", tmp_path / "masks" / "a_reader1.png", tmp_path / "masks" / "a_reader2.png")
+    folders = tmp_path / "images", tmp_path / "masks"
+    (case,) = read_folders(*folders, label_include=["*_reader2*"]).cases
+    assert case.label.name == "a_reader2.png"
+    (both,) = read_folders(*folders, label_include=["*_reader*"]).cases
+    assert [file.name for file in both.label] == ["a_reader1.png", "a_reader2.png"]
+
+
+def test_an_image_may_have_a_folder_of_masks(tmp_path):
+    save(tmp_path / "images" / "a.png", tmp_path / "images" / "b.png", tmp_path / "masks" / "b.png")
+    (tmp_path / "masks" / "a").mkdir()
+    save(*[tmp_path / "masks" / "a" / f"object {number}.png" for number in (2, 10, 1)])
+    first, second = read_folders(tmp_path / "images", tmp_path / "masks").cases
+    assert [file.name for file in first.label] == ["object 1.png", "object 2.png", "object 10.png"]
+    assert second.label == tmp_path / "masks" / "b.png"
+
+
+def test_masks_of_real_cells_beside_their_images(real_data, tmp_path):
+    source = real_data / "bubil-cells"
+    for file in sorted((source / "images").iterdir())[::30]:
+        shutil.copyfile(file, tmp_path / file.name)
+        shutil.copyfile(source / "labels" / file.name, tmp_path / f"{file.stem}_majority.png")
+    dataset = read_folders(tmp_path, tmp_path, label_include=["*_majority*"])
+    assert len(dataset.cases) == 11
+    assert all(case.label.stem == f"{case.image.stem}_majority" for case in dataset.cases)
+    assert dataset.skipped == ()

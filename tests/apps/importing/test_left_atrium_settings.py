@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import SimpleITK
 from miniatures import volume
 from typer.testing import CliRunner
 
@@ -23,6 +24,11 @@ def test_commands_beside_the_settings_make_the_data_that_they_require(tmp_path: 
         volume(folder / f"de_a_{number}.nrrd", folder / f"la_seg_a_{number}.nrrd")
         folder = tmp_path / "D2" / "2018_UTAH_MICCAI" / "Training Set" / f"CASE_{number}"
         volume(folder / "lgemri.nrrd", folder / "laendo.nrrd")
+    # Identical scans would stay together.
+    for number, image in enumerate(sorted(tmp_path.rglob("de_a_*")) + sorted(tmp_path.rglob("lgemri*"))):
+        scan = SimpleITK.ReadImage(str(image))
+        scan[0, 0, 0] = number % 250
+        SimpleITK.WriteImage(scan, str(image))
     file = JOBS / "decoupled_server" / "settings" / "left-atrium.conf"
     lines = [line.removeprefix("#").strip() for line in file.read_text(encoding="utf-8").splitlines()]
     text = " ".join(lines).replace("\\ ", "").replace("=D", f"={tmp_path}/D").replace("runs/", f"{tmp_path}/")

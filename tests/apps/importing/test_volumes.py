@@ -7,9 +7,10 @@ import pytest
 import SimpleITK
 from scans import OBLIQUE, ORIGIN, SPACING, VOXELS, file_number, itk_volume, write_series
 
-from fedannot.apps.importing.checked import checked_case
+from fedannot.apps.importing.checked import Reading, checked_case
 from fedannot.apps.importing.source import SourceCase, SourceDataset
 from fedannot.apps.importing.volumes import as_nifti, is_dicom_series
+from fedannot.custom.data.description import VolumeDescription
 from fedannot.transforms.errors import DataError
 
 
@@ -183,9 +184,10 @@ def test_only_folders_that_begin_with_dicom_are_series(tmp_path):
 
 @pytest.fixture
 def check(tmp_path):
-    def check_(image, label):
+    def check_(image, label, **options):
         dataset = SourceDataset("any", "segmentation", volumes=True, cases=())
-        return checked_case(SourceCase(image, label, name="case"), dataset, tmp_path / "staging")
+        reading = Reading(VolumeDescription(classes=("any",), labels={0: 0, 1: 1}), **options)
+        return checked_case(SourceCase(image, label, name="case"), dataset, tmp_path / "staging", reading)
 
     return check_
 
@@ -231,10 +233,40 @@ def test_an_image_with_holes_is_named_as_the_person_knows_it(tmp_path, check):
     assert "staging" not in str(caught.value)
 
 
-def test_several_masks_of_a_volume_are_refused(tmp_path, check):
-    image = write_mask(tmp_path / "image.mha")
-    with pytest.raises(DataError, match=r"image\.mha: found 2 masks of a volume; expected one"):
-        check(image, (image, image))
+def test_several_masks_of_a_volume_become_one(tmp_path, check):
+    image = write_mask(tmp_path / "image.mha", voxels=VOXELS)
+    first = write_mask(tmp_path / "lesion_1.nrrd", voxels=(VOXELS == 7).astype(np.uint8))
+    second = write_mask(tmp_path / "lesion_2.nii.gz", voxels=(VOXELS > 100).astype(np.uint8))
+    case = check(image, (first, second))
+    label = nibabel.load(case.label)
+    expected = ((VOXELS == 7) | (VOXELS > 100)).transpose(2, 1, 0)
+    np.testing.assert_array_equal(np.asarray(label.dataobj), expected)
+    np.testing.assert_allclose(label.affine, nibabel.load(case.image).affine)
+    assert {value: count.pixels for value, count in case.counts.items()} == {
+        0: int((~expected).sum()),
+        1: int(expected.sum()),
+    }
+
+
+def test_a_mask_half_a_voxel_off_is_taken_where_its_image_lies_if_its_voxels_are_trusted(tmp_path, check):
+    image = write_series(tmp_path / "series")
+    mask = write_mask(tmp_path / "mask.nrrd", shift=1.0)
+    with pytest.raises(DataError, match=r"If the voxels do belong together, --trust-voxels imports the mask with"):
+        check(image, mask)
+    case = check(image, mask, trust_voxels=True)
+    assert case.offset == pytest.approx(3**0.5, abs=0.01)
+    moved, at = nibabel.load(case.label), nibabel.load(case.image)
+    np.testing.assert_array_equal(moved.affine, at.affine)
+    np.testing.assert_array_equal(np.asarray(moved.dataobj), VOXELS.transpose(2, 1, 0) % 3)
+
+
+def test_trusted_voxels_must_be_as_many_and_others_stay_as_they_are(tmp_path, check):
+    image = write_series(tmp_path / "series")
+    with pytest.raises(DataError, match=r"mask\.nrrd: found a mask of 3 × 4 × 5 voxels"):
+        check(image, write_mask(tmp_path / "mask.nrrd", voxels=VOXELS[:5] % 3), trust_voxels=True)
+    right = write_mask(tmp_path / "mask.nii.gz")
+    case = check(image, right, trust_voxels=True)
+    assert (case.label, case.offset) == (right, 0)
 
 
 def test_a_damaged_nifti_is_named(tmp_path, check):

@@ -9,9 +9,10 @@ import SimpleITK
 from PIL import Image
 from scans import write_series
 
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.source import SourceCase, SourceDataset
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.description import read_site_description
 from fedannot.custom.data.federation import read_federation
@@ -215,15 +216,18 @@ def test_masks_that_do_not_explain_themselves_need_a_map(pair, tmp_path):
 
 def test_masks_of_0_and_1_and_masks_of_0_and_255_do_not_explain_each_other(pair, tmp_path):
     dataset = segmentation(pair("a.png", square(1)), pair("b.png", square(255)))
-    with pytest.raises(DataError, match=r"b\.png: found the label values 0, 255, in all masks so far 0, 1, 255"):
+    with pytest.raises(DataError, match=r"b\.png: .* 0, 255, in all masks 0, 1, 255; .* --label-map 1:1,255:1\."):
         import_to(tmp_path / "out", dataset)
+    assert import_to(tmp_path / "out", dataset, labels={1: 1, 255: 1}).excluded == ()
 
 
 def test_masks_with_values_that_a_map_leaves_out_are_named(pair, tmp_path):
     dataset = segmentation(pair("a.png", square(85)), pair("b.png", square(7)))
     report = import_to(tmp_path / "out", dataset, labels={85: 1})
     assert len(report.excluded) == 1
-    assert "b.png: found the label values 0, 7, expected only 0, 85" in report.excluded[0]
+    said = "b.png: found the label values 7 (4 of 20 pixels) beside those of the label map (85:1)"
+    assert said in report.excluded[0]
+    assert report.excluded[0].endswith("--label-map 85:1,7:0.")
 
 
 @pytest.fixture
@@ -376,4 +380,4 @@ def test_how_it_was_made_is_written(pair, tmp_path):
     for part in ("site-1", "test"):
         manifest = json.loads((tmp_path / "out" / part / "manifest.json").read_text(encoding="utf-8"))
         assert (manifest["made"], manifest["seed"]) == ("import", 3)
-    assert read_federation(tmp_path / "out").made == "import of any, split at random, seed 3"
+    assert read_federation(tmp_path / "out").made == "import of any, split at random, by class, seed 3"

@@ -5,11 +5,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from fedannot.apps.reports.channel_text import channel_entries, print_channels
+from fedannot.apps.reports.channel_text import channel_entries, print_channels, print_shadow
 from fedannot.custom.methods.auto.records import (
     ChannelFindings,
     ChannelRecord,
     ParameterRecord,
+    ShadowFindings,
+    ShadowRecord,
     SiteChannelRecord,
 )
 
@@ -72,6 +74,15 @@ def test_zero_decision_and_what_cannot_be_told_are_said():
     said = out.getvalue()
     for part in ("Zero is here.", "before round 6. Decided.", "site-1: offset 1: Cannot tell: its images differ."):
         assert part in said
+
+
+@pytest.mark.parametrize("has_vetoed", [True, False])
+def test_what_the_shadow_check_found_is_said(has_vetoed):
+    record = ShadowRecord(shadow_is="others", rounds=(), has_vetoed=has_vetoed, sentence="Everything is taken back.")
+    out = StringIO()
+    print_shadow(ShadowFindings(shadow=record), Console(file=out, width=300))
+    print_shadow(ShadowFindings(shadow=None), Console(file=out, width=300))
+    assert out.getvalue() == "Everything is taken back.\n"
 
 
 def test_an_estimate_of_an_audit_is_made_after_the_last_round():

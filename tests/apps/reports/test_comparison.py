@@ -151,3 +151,14 @@ def test_the_table_fits_a_terminal_of_80_columns():
     assert "…" not in text.getvalue()
     assert ["empty", "compl.", "added:", "prec.,"] in lines
     assert ["corrections-only", "100", "81.5", "75.0", "12.3", "0.12", "75.0,", "50.0", "3600", "1234"] in lines
+
+
+def test_classes_without_a_score_are_named_with_their_seeds():
+    runs = [
+        {"arm": arm, "seed": seed, **({"unscored_classes": ("cyst",)} if seed else {})}
+        for arm in ("a", "b")
+        for seed in (0, 1, 2)
+    ]
+    console = Terminal(record=True, width=200, file=io.StringIO())
+    print_comparison(comparison(runs, seeds=(0, 1, 2)), console)
+    assert console.export_text().count("Scores without cyst, of which no case was scored: seeds 1, 2") == 1

@@ -12,7 +12,13 @@ from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.annotation_findings import completeness_errors, correction_scores, pooled_correction
-from fedannot.custom.data.corrections import CORRECTIONS_FILE, CorrectedLabel, Corrections, write_corrections
+from fedannot.custom.data.corrections import (
+    CORRECTIONS_FILE,
+    CorrectedLabel,
+    Corrections,
+    read_corrections,
+    write_corrections,
+)
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 
@@ -70,6 +76,16 @@ def test_list_says_what_was_added_and_by_which_rule(run):
     assert "before round 14, by model abababababababab" in text
     for name in ("labels/volume_001.nii.gz", "labels/volume_002.nii.gz"):
         assert name in text
+
+
+def test_list_says_so_where_whole_lesions_were_added(run, tmp_path):
+    run = shutil.copytree(run, tmp_path / "copy")
+    (folder,) = (file.parent for file in run.glob("**/corrections.json"))
+    corrections = read_corrections(folder)
+    write_corrections(folder, corrections.model_copy(update={"smallest_lesion": 5, "threshold": 0.5}))
+    text = invoke("list", run / "run")
+    assert "rule: fedia, new lesions of at least 5 voxels are added as a whole" in text
+    assert "becomes foreground" not in text
 
 
 def test_show_draws_a_picture_for_each_case(run, tmp_path):
@@ -143,8 +159,10 @@ def test_write_copies_the_corrected_annotations_that_count(run, tmp_path):
 def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
     (tmp_path / "run" / "site-1" / "simulate_job" / "app_site-1").mkdir(parents=True)
     for folder in (tmp_path / "run", tmp_path / "run" / "site-1"):
-        assert "no annotation was corrected" in " ".join(invoke("list", folder).split())
-    assert "of site-1 was corrected" in " ".join(invoke("list", tmp_path / "run", "--site", "site-1").split())
+        assert "no site corrected its annotations" in " ".join(invoke("list", folder).split())
+    assert "site-1 corrected none of its annotations" in " ".join(
+        invoke("list", tmp_path / "run", "--site", "site-1").split()
+    )
     invoke("list", tmp_path / "run", "--site", "site-9", code=1)
     for command in ("show", "revert", "restore"):
         assert "there is nothing to show or change" in invoke(command, tmp_path / "run", code=1)
@@ -154,7 +172,7 @@ def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
 def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_path):
     copy = shutil.copytree(run / "run", tmp_path / "run")
     (copy / "site-2" / "simulate_job" / "app_site-2").mkdir(parents=True)
-    assert "of site-2 was corrected" in " ".join(invoke("list", copy, "--site", "site-2").split())
+    assert "site-2 corrected none of its annotations" in " ".join(invoke("list", copy, "--site", "site-2").split())
     assert "2 of 2 annotations are used" in invoke("list", copy)
 
 

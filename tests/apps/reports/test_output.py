@@ -249,6 +249,19 @@ def test_effective_sites_are_told_by_stage():
     assert "nearly decided" not in printed(print_summary, summary_of(rounds=rounds))
 
 
+def test_weights_of_sites_are_told_as_smallest_and_largest_over_the_rounds():
+    weights = [{"site-1": 0.5, "site-2": 0.5}, {"site-1": 0.1, "site-2": 0.9}, None]
+    rounds = [{"round": number, "weights": of_round} for number, of_round in enumerate(weights, start=1)]
+    rows = [line.split() for line in printed(print_summary, summary_of(rounds=rounds, method="fedavg")).splitlines()]
+    (heading,) = [row for row in rows if row[:2] == ["site", "cases"]]
+    assert "weight" in heading
+    assert ["0.10", "to", "0.50"] in [row[-3:] for row in rows if row[:1] == ["site-1"]]
+    assert ["0.50", "to", "0.90"] in [row[-3:] for row in rows if row[:1] == ["site-2"]]
+    assert "weight: of the site in the average, smallest to largest over the rounds" in printed(
+        print_summary, summary_of(rounds=rounds, method="fedavg")
+    )
+
+
 def test_refusals_are_listed_with_round_site_and_reason():
     refusals = [
         {"round": 2, "site": "site-2", "reason": "'w' has values that are not finite"},
@@ -308,3 +321,11 @@ def test_a_large_weight_beside_large_noise_is_explained():
         is None
     )
     assert weight_beside_noise(summary_of()) is None
+
+
+def test_classes_without_a_score_are_named_beside_every_score():
+    summary = summary_of(rounds=[{"unscored_classes": None}, {"unscored_classes": ["cyst", "scar"]}])
+    said = "; without cyst, scar, of which no case was scored)"
+    assert said.join(["(mean of the last five rounds", ""]) in printed(print_summary, summary)
+    assert said.rstrip(")") in printed(print_difference, summary, summary_of(last_rounds={"dice": 0.8, "hd95": 3.0}))
+    assert "without" not in printed(print_summary, summary_of())

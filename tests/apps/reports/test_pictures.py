@@ -33,6 +33,9 @@ def record(number, dice, stage="warm-up"):
     return {"round": number, "stage": stage, "dice": dice, "hd95": 2.0, "seconds": 1.0}
 
 
+SITES = {site: {"num_samples": 5} for site in ("site-1", "site-2")}
+
+
 ROUNDS = [record(1, 0.5), record(2, 0.625), record(3, 0.75, "quality-aware"), record(4, 0.8, "quality-aware")]
 WEIGHTS = {
     "sites": ["site-1", "site-10", "site-2"],
@@ -421,10 +424,13 @@ def make_output(out, model, **changes):
 
 def test_run_gets_the_pictures_that_its_summary_has_something_for(federation, model, tmp_path):
     unscored = [record(number, None) for number in (1, 2)]
+    no_estimate = {"estimate": None, "weights": None}
+    weighed = [record(1, 0.5) | {"weights": {"site-1": 0.5, "site-2": 0.5}, "effective_sites": 2.0}]
     for name, data, changes, expected in (
         ("everything", federation, {}, ["dice.png", "weights.png", "groups.png", "cases.png"]),
         ("averaging", None, {"estimate": None, "weights": None}, ["dice.png"]),
         ("no groups", None, {"weights": None}, ["dice.png", "groups.png"]),
+        ("weighed", None, no_estimate | {"rounds": weighed, "sites": SITES}, ["dice.png", "weights_by_round.png"]),
         ("nothing", None, {"estimate": None, "weights": None, "rounds": unscored}, []),
     ):
         out = make_output(tmp_path / name, model, **changes)

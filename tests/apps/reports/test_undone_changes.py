@@ -255,7 +255,7 @@ def test_a_site_that_undid_something_did_not_correct_nothing(made: Path, tmp_pat
     run = shutil.copytree(made / "run", tmp_path / "run")
     for site in ("site-1", "site-2"):
         (run / site / "simulate_job" / f"app_{site}").mkdir(parents=True)
-    assert "of site-2 was corrected" in " ".join(invoke("list", run, "--site", "site-2").split())
+    assert "site-2 corrected none of its annotations" in " ".join(invoke("list", run, "--site", "site-2").split())
     assert "4 of 4 annotations" in invoke("list", run)
 
 

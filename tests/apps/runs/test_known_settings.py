@@ -17,9 +17,11 @@ def test_all_settings_are_listed_each_with_what_is_allowed(name: str) -> None:
     "expected",
     [
         KnownSetting("warmup_rounds", "3", "whole number ≥ 1", "rounds of federated averaging, fewer than all."),
-        # Its class says nothing of it; the job's file does.
-        KnownSetting("balance", "0.5", "number ≥ 0, ≤ 1", "share of the group that draws larger (the paper's r)"),
+        KnownSetting(
+            "balance", "0.5", "number ≥ 0, ≤ 1", "r, the share of the weight that the group of larger contours gets."
+        ),
         KnownSetting("training.patch", "null", "list of: whole number or null", ""),
+        # Its class says nothing of it; the job's file does.
         KnownSetting("network.in_channels", "1", "1, 3", "3 for RGB images"),
         # The comment says what is allowed anyhow.
         KnownSetting("training.loss", '"ce"', "ce, dice, batch_dice, ce_dice, nr_dice", ""),

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
@@ -117,3 +118,23 @@ def test_a_function_gets_every_step_and_nothing_is_printed(capsys):
 def test_a_step_counts_the_turns_of_the_whole_run():
     assert (Step(3, 12, "train", "site-4", 2, 8).done, Step(3, 12, "train", "site-4", 2, 8).total) == (17, 96)
     assert (Step(None, None, "keep_model", "site-4", 2, 8).done, Step(None, None, "x", "y", 2, 8).total) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "nowhere"], "Reading nowhere."),
+        (["data", "check", "nowhere"], "Checking nowhere."),
+        (["data", "noise", "nowhere", "--model", "M(25,-15,5,0.8)", "--out", "nowhere else"], "Copying nowhere."),
+        (
+            ["data", "import", "--datalist", "nowhere", "--size", "8,8", "--out", "nowhere else"],
+            "Reading the data set.",
+        ),
+        (["data", "phantom", "--exact", "--task", "cells2d", "--out", "nowhere"], "Drawing the federation nowhere."),
+        (["bundle", "export", "nowhere", "--out", "nowhere else"], "Exporting the model of nowhere."),
+    ],
+)
+def test_other_commands_that_take_long_say_at_once_what_they_do(arguments, said):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{said}\n")

@@ -9,12 +9,14 @@ import yaml
 from typer.testing import CliRunner
 
 from fedannot.apps.benchmarks import fedgsca as benchmark
+from fedannot.apps.benchmarks import fedia as fedia_benchmark
 from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare
 from fedannot.apps.runs.job import SETTINGS_FOLDER, Job, JobError
 from fedannot.apps.runs.settings_files import Requirements, SettingsFile
 from fedannot.apps.runs.simulate import simulate
+from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -83,7 +85,7 @@ SHIPPED = {
     "audit_classification": {"quick", "parts"},
     "fedaaai": {*PUBLISHED},
     "fedavg": {*PUBLISHED, *INCOMPLETE, "left-atrium"},
-    "fedia": {*INCOMPLETE},
+    "fedia": {*INCOMPLETE, "published"},
     "fedgsca": {*MISLABELLED, "published"},
     "fedavg_classification": {*MISLABELLED},
     "auto_classification": {*MISLABELLED},
@@ -164,9 +166,11 @@ def test_the_reference_trains_with_the_same_settings_on_the_same_data(name):
 def test_papers_settings_of_fedia_and_its_reference(method, name):
     warmup_rounds, shares = INCOMPLETE[name]
     read = SettingsFile.read(Job(JOBS / method), name)
-    own = {"warmup_rounds": warmup_rounds, "correction_margin": 0.03, "correction_threshold": 0.8}
+    own = {"warmup_rounds": warmup_rounds} | fedia_benchmark.PUBLISHED
     assert read.values == SHARED_INCOMPLETE | (own if method == "fedia" else {})
-    assert read.requires == Requirements(sites=4, size=(256, 256), channels=1, noise=f"completeness {shares}")
+    # "Resized to 256 × 256", not cropped.
+    noise = f"completeness {shares}"
+    assert read.requires == Requirements(sites=4, size=(256, 256), fit="resize", channels=1, noise=noise)
 
 
 @pytest.mark.parametrize("name", MISLABELLED)
@@ -192,10 +196,24 @@ def test_papers_settings_of_fedgsca_and_its_reference(method, name):
         assert made in text
 
 
-def test_the_published_form_of_fedgsca_is_for_any_data():
-    read = SettingsFile.read(Job(JOBS / "fedgsca"), "published")
-    assert read.values == benchmark.PUBLISHED
+@pytest.mark.parametrize(
+    ("method", "published"), [("fedgsca", benchmark.PUBLISHED), ("fedia", fedia_benchmark.PUBLISHED)]
+)
+def test_published_forms_are_for_any_data(method, published):
+    read = SettingsFile.read(Job(JOBS / method), "published")
+    assert read.values == published
     assert read.requires == Requirements()
+
+
+def test_the_published_form_of_fedia_is_that_of_its_defaults():
+    """What the set changes of the job is what the method does where nobody says anything, but for the first forms."""
+    published = Job(JOBS / "fedia").settings_with(SettingsFile.read(Job(JOBS / "fedia"), "published").values)
+    defaults = FedIASettings()
+    for name in fedia_benchmark.PUBLISHED:
+        assert getattr(published, name) == getattr(defaults, name)
+    assert not published.establishes_completeness
+    own = Job(JOBS / "fedia").settings()
+    assert (own.weighting, own.estimator, own.trigger, own.additions) == ("established", "sure", "estimate", "lesions")
 
 
 @pytest.mark.parametrize("method", [job for job, names in SHIPPED.items() if "left-atrium" in names])
@@ -254,7 +272,7 @@ def test_comments_of_incomplete_sets_name_the_commands_that_make_their_data(meth
     (command,) = re.findall(rf"fedannot data import .*? --out runs/{data_set} ", text)
     sources = {"ms": ["msseg1", "ljubljana-ms"], "lung": ["covid1920"]}[data_set]
     assert re.findall(r"--dataset ([\w-]+)=", command) == sources
-    for part in ("--sites 4", "--test 0.2", "--pipeline volume_slices", "--size 256,256"):
+    for part in ("--sites 4", "--test 0.2", "--pipeline volume_slices", "--size 256,256", "--fit resize"):
         assert part in command
     made = f"fedannot data noise runs/{data_set} --completeness {INCOMPLETE[name][1]} --out runs/{name} "
     assert made in text
@@ -403,6 +421,7 @@ def test_the_right_data_are_accepted(job, tmp_path, noise):
         ("sites = 1", {}, "federation.yaml: found sites 2,", "1", "--sites 1"),
         ("size = [256, 128]", {}, "site-1/data.yaml: found size 64×48,", "256×128", "--size 256,128"),
         ("channels = 1", {}, "site-1/data.yaml: found channels 3,", "1", "--channels 1"),
+        ("fit = pad", {}, "site-1/data.yaml: found fit resize,", "pad", "--fit pad"),
         (
             "channels = 3",
             {"odd_site": "site-2", "odd": {"channels": 1}},

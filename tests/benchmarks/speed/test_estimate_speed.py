@@ -4,8 +4,9 @@ import pytest
 from measuring import time_in_turns
 
 from fedannot.apps.importing.datalists import read_source_datalist
+from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.writing import ImportOptions, write_imported_federation
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import load_site_data

@@ -63,6 +63,57 @@ def test_without_a_matrix_sites_count_by_their_numbers_of_samples() -> None:
     assert params["head.counter"].item() == 30  # of the site with most samples
 
 
+def test_a_second_average_is_of_the_same_results_by_samples_and_changes_nothing_of_the_first(tmp_path: Path) -> None:
+    matrix = weights_of(a=[0.25, 1.0], b=[0.75, 0.0], c=[0.0, 0.0])
+    given = [result(site, value, samples) for site, value, samples in (("a", 1.0, 10), ("b", 2.0, 30), ("c", 6.0, 20))]
+    for waits in (False, True):
+        alone, beside = (
+            RoundAverage(
+                2,
+                state(0.0),
+                BLOCK_OF,
+                matrix,
+                num_sites=4,
+                wait_in=tmp_path / name if waits else None,
+                shadow_without=without,
+            )
+            for name, without in (("alone", None), ("beside", {"b"}))
+        )
+        for average in (alone, beside):
+            accept(average, *given)
+            if waits:
+                average.weigh(matrix)
+        first, same, shadow = alone.result(), beside.result(), beside.shadow()
+        assert all(torch.equal(first[name], same[name]) for name in first)
+        assert alone.shadow() is None
+        assert shadow is not None
+        # (10·1 + 20·6) / 30
+        torch.testing.assert_close(shadow["stem.weight"], torch.full((2, 2), 130 / 30), rtol=1e-7, atol=0)
+        assert shadow["head.counter"].item() == 20
+        assert beside.shadow() is None
+
+
+def test_bounds_of_influence_hold_in_the_second_average(tmp_path: Path) -> None:
+    average = RoundAverage(
+        2, state(1.0), BLOCK_OF, None, num_sites=2, wait_in=tmp_path / "waiting", shadow_without=set()
+    )
+    accept(average, result("a", 3.0, 10), result("b", 101.0, 10))
+    average.weigh(None, {"b": 0.01}, {"head.weight": (torch.zeros(3), torch.full((3,), 20.0))})
+    shadow = average.shadow()
+    assert shadow is not None
+    # a: 3; b: 1 + 0.01 (101 − 1)
+    torch.testing.assert_close(shadow["stem.weight"], torch.full((2, 2), 2.5))
+    # Values up to 20 count: a 20; b: 10 + 0.01 (20 − 10)
+    torch.testing.assert_close(shadow["head.weight"], torch.full((3,), 15.05))
+
+
+def test_a_second_average_without_any_site_is_none() -> None:
+    average = RoundAverage(2, state(0.0), BLOCK_OF, None, num_sites=2, shadow_without={"a"})
+    accept(average, result("a", 3.0))
+    average.result()
+    assert average.shadow() is None
+
+
 def test_a_matrix_weighs_every_block_by_itself_whatever_the_numbers_of_samples() -> None:
     average = opened(weights_of(a=[0.25, 1.0], b=[0.75, 0.0]))
     accept(average, result("b", 2.0, num_samples=1))

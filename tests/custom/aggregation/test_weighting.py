@@ -16,6 +16,7 @@ def test_the_block_with_the_fewest_effective_sites_counts():
     weights = LayerWeights(("a", "b"), ("first", "last"), values)
     assert weights.fewest_effective_sites == pytest.approx(1 / (1 / 16 + 9 / 16))
     assert weights.strongest == ("b", 0.75)
+    assert weights.most_concentrated == {"a": 0.25, "b": 0.75}
 
 
 def test_sites_without_a_weight_keep_that_by_quantity_and_the_others_divide_the_rest():

@@ -17,33 +17,43 @@ def test_the_area_counts_pairs_and_ties_by_half():
 def test_the_probability_rises_with_the_score():
     generator = np.random.default_rng(0)
     known, given = generator.beta(6, 3, 20), generator.beta(2, 6, 60)
-    found = calibrate(known, given[:20], given, patients=20, threshold=0.5)
+    found = calibrate(known, range(20), given, patients=20, threshold=0.5)
     probabilities = [found.probability(score) for score in np.linspace(0, 1, 21)]
     assert all(low < high for low, high in itertools.pairwise(probabilities))
     assert found.auroc > 0.9
 
 
 def test_surely_told_errors_have_a_high_probability_and_others_a_low_one():
-    found = calibrate(np.full(20, 0.95), np.full(20, 0.02), np.full(200, 0.02), patients=20, threshold=0.5)
+    found = calibrate(np.full(20, 0.95), range(20), np.full(200, 0.02), patients=20, threshold=0.5)
     assert found.probability(0.95) > 0.5
     assert found.probability(0.02) < 0.02
 
 
 def test_a_probability_is_kept_back_where_known_errors_do_not_show():
     same = np.linspace(0.1, 0.9, 20)
-    found = calibrate(same, same, same, patients=20, threshold=0.5)
+    found = calibrate(same, range(20), same, patients=20, threshold=0.5)
     assert found.auroc == pytest.approx(0.5)
     assert found.probability(0.9) is None
     assert not found.tells
 
 
 def test_four_patients_tell_nothing():
-    found = calibrate(np.full(4, 0.9), np.full(4, 0.1), np.full(4, 0.1), patients=4, threshold=0.5)
+    found = calibrate(np.full(4, 0.9), range(4), np.full(4, 0.1), patients=4, threshold=0.5)
     assert found.probability(0.9) is None
     assert found.tells
 
 
 def test_without_known_errors_nothing_is_known():
-    found = calibrate(np.zeros(0), np.zeros(0), np.full(4, 0.1), patients=0, threshold=0.5)
+    found = calibrate(np.zeros(0), (), np.full(4, 0.1), patients=0, threshold=0.5)
     assert found == Calibration(None, 0)
     assert found.probability(1.0) is None
+
+
+def test_doubtful_cases_are_not_taken_for_right():
+    known, given = np.full(10, 0.9), np.array([0.9] * 8 + [0.05] * 2)
+    taken = calibrate(known, range(10), given, patients=10, threshold=0.5)
+    doubted = calibrate(known, range(10), given, patients=10, threshold=0.5, doubts=np.array([1.0] * 8 + [0.0] * 2))
+    assert taken.probability(0.9) is None
+    assert taken.auroc == pytest.approx(0.8 * 0.5 + 0.2)
+    assert doubted.auroc == 1.0
+    assert doubted.probability(0.9) > 0.5

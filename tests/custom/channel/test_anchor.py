@@ -108,11 +108,26 @@ def test_groups_on_one_side_of_the_edges_are_no_two_directions():
 
 def test_one_odd_site_moves_zero_no_farther_than_edges_allow():
     sites = estimates(-2.0, -2.1, -2.2, -1.9, -2.05, 60.0)
-    anchor = choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, 0.0, -0.1, 0.1))
+    anchor = choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, 0.0, -0.1, 0.1), choice="balanced")
     assert (anchor.kind, anchor.value) == ("balanced", 2.0)
     assert "moved" in anchor.sentence
     far = choose_anchor(sites, seed=100, floor=0.5, edges=EDGE, reference=Estimate(10, 30.0, 29.0, 31.0))
     assert not far.is_sure
+
+
+def test_one_odd_site_is_no_second_direction_unless_edges_say_so_clearly():
+    """Nine sites draw 1.5 too small and one 4.7 too large: half-way between would be 1.6."""
+    nine = [-1.5 + 0.1 * step for step in (-3, -2, -1, 0, 0, 0, 1, 2, 3)]
+    edges = Estimate(60, -0.25, -0.35, -0.15)
+    assert choose_anchor(estimates(*nine, 4.7), seed=100, floor=0.5, edges=edges).kind == "median"
+    assert choose_anchor(estimates(*nine, 4.7), seed=100, floor=0.5).kind == "median"
+    five = (-4.4, -4.6, -4.9, -4.2, -4.5)
+    assert choose_anchor(estimates(*five, 4.5), seed=100, floor=0.5, edges=edges).kind == "balanced"
+
+
+def test_half_way_is_no_zero_where_edges_are_nearer_to_most_sites():
+    edges = Estimate(60, -3.5, -3.6, -3.4)
+    assert choose_anchor(estimates(*GROUPS), seed=100, floor=0.5, edges=edges, edge_error=4.0).kind == "median"
 
 
 def test_a_median_far_from_the_edges_is_not_sure():

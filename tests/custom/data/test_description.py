@@ -55,6 +55,15 @@ def test_axes_and_channels_of_a_sample(description, spatial_dims, channels):
     assert (description.spatial_dims, description.in_channels) == (spatial_dims, channels)
 
 
+def test_the_size_of_a_resampled_pixel_is_known_without_any_image():
+    # Slices across the first axis of 1 × 0.5 × 2 mm.
+    assert SLICES.resampled_pixel == 1.25
+    assert VOLUME.model_copy(update={"spacing": (1, 2, 3)}).resampled_pixel == 2
+    assert VOLUME.resampled_pixel is None
+    assert SLICES.model_copy(update={"spacing": None}).resampled_pixel is None
+    assert IMAGE.resampled_pixel is None
+
+
 def test_volumes_have_these_defaults(tmp_path):
     (tmp_path / "data.yaml").write_text("pipeline: volume\nclasses: [a]\nlabels: {0: 0, 1: 1}\n")
     found = read_site_description(tmp_path)

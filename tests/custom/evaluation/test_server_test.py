@@ -1,6 +1,7 @@
 """The server's test: the scores of the global model on the test set, where there is one."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+from fedannot.custom.data.description import read_site_description, write_site_description
 from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.settings import EmbeddedSettings
@@ -40,6 +42,14 @@ class Threshold(nn.Module):
         return torch.cat((torch.zeros_like(score), score), dim=1)
 
 
+class ThreeClasses(Threshold):
+    """The same, with logits of two classes that it never finds."""
+
+    def forward(self, images):
+        found = super().forward(images)
+        return torch.cat((found, torch.full_like(found, -1e6)), dim=1)
+
+
 @pytest.fixture(autouse=True)
 def on_the_cpu_without_named_data(monkeypatch):
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
@@ -69,7 +79,7 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
     network = Threshold()
     network.load_state_dict(params)
     expected = evaluate(network, data.cases, 1, Inference(2))
-    assert scores.model_dump(mode="json") == {
+    assert scores.model_dump(mode="json", exclude_unset=True) == {
         "evaluated_on": "test",
         "dice": expected.dice[0],
         "dice_per_class": [expected.dice[0]],
@@ -109,7 +119,7 @@ def test_neither_the_params_nor_the_network_are_modified(with_test_set):
 def test_a_model_that_finds_nothing_has_no_distance(with_test_set):
     nothing = Threshold(1.0, 1e6).state_dict()
     assert ServerTest(Threshold(), SETTINGS, *with_test_set).score(nothing, sites_are_embedded=False).model_dump(
-        mode="json"
+        mode="json", exclude_unset=True
     ) == {
         "evaluated_on": "test",
         "dice": 0.0,
@@ -135,6 +145,21 @@ def test_a_model_that_finds_nothing_in_a_test_set_with_empty_images_scores_nothi
     assert (scores.dice, scores.left_empty, scores.hd95_undefined) == (0.0, 1.0, 2)
     assert (scores.num_cases, scores.num_annotated_per_class) == (3, (2,))
     assert scorer.score(everything, sites_are_embedded=False).left_empty == 0.0
+
+
+def test_classes_that_no_test_case_shows_are_named(with_test_set):
+    run_folder, config = with_test_set
+    description = read_site_description(config)
+    labels = {0: 0, 1: 2, 2: 3, 255: 1}
+    changes = {"labels": labels, "classes": ("lesion", "cyst", "scar")}
+    write_site_description(config, description.model_copy(update=changes))
+    settings = SETTINGS.model_copy(update={"network": NetworkSettings(num_classes=3)})
+    scores = ServerTest(ThreeClasses(), settings, run_folder, config).score(
+        ThreeClasses().state_dict(), sites_are_embedded=False
+    )
+    assert scores.unscored_classes == ("cyst", "scar")
+    assert scores.dice_per_class[1:] == (None, None)
+    assert scores.dice == scores.dice_per_class[0]
 
 
 def test_without_a_test_set_there_is_no_score(folders):
@@ -168,3 +193,34 @@ def test_a_test_set_of_another_kind_is_refused_with_the_settings_that_fit(folder
     settings = SETTINGS.model_copy(update={"network": NetworkSettings(num_classes=2)})
     with pytest.raises(DataError, match=r"Site test: .*data\.yaml describes .* --set network\.num_classes=1, or write"):
         ServerTest(Threshold(), settings, run_folder, config).score(Threshold().state_dict(), sites_are_embedded=False)
+
+
+def with_reference(config, *, with_test):
+    """The test set's first two cases as reviewed ones, with or without a test set beside them."""
+    file = config / "datalist.json"
+    content = json.loads(file.read_text())
+    cases = content.pop("testing")
+    content["reference"] = cases[:2]
+    file.write_text(json.dumps(content | ({"testing": cases} if with_test else {})))
+
+
+@pytest.mark.parametrize("with_test", [True, False])
+def test_reviewed_cases_come_with_the_model_and_are_no_test_set(with_test_set, with_test):
+    run_folder, config = with_test_set
+    with_reference(config, with_test=with_test)
+    scorer, params = ServerTest(Threshold(), SETTINGS, run_folder, config), Threshold(-1.0, -0.75).state_dict()
+    network, data = scorer.reviewed(params)
+    assert [case.name for case in data.cases] == ["lesion_001.png", "lesion_002.png"]
+    assert all(torch.equal(network.state_dict()[name], params[name]) for name in params)
+    assert (scorer.score(params, sites_are_embedded=False) is not None) == with_test
+
+
+def test_without_reviewed_cases_or_with_unreadable_ones_there_are_none(with_test_set, caplog):
+    run_folder, config = with_test_set
+    scorer, params = ServerTest(Threshold(), SETTINGS, run_folder, config), Threshold().state_dict()
+    assert scorer.reviewed(params) is None
+    with_reference(config, with_test=True)
+    for mask in (config / "labels").iterdir():
+        mask.write_bytes(b"no picture")
+    assert scorer.reviewed(params) is None
+    assert "The reviewed cases at the server do not count" in caplog.text

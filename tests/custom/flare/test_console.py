@@ -22,6 +22,8 @@ def record(message: str, level: int = logging.INFO) -> logging.LogRecord:
     [
         ("Round 3/12 (warm-up): Dice 81.2 %, about 40 s left", logging.INFO, True),
         ("[identity=server, run=j]: Round 1/2: 8 sites train.", logging.INFO, True),
+        ("Deploy and start the Server App.", logging.INFO, True),
+        ("Start the clients run simulation.", logging.INFO, True),
         ("Round 1: loss 0.5084 after 9 steps.", logging.INFO, False),
         ("object has been downloaded to all 1 receivers - clear cache", logging.INFO, False),
         ("object has been downloaded to all 1 receivers - clear cache", logging.WARNING, True),

@@ -19,12 +19,15 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.private.privacy_manager import Scope
 
+from fedannot.custom.channel.noisy_fields import OFFSET_DIFFERENCE, OFFSET_MEAN, noise_of
 from fedannot.custom.flare.at_hand import note_task
 from fedannot.custom.flare.messages import METHOD_TASK, RECEIVED_MODEL, SAMPLE_VALUES
 from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
 from fedannot.custom.flare.task_process import SiteContext
+from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from fedannot.custom.methods.lookup import find_method, read_job_settings
@@ -81,6 +84,7 @@ METHOD_OF = {
     ESTIMATE_COMPLETENESS: "fedia",
     CORRECT_ANNOTATIONS: "fedia",
     KEEP_MODEL: "decoupled",
+    ESTIMATE_CHANNEL: "auto",
 }
 
 
@@ -256,6 +260,56 @@ def test_values_that_another_filter_has_changed_since_are_withheld(tmp_path: Pat
     dxo = sent(tmp_path, ESTIMATE_QUALITY, statistics(), Other(), updates())
     assert math.isnan(dxo.data["inner_difficulty"][0])
     assert not math.isnan(dxo.data["outer_difficulty"][0])
+
+
+def channel_estimate(patients: Sequence[int]) -> dict[str, Any]:
+    """An answer of `auto` for two classes, with as many patients behind the offset of each."""
+    values = [1.5 if count >= 3 else math.nan for count in patients]
+    numbers = ("offset", "edge_offset", "reference_offset", "reviewed_offset", "completeness")
+    endings = {"": values, "_low": values, "_high": values}
+    answer: dict[str, Any] = {name + ending: of for name in numbers for ending, of in endings.items()}
+    answer |= {f"{name}_patients": list(patients) for name in numbers}
+    answer |= {f"{name}_{of}": values for name in ("offset", "completeness") for of in ("slope", "auroc")}
+    answer |= {f"completeness{ending}": [0.5 * value for value in values] for ending in endings}
+    answer |= {"image_means": [0.0] * 19, "image_deviations": [1.0] * 19, "pixel_size": 1.0}
+    return answer | {"num_samples": 8, "num_patients": 8, "annotated_patients": list(patients)}
+
+
+@pytest.mark.parametrize(
+    "order", [(statistics,), (statistics, updates), (updates, statistics), (OutboundFilter, statistics)]
+)
+def test_a_channel_leaves_as_a_mean_with_noise_and_its_interval_knows_the_noise(
+    tmp_path: Path, order: Sequence[Any]
+) -> None:
+    """The median, and what cannot be given noise, stays; of the second class there are too few patients."""
+    offsets = np.column_stack([np.linspace(1.5, 2.5, 8), [0.0, 0.0, *[math.nan] * 6]])
+    pairs = np.column_stack([np.diff(offsets[:, 0])[::2], [0.0, *[math.nan] * 3]])
+    samples = {
+        OFFSET_MEAN: SampleValues.of(offsets, UNITS, is_mean=True, is_signed=True),
+        OFFSET_DIFFERENCE: SampleValues.of(pairs, range(4), is_mean=True),
+    }
+    made = context(tmp_path, ESTIMATE_CHANNEL)
+    made.set_prop(SAMPLE_VALUES, samples, private=True, sticky=False)
+    reply = DXO(DataKind.METRICS, data=channel_estimate([8, 2])).to_shareable()
+    for make in order:
+        reply = make(noise_multiplier=0.05).process(reply, made) if make is statistics else make().process(reply, made)
+    OutboundFilter().process(reply, made)
+    data = from_shareable(reply).data
+    leaves = OutboundRegistry(find_method("segmentation", "auto").leaves)
+    assert leaves.refusal(ESTIMATE_CHANNEL, data, 2) is None
+    assert all(map(math.isnan, [*data["offset"], *data["offset_slope"], *data["image_means"], data["pixel_size"]]))
+    # σ √2 · 16 / 8, a bit more for rounding.
+    deviation = 0.05 * math.sqrt(2) * 16 / 8
+    assert data[noise_of(OFFSET_MEAN)] == [pytest.approx(deviation, rel=1e-5), pytest.approx(math.nan, nan_ok=True)]
+    assert data[OFFSET_MEAN][0] == pytest.approx(2.0, abs=4 * deviation)
+    assert data[OFFSET_MEAN][0] != 2.0
+    assert math.isnan(data[OFFSET_MEAN][1])
+    answer = ChannelAnswer.of(data)
+    assert answer.offset[0].high - answer.offset[0].low > 2 * 1.6 * deviation
+    assert answer.offset[0].auroc > 0.9
+    assert not answer.offset[1].is_known
+    assert not answer.images.is_known
+    assert spent(tmp_path) == (0, 1)
 
 
 def test_an_estimate_whose_samples_are_not_known_is_withheld(tmp_path: Path) -> None:

@@ -16,8 +16,14 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import make_reply
 from nvflare.app_common.app_constant import AppConstants
 
-from fedannot.custom.flare.messages import REFUSAL_HEADER
+from fedannot.custom.flare.messages import REFUSAL_HEADER, SAMPLE_VALUES
 from fedannot.custom.flare.task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped, describe_exit
+from fedannot.custom.outbound.private_statistics import SampleValues
+
+SAMPLES = {
+    "offset": SampleValues.of([[1.0], [-2.0]], ["a", "b"], is_mean=True, is_signed=True),
+    "number": SampleValues.of([3.0, 4.0, 5.0], ["a", "a", "b"], is_mean=False),
+}
 
 
 class Worker:
@@ -36,6 +42,8 @@ class Worker:
             reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
             reply.set_header(REFUSAL_HEADER, "no data")
             return reply
+        if task == "estimate":
+            fl_ctx.set_prop(SAMPLE_VALUES, SAMPLES, private=True, sticky=False)
         logging.getLogger("worker").warning("task %s", task)
         received = from_shareable(shareable)
         workspace = fl_ctx.get_engine().get_workspace()
@@ -82,6 +90,16 @@ def test_the_answer_comes_from_another_process_with_the_sites_own_context(proces
     assert result.meta["pid"] == process.pid != os.getpid()
     assert reply.get_header(AppConstants.CURRENT_ROUND) == 3
     assert ("worker", logging.WARNING, "task train") in caplog.record_tuples
+
+
+def test_what_statistics_are_made_of_comes_along(process):
+    _, samples = process.do("estimate", task(), 60, never)
+    assert set(samples) == set(SAMPLES)
+    for name, given in SAMPLES.items():
+        found = samples[name]
+        assert found.values.tolist() == given.values.tolist()
+        assert found.units.tolist() == given.units.tolist()
+        assert (found.is_mean, found.is_signed) == (given.is_mean, given.is_signed)
 
 
 def test_a_refusal_keeps_its_reason_and_the_process_goes_on(process):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedannot.custom.outbound.private_statistics import SampleValues, private_report
+from fedannot.custom.outbound.private_statistics import SampleValues, noise_deviations, private_report
 
 NAN = math.nan
 
@@ -26,6 +26,21 @@ def test_the_patient_with_most_samples_decides_the_sensitivity():
     assert slices().sensitivity(0, 5.0) == pytest.approx(5.0 * 3 / 6)
     assert slices().sensitivity(1, 5.0) == pytest.approx(5.0 * 1 / 2)
     assert slices(is_mean=False).sensitivity(0, 5.0) == pytest.approx(15.0)
+
+
+def test_signed_values_are_bounded_on_both_sides_and_one_can_change_twice_as_much():
+    given = SampleValues.of([[-9.0], [1.0], [3.0], [-2.0]], list("abcd"), is_mean=True, is_signed=True)
+    assert given.bounded(0, 2.0) == pytest.approx((-2 + 1 + 2 - 2) / 4)
+    assert given.sensitivity(0, 2.0) == pytest.approx(2 * 2.0 / 4)
+    ends = []
+    for replacement in (-50.0, 50.0):
+        other = given.values.copy()
+        other[0] = replacement
+        ends.append(SampleValues.of(other, list("abcd"), is_mean=True, is_signed=True).bounded(0, 2.0))
+    assert ends[1] - ends[0] == pytest.approx(given.sensitivity(0, 2.0))
+    found = draws({"d": [0.0]}, {"d": given}, {"d": 2.0}, number=200, noise_multiplier=3.0)
+    assert min(one["d"][0] for one in found) == -2.0
+    assert max(one["d"][0] for one in found) == 2.0
 
 
 @pytest.mark.parametrize("is_mean", [True, False])
@@ -73,6 +88,16 @@ def test_the_noise_of_every_entry_has_its_deviation():
         assert drawn.std() == pytest.approx(deviation, rel=5 / math.sqrt(2 * 4000))
         assert drawn.mean() == pytest.approx(first[:, entry].mean(), abs=5 * deviation / math.sqrt(4000))
     assert np.std([one["n"] for one in found]) == pytest.approx(0.7 * math.sqrt(3) * 100.0, rel=5 / math.sqrt(8000))
+
+
+def test_the_deviation_of_the_noise_is_known_entry_by_entry():
+    samples = {
+        "d": SampleValues.of(np.full((50, 2), 5.0), range(50), is_mean=True),
+        "n": SampleValues.of(np.full(50, 2.0), range(50), is_mean=False),
+    }
+    found = noise_deviations({"d": [5.0, NAN], "n": 100.0}, samples, {"d": 10.0, "n": 4.0}, noise_multiplier=0.7)
+    assert found["d"] == [pytest.approx(0.7 * math.sqrt(2) * 10.0 / 50, rel=1e-5), pytest.approx(NAN, nan_ok=True)]
+    assert found["n"] == [pytest.approx(0.7 * math.sqrt(2) * 4.0, rel=1e-5)]
 
 
 def test_what_is_withheld_stays_so_and_costs_no_noise():

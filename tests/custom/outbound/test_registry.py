@@ -8,7 +8,7 @@ import torch
 from fedannot.custom.methods import METHODS
 from fedannot.custom.methods.audit.outbound import AUDIT_CASES, CONCLUDE, KEEP_JUDGE
 from fedannot.custom.methods.audit_classification.outbound import AUDIT_LABELS
-from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
@@ -35,6 +35,11 @@ COMPLETENESS_RESULT = {
     "num_annotated_lesions": 10,
     "num_predicted_lesions": 20,
     "num_matched_lesions": 9,
+    "completeness": 0.5,
+    "completeness_low": 0.25,
+    "completeness_high": 0.75,
+    "lesion_recall": 1.0,
+    "lesion_precision": NAN,
 }
 ESTIMATE_RESULT = {
     "num_samples": 8,
@@ -73,7 +78,7 @@ COMPLETE = {
         task: made(task)
         for task in (
             *(ESTIMATE_CHANNEL, UNDO_CHANNEL, ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS),
-            *(KEEP_JUDGE, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
+            *(KEEP_SCORES, COMPARE_SCORES, KEEP_JUDGE, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
         )
     },
 }

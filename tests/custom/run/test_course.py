@@ -77,6 +77,8 @@ class Recorded(ServerMethod):
         self.before: Callable[[Round], None] = lambda _: None
         self.given: Callable[[Round], LayerWeights | None] = lambda _: None
         self.rule: Callable[[Round, WaitingModels], LayerWeights] | None = None
+        self.left_out: frozenset[str] | None = None
+        self.trained: Callable[[Round], None] = lambda _: None
 
     @property
     def is_scored_at_server(self) -> bool:
@@ -100,8 +102,12 @@ class Recorded(ServerMethod):
         rule = self.rule
         return None if rule is None else (lambda models: rule(this_round, models))
 
+    def shadow_without(self, this_round: Round) -> frozenset[str] | None:
+        return self.left_out
+
     def after_training(self, this_round: Round) -> None:
         self.calls.append(f"trained {this_round.number} by {sorted(this_round.reports)}")
+        self.trained(this_round)
 
     def after_rounds(self, this_round: Round) -> bool:
         self.calls.append(f"after {this_round.number}")
@@ -196,6 +202,7 @@ def test_a_round_is_recorded_with_stage_reports_and_what_the_method_adds(tmp_pat
         "refused": {},
         # 1 / (0.25² + 0.75²)
         "effective_sites": pytest.approx(1.6),
+        "weights": {"a": 0.25, "b": 0.75},
         "calls": 2,
     }
     assert RunState.load(tmp_path / "run" / STATE_FILE).history == run.course.state.history
@@ -541,7 +548,33 @@ def test_weights_that_are_known_before_count_by_block(tmp_path: Path) -> None:
     run.begin()
     assert run.stem == 2.0
     assert float(run.course.state.params["head.bias"]) == 2.5
+    # Of the two blocks the second has fewer.
     assert run.records[0]["effective_sites"] == pytest.approx(1.6)
+    assert run.records[0]["weights"] == {"a": 0.25, "b": 0.75}
+    assert run.summary["rounds"][0]["weights"] == {"a": 0.25, "b": 0.75}
+
+
+def test_a_second_average_of_the_same_models_is_there_after_training_and_can_be_asked_about(tmp_path: Path) -> None:
+    answers = {MEASURE: {"num_samples": 9}}
+    sites = (StepSite(name, step, answers=answers) for name, step in (("site-1", 1.0), ("site-2", 3.0)))
+    link = link_of(*sites)
+    run = Run(tmp_path, link, rounds=1)
+    run.method.left_out = frozenset({"site-2"})
+    shadows = []
+
+    def ask(this_round: Round) -> None:
+        shadows.append(this_round.shadow)
+        this_round.ask(MEASURE)
+        this_round.ask(MEASURE, ["site-1"], this_round.shadow)
+
+    run.method.trained = ask
+    run.begin()
+    assert run.stem == 2.0
+    sent = [
+        (request.sites, float(request.params["stem.weight"])) for request in link.requests if request.task == MEASURE
+    ]
+    assert sent == [(None, 2.0), (["site-1"], 1.0)]
+    assert shadows[0]["stem.weight"].item() == 1.0
 
 
 def test_weights_of_a_site_that_is_missing_go_to_the_others(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from plain_records import record, report, site_report, summary_values
 
-from fedannot.custom.methods.fedia.records import RoundWeights
+from fedannot.custom.methods.fedia.records import CompletenessFindings
 from fedannot.custom.outbound.fields import COMMON_FIELDS, TRAIN
 from fedannot.custom.run.reading import read_metrics_file, read_summary_file
 from fedannot.custom.run.records import ClassificationRecord, SegmentationRecord, SiteReport
@@ -19,21 +19,25 @@ def test_a_report_has_every_field_that_all_methods_send():
 
 
 def test_what_a_method_adds_is_plain_and_reachable():
-    made = SegmentationRecord.of(record(2, dice=0.5).plain(), {"weights": {"a": 0.25}, "pair": (1, 2.5)})
-    assert made.extra == {"weights": {"a": 0.25}, "pair": [1, 2.5]}
+    made = SegmentationRecord.of(record(2, dice=0.5).plain(), {"completeness": None, "pair": (1, 2.5)})
+    assert made.extra == {"completeness": None, "pair": [1, 2.5]}
     assert (made.named("dice"), made.named("pair"), made.named("absent")) == (0.5, [1, 2.5], None)
-    assert made.added(RoundWeights) == RoundWeights(weights={"a": 0.25})
-    assert made.plain()["weights"] == {"a": 0.25}
+    assert made.added(CompletenessFindings) == CompletenessFindings(completeness=None)
+    assert made.plain()["pair"] == [1, 2.5]
 
 
 def test_what_another_method_calls_the_same_is_not_taken_for_it():
-    assert record(1, weights="none").added(RoundWeights) is None
-    assert record(1).added(RoundWeights) is None
+    assert record(1, completeness="none").added(CompletenessFindings) is None
+    assert record(1).added(CompletenessFindings) is None
 
 
 def test_a_method_cannot_replace_what_all_records_have():
     with pytest.raises(ValueError, match="A method cannot add 'seconds' to a record that has it"):
         SegmentationRecord.of(record(1).plain(), {"seconds": 0.0})
+
+
+def test_weights_that_earlier_versions_wrote_for_one_method_are_those_of_all():
+    assert record(1, weights={"a": 0.25}).weights == {"a": 0.25}
 
 
 def test_a_method_cannot_add_what_files_cannot_hold():

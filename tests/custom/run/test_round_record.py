@@ -68,3 +68,11 @@ def test_numbers_are_drawn_by_name_and_site_and_what_is_undefined_is_not() -> No
 )
 def test_progress_is_one_sentence(rounds: int, dice: float | None, expected: str) -> None:
     assert progress_sentence([record(2, **RECORD | {"dice": dice})], rounds, Scoring.of("segmentation")) == expected
+
+
+def test_classes_without_a_score_are_named_with_every_score() -> None:
+    scoring = Scoring.of("segmentation")
+    last = record(2, **RECORD | {"dice": 0.5, "unscored_classes": ("cyst",)})
+    assert progress_sentence([last], 2, scoring).endswith(": Dice 50.0 % without cyst")
+    unscored = record(2, **RECORD | {"dice": None, "unscored_classes": ("cyst",)})
+    assert progress_sentence([unscored], 2, scoring).endswith("not scored")

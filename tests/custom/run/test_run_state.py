@@ -146,7 +146,7 @@ def test_other_settings_may_not_continue_a_run_and_are_named():
     assert str(caught.value) == (
         "The state was made with other settings: now balance=0.5 instead of None, seed=1 instead of 0."
     )
-    with pytest.raises(ResumeError, match=r"training=\{.*'batch_size': 8\} instead of \{.*'batch_size': 4\}"):
+    with pytest.raises(ResumeError, match=r"other settings: now training\.batch_size=8 instead of 4\.$"):
         make_state().check_continues("feda3i", SETTINGS | {"training": {"batch_size": 8}})
 
 
@@ -170,7 +170,7 @@ def test_settings_of_the_phantom_matter_where_a_site_has_trained_on_it(embedded,
     state.history = [plain_records.record(1, sites=reports)]
     changed = SETTINGS | {"embedded": {"sites": 8}}
     if matters:
-        with pytest.raises(ResumeError, match="embedded="):
+        with pytest.raises(ResumeError, match=r"now embedded"):
             state.check_continues("feda3i", changed)
     else:
         state.check_continues("feda3i", changed)
@@ -203,10 +203,10 @@ def test_a_state_from_before_a_setting_existed_is_of_its_default():
         training = earlier["training"] | defaults
         RunState("feda3i", earlier | values, 1, {}).check_continues("feda3i", earlier | values | {"training": training})
         other = {"training": training | {"optimizer": "adam" if values else "sgd"}}
-        with pytest.raises(ResumeError, match="now training="):
+        with pytest.raises(ResumeError, match=r"now training\."):
             RunState("feda3i", earlier | values, 1, {}).check_continues("feda3i", earlier | values | other)
     bounded = added | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
-    with pytest.raises(ResumeError, match="now influence="):
+    with pytest.raises(ResumeError, match=r"now influence\."):
         RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | bounded)
 
 
@@ -219,7 +219,7 @@ def test_a_state_from_before_there_was_a_choice_was_made_with_the_optimizer_of_i
     assert now["optimizer"] == default
     chosen = {"batch_size": 4} | ({"momentum": 0.9, "weight_decay": 0.0} if task == "segmentation" else {})
     earlier.check_continues("fedavg", earlier.settings | {"training": chosen | {"optimizer": default}})
-    with pytest.raises(ResumeError, match=f"now training=.*'optimizer': '{other}'.* instead of .*'{default}'"):
+    with pytest.raises(ResumeError, match=rf"now training\.optimizer='{other}' instead of '{default}'\.$"):
         earlier.check_continues("fedavg", earlier.settings | {"training": chosen | {"optimizer": other}})
 
 
@@ -229,7 +229,7 @@ def test_a_bound_that_a_state_has_no_name_for_had_its_default():
     earlier = bounded | {"influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": 3.0}}
     RunState("feda3i", earlier, 1, {}).check_continues("feda3i", bounded)
     tighter = bounded | {"influence": bounded["influence"] | {"max_quality_ratio": 3.0}}
-    with pytest.raises(ResumeError, match="now influence="):
+    with pytest.raises(ResumeError, match=r"now influence\.max_quality_ratio=3\.0 instead of None\.$"):
         RunState("feda3i", earlier, 1, {}).check_continues("feda3i", tighter)
 
 

@@ -51,6 +51,7 @@ HISTORY = [
         hd95_unit="mm",
         dice_per_class=[0.2, 0.4],
         effective_sites=1.04,
+        weights={"site-1": 0.98, "site-2": 0.02},
         dominant={"site": "site-1", "weight": 0.98},
         left_empty=0.5,
         left_empty_per_class=[None, 0.5],
@@ -83,6 +84,7 @@ def test_summary_of_a_short_run_by_hand():
         "hd95_unit": "mm",
         "seconds": 1.5,
         "effective_sites": 1.04,
+        "weights": {"site-1": 0.98, "site-2": 0.02},
     }
     assert summary["dominant"] == [{"round": 3, "site": "site-1", "weight": 0.98}]
     assert summary["rounds"][3]["hd95_undefined"] is None  # scored at the sites, or not at all

@@ -379,3 +379,66 @@ def test_real_volumes_come_back_voxel_for_voxel(real_data, options, step):
         np.testing.assert_array_equal(restored.voxels, np.asarray(original.dataobj))
         np.testing.assert_array_equal(restored.affine, original.affine)
         assert samples.image.isfinite().all()
+
+
+@pytest.mark.parametrize("fit", ["resize", "pad"])
+@pytest.mark.parametrize("slice_axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("affine", AFFINES.values(), ids=AFFINES)
+def test_a_fitted_blob_comes_back_in_the_file_s_geometry(tmp_path, affine, slice_axis, fit):
+    shape = np.array((40, 36, 20))
+    index = np.stack(np.meshgrid(*[np.arange(n) for n in shape], indexing="ij"), axis=-1)
+    blob = (((index - (0.55, 0.4, 0.5) * shape) / (0.3 * shape)) ** 2).sum(-1) < 1
+    case = {
+        "image": write(tmp_path / "i.nii", blob.astype("f4"), affine),
+        "label": write(tmp_path / "l.nii", 2 * blob.astype("u1"), affine),
+    }
+    size = (30, 44, 24) if slice_axis is None else (30, 44)
+    pipeline = VolumePipeline(labels=LABELS, size=size, fit=fit, slice_axis=slice_axis, orientation="LPS")
+    samples = pipeline(case)
+    assert samples.image.shape[2:] == size
+    # What the image shows and what the mask says lie at the same place.
+    bright = samples.image[:, 0] > samples.image.mean()
+    assert float((bright == (samples.label == 2)).float().mean()) > 0.97
+    restored = pipeline.reassemble(case["image"], samples.label)
+    np.testing.assert_array_equal(restored.affine, nibabel.load(case["image"]).affine)
+    assert np.unique(restored.voxels).tolist() == [0, 2]
+    found = restored.voxels == 2
+    assert 2 * (found & blob).sum() / (found.sum() + blob.sum()) > 0.9
+
+
+@pytest.mark.parametrize("fit", ["resize", "pad"])
+@pytest.mark.parametrize("crop", ["centre", "foreground"])
+@pytest.mark.parametrize("spacing", [None, (1.2, 1.0, 2.0)])
+def test_nothing_of_a_fitted_volume_is_cut_off(tmp_path, fit, crop, spacing):
+    case, label = write_case(tmp_path, AFFINES["anisotropic"], shape=(60, 44, 9))
+    pipeline = VolumePipeline(labels=LABELS, size=(120, 120), fit=fit, crop=crop, spacing=spacing, slice_axis=2)
+    restored = pipeline.reassemble(case["image"], pipeline(case).label).voxels
+    assert restored.shape == label.shape
+    if crop == "centre" and spacing is None:
+        np.testing.assert_array_equal(restored, label)
+
+
+@pytest.mark.parametrize(
+    ("fit", "expected"),
+    # 40 × 30 mm of voxels of 1 × 1 mm in 20 × 20: half as many each way, or half as many along both axes.
+    [("resize", (2.0, 1.5)), ("pad", (2.0, 2.0)), ("crop", (1.0, 1.0))],
+)
+def test_spacing_is_that_of_the_fitted_samples(tmp_path, fit, expected):
+    file = write(tmp_path / "i.nii", np.zeros((40, 30, 3), "f4"), np.diag([1.0, 1.0, 5.0, 1.0]))
+    samples = VolumePipeline(labels={0: 0}, size=(20, 20), fit=fit, slice_axis=2)({"image": file})
+    assert samples.spacing == pytest.approx(expected)
+    assert samples.slice_spacing == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("fit", ["resize", "pad"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_millimetres_in_a_fitted_volume_are_those_of_its_spacing(tmp_path, fit, axis):
+    steps = (0.7, 0.9, 5.0)
+    millimetres = np.moveaxis(np.zeros((40, 30, 4)), axis, -1) + np.arange((40, 30)[axis]) * steps[axis]
+    image = np.ascontiguousarray(np.moveaxis(millimetres, -1, axis)).astype("f4")
+    file = write(tmp_path / "i.nii", image, np.diag([*steps, 1.0]))
+    samples = VolumePipeline(labels={0: 0}, size=(20, 24), fit=fit, slice_axis=2, window=(0, 100))({"image": file})
+    found = np.diff(samples.image[0, 0].numpy() * 100, axis=axis)
+    # At the border, where the filter is cut off, and in the padding it is less.
+    np.testing.assert_allclose(found[6:-6, 6:-6], samples.spacing[axis], rtol=0.1)
+    assert found[6:-6, 6:-6].mean() == pytest.approx(samples.spacing[axis], rel=0.02)

@@ -49,3 +49,10 @@ def test_the_suggestion_adds_the_object():
     whole = case.annotation.copy()
     one.place.of(whole)[...] = Missing().suggestion(one, usual, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole, case.predicted | case.annotation)
+
+
+def test_a_site_that_leaves_much_out_is_no_measure_of_what_is_right():
+    assert not Missing().doubts(np.full(4, 0.1)).any()
+    assert Missing().doubts(np.array([0.9, 0.3])).tolist() == [0.9, 0.3]
+    # Half-way between 0.2 and 0.4.
+    assert Missing().doubts(np.full(4, 0.3)) == pytest.approx(np.full(4, 0.15))

@@ -99,6 +99,15 @@ def test_a_speck_is_found_and_left_out():
     assert np.array_equal(whole[0], drawn(((30, 30), 14)))
 
 
+def test_a_piece_beside_its_object_is_no_speck():
+    """A thin part of an object falls into pieces on the coarser grid of a network."""
+    near, far = drawn(((30, 30), 14)), drawn(((30, 30), 14))
+    near[30, 47], far[30, 60] = 1, 1
+    cases = [examined(mask, seen(((30, 30), 14)), index=index) for index, mask in enumerate((near, far))]
+    found, _ = measured(Specks(), cases)
+    assert [len(of_case) for of_case in found] == [1, 2]
+
+
 def test_a_slice_left_out_is_found_and_filled():
     whole = np.zeros((9, 20, 20), dtype=np.uint8)
     whole[2:8, 5:15, 5:15] = 1

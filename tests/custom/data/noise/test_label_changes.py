@@ -102,9 +102,9 @@ def test_the_axis_of_the_slices_comes_from_the_affine(tmp_path, description, axi
 def test_same_seed_same_bits_in_volumes(tmp_path):
     write_volumes(tmp_path / "source")
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        add_contour_noise(tmp_path / "source", tmp_path / name, CHOICE, seed=seed)
+        add_contour_noise(tmp_path / "source", tmp_path / name / "noisy", CHOICE, seed=seed)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    label = "site-1/labels/label.nii.gz"
+    label = "noisy/site-1/labels/label.nii.gz"
     assert contents(tmp_path / "a")[label] != contents(tmp_path / "c")[label]
 
 
@@ -127,8 +127,8 @@ def test_lesions_are_left_out_of_whole_volumes_and_of_pictures(tmp_path):
         assert missing.completeness == share
         assert (missing.num_kept, missing.num_lesions) == tuple(map(sum, zip(*counts, strict=True)))
     assert read_federation(tmp_path / "less").noise == "completeness 0,0.5,1"
-    leave_lesions_out(tmp_path / "clean", tmp_path / "again", shares, seed=3)
-    assert contents(tmp_path / "again") == contents(tmp_path / "less")
+    leave_lesions_out(tmp_path / "clean", tmp_path / "again" / "less", shares, seed=3)
+    assert contents(tmp_path / "again" / "less") == contents(tmp_path / "less")
 
 
 def test_protocols_change_training_labels_wholly_and_validation_labels_systematically(tmp_path):

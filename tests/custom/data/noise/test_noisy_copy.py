@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedannot.apps.checking.checking import check_folder
+from fedannot.custom.data.datalist import read_datalist
+from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import measured_noise, read_manifest
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
@@ -49,10 +52,29 @@ def test_noise_has_the_sign_of_the_mean_and_the_source_stays(source, tmp_path):
 
 def test_same_seed_same_bits(source, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        add_contour_noise(source, tmp_path / name, CHOICE, seed=seed)
+        add_contour_noise(source, tmp_path / name / "noisy", CHOICE, seed=seed)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    label = "site-1/labels/lesion_001.png"
+    label = "noisy/site-1/labels/lesion_001.png"
     assert contents(tmp_path / "a")[label] != contents(tmp_path / "c")[label]
+
+
+def test_a_copy_has_a_name_of_its_own(source, tmp_path):
+    add_contour_noise(source, tmp_path / "busi-noisy", CHOICE, seed=1)
+    assert read_federation(source).name != "busi-noisy"
+    assert read_federation(tmp_path / "busi-noisy").name == "busi-noisy"
+    assert check_folder(tmp_path / "busi-noisy").name == "busi-noisy"
+
+
+def test_a_clean_label_that_cannot_be_read_is_named_where_it_lies(source, tmp_path):
+    """Not where its copy was while the new folder was being written."""
+    site = source / "site-1"
+    case = read_datalist(site / "datalist.json").section("training")[0]
+    add_contour_noise(source, tmp_path / "once", CHOICE, seed=1)
+    clean = tmp_path / "once" / "site-1" / "clean_labels" / case.label.name
+    clean.write_bytes(b"damaged")
+    add_contour_noise(tmp_path / "once", tmp_path / "twice", CHOICE, seed=1)
+    ((_, reason),) = read_manifest(tmp_path / "twice" / "site-1").excluded
+    assert reason.startswith(f"{clean}: ")
 
 
 def test_noise_on_noise_keeps_the_first_clean_labels(source, tmp_path):

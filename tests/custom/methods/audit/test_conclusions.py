@@ -54,6 +54,17 @@ def told(name, values, zero="Zero is a median."):
             "It cannot be told whether contours of lesion are too large or too small.", id="cannot tell",
         ),
         pytest.param(
+            parameter(3.0, 3.0, p_value=None, reason="Cannot tell: it is not known where neutral lies (+3.00)."),
+            "cannot tell",
+            "Contours of lesion lie 3.0 mm farther outside than in the middle of all sites (2.5 to 3.5 mm); which of "
+            "them are right cannot be told.", id="unlike the others",
+        ),
+        pytest.param(
+            parameter(0.9, 0.9, p_value=None, reason="Cannot tell: it is not known where neutral lies (+0.90)."),
+            "cannot tell",
+            "It cannot be told whether contours of lesion are too large or too small.", id="much like the others",
+        ),
+        pytest.param(
             parameter(None, None, p_value=None), "cannot tell",
             "It cannot be told whether contours of lesion are too large or too small.", id="nothing known",
         ),

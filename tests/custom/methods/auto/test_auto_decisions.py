@@ -14,7 +14,7 @@ from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, middle,
 from fedannot.custom.methods.auto.settings import AutoSettings
 
 UNKNOWN = (Estimate.unknown(),)
-SETTINGS = AutoSettings(rounds=9, warmup_rounds=3, undo=("offset", "missing"))
+SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
 
 
 def known(value, half=0.3, patients=12):
@@ -43,6 +43,19 @@ def sites(*offsets, **common):
 
 
 TWO_GROUPS = (-4.0, -4.6, -5.0, -4.2, -4.4, -5.1, 4.4, 5.0)
+
+
+def test_sites_that_say_nothing_of_their_images_are_judged_where_the_settings_ask():
+    nothing = ImageStatistics.unknown()
+    silent = {site: replace(one, images=nothing) for site, one in sites(*TWO_GROUPS).items()}
+    assert not any(decide(silent, SETTINGS, seed=100).undo.values())
+    usual = SETTINGS.model_copy(update={"unknown_images": "usual"})
+    assert decide(silent, usual, seed=100).undo == decide(sites(*TWO_GROUPS), usual, seed=100).undo
+    # Who says that its images are others is not judged all the same.
+    mixed = sites(*TWO_GROUPS) | {"site-7": answer(5.0, image=9.0), "site-6": silent["site-6"]}
+    found = decide(mixed, usual, seed=100)
+    assert not found.undo["site-7"]
+    assert found.undo["site-6"]
 
 
 def test_two_groups_undo_their_distance_from_half_way():

@@ -6,8 +6,15 @@ import math
 import pytest
 from support.rounds import round_of
 
+from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.feature_names import FEATURES
-from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, LEAVES, UNDO_CHANNEL
+from fedannot.custom.methods.auto.outbound import (
+    COMPARE_SCORES,
+    ESTIMATE_CHANNEL,
+    KEEP_SCORES,
+    LEAVES,
+    UNDO_CHANNEL,
+)
 from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.outbound.registry import OutboundRegistry
@@ -27,9 +34,9 @@ def estimate(name, value, patients=12, calibrated=True, half=0.3):
     return fields | ({f"{name}_slope": [1.0], f"{name}_auroc": [0.9]} if calibrated else {})
 
 
-def answer(offset, found=12, completeness=0.9):
+def answer(offset, found=12, completeness=0.9, num_samples=12):
     return {
-        "num_samples": 12,
+        "num_samples": num_samples,
         "num_patients": 12,
         "pixel_size": 1.0,
         "annotated_patients": [12],
@@ -46,8 +53,9 @@ def answer(offset, found=12, completeness=0.9):
 class Sites:
     """Answer the server's questions, and note what each is told."""
 
-    def __init__(self, offsets, found=12, deaf=(), completeness=()):
+    def __init__(self, offsets, found=12, deaf=(), completeness=(), num_samples=()):
         self.offsets, self.found, self.deaf, self.completeness = offsets, found, set(deaf), dict(completeness)
+        self.num_samples = dict(num_samples)
         self.told, self.asked = {}, []
         self.server, self.round = None, None
 
@@ -58,7 +66,7 @@ class Sites:
             assert sites is None
             assert "undo" not in message
             return {
-                site: answer(offset, self.found, self.completeness.get(site, 0.9))
+                site: answer(offset, self.found, self.completeness.get(site, 0.9), self.num_samples.get(site, 12))
                 for site, offset in self.offsets.items()
             }
         assert task == UNDO_CHANNEL
@@ -120,16 +128,16 @@ def test_the_estimate_is_made_after_the_warm_up_and_once_more_half_way():
 
 
 def test_sites_that_leave_objects_out_count_less():
-    sites, missing = Sites(CLEAN, completeness={"site-2": 0.45}), {"undo": ("offset", "missing")}
+    sites = Sites(CLEAN, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
-    server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness", **missing)
+    server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness")
     assert sites.told == {"site-2": {"offsets": {}, "missing": {"1": pytest.approx(0.5)}}}
     weights = server.weights(sites.round)
     assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
-    by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples, **missing)
+    by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples)
     assert by_quantity.weights(sites.round) is None
     measured = Sites(CLEAN, completeness={"site-2": 0.45})
-    server, said = run(measured, range(1, 5), num_samples=samples)
+    server, said = run(measured, range(1, 5), num_samples=samples, undo=("offset",))
     assert not measured.told
     assert server.stage(measured.round) == "federated averaging"
     assert "measured and not undone" in said[0]
@@ -187,6 +195,145 @@ def test_nothing_is_undone_where_the_settings_only_measure():
     server, _ = run(sites, treatment="none")
     assert not sites.told
     assert server.describe(sites.round)["channels"][0]["sites"]["site-1"]["parameters"]["offset 1"]["established"]
+
+
+MANY = {f"site-{index}": offset for index, offset in enumerate([0.0, 0.2, -0.1, 0.1, 0.0, -0.2, 5.0, 5.5, 6.0])}
+
+
+class ScoringSites(Sites):
+    """Sites that also score models; the one that comes last is better by a gain, the same for all of them."""
+
+    def __init__(self, offsets, gain, reviewed=False, **options):
+        super().__init__(offsets, **options)
+        self.gain, self.messages = gain, []
+        self.known, self.unknown = ("reviewed_gain", "held_out_gain")[:: 1 if reviewed else -1]
+
+    def __call__(self, task, sites=None, params=None):
+        if task not in (KEEP_SCORES, COMPARE_SCORES):
+            return super().__call__(task, sites)
+        self.messages.append((self.round.number, task, self.server.message(self.round)))
+        if task == KEEP_SCORES:
+            return {site: {"has_scored": True} for site in self.offsets}
+        assert params in (None, "the shadow")
+        sites = self.offsets
+        unknown = estimate(self.unknown, math.nan, 0, calibrated=False)
+        return {site: unknown | estimate(self.known, self.gain, calibrated=False, half=0.01) for site in sites}
+
+
+def run_checked(gain, **settings):
+    """Nine sites, three of which draw larger and have most images; the zero is the median, as the edges agree."""
+    samples = {site: 60 if offset > 2 else 12 for site, offset in MANY.items()}
+    sites = ScoringSites(MANY, gain, num_samples=samples)
+    values = {"rounds": 12, "warmup_rounds": 3, "estimates": 1, "anchor": "median"} | settings
+    server = AutoServer(AutoSettings.model_validate(values))
+    sites.server, history, seen, said = server, [], {}, []
+    for number in range(1, 9):
+        sites.round = round_of(number, history=history, ask=sites, num_samples=samples, said=said)
+        server.before_round(sites.round)
+        left_out = server.shadow_without(sites.round)
+        seen[number] = left_out, server.message(sites.round), server.stage(sites.round), server.weights(sites.round)
+        reports = {
+            site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.told else {}) for site in MANY
+        }
+        made = round_of(number, reports=reports)
+        sites.round.reports, sites.round.shadow = made.reports, "the shadow" if left_out is not None else None
+        server.after_training(sites.round)
+        history.append({"round": number, "sites": reports})
+    return server, sites, seen, said
+
+
+def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
+    server, sites, seen, _ = run_checked(-0.05)
+    undoing = {"site-6", "site-7", "site-8"}
+    assert [left_out for left_out, *_ in seen.values()] == [None] * 8
+    assert [(number, task) for number, task, _ in sites.messages] == [(4, KEEP_SCORES)] + [
+        (number, COMPARE_SCORES) for number in (4, 5, 6)
+    ]
+    assert {json.dumps(message) for *_, message in sites.messages} == {'{"kept_round": 4}'}
+    assert [seen[number][1].get("has_vetoed") for number in (3, 6, 7)] == [None, None, True]
+    assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "undone", "federated averaging"]
+    assert {site: told for site, told in sites.told.items() if told["offsets"]} == {}
+    assert set(sites.told) == undoing
+    described = server.describe(sites.round)
+    assert described["shadow"]["has_vetoed"]
+    assert "the model of before round 4" in described["shadow"]["sentence"]
+    # What was undone until then stays in the record.
+    channel = described["channels"][0]["sites"]
+    assert {site for site, of in channel.items() if of["undone_before_round"] == 4} == undoing
+
+
+def test_a_veto_ends_estimates_and_survives_a_restart():
+    server, sites, *_ = run_checked(-0.05, estimates=4, rounds=9)
+    assert len(server.channels) == 2
+    other = AutoServer(server.settings)
+    other.restore(json.loads(json.dumps(server.state())), [])
+    assert other.message(sites.round) == server.message(sites.round)
+    assert other.message(sites.round)["has_vetoed"]
+    assert other.describe(sites.round) == server.describe(sites.round)
+
+
+def test_a_shadow_that_is_no_better_changes_nothing():
+    server, sites, seen, _ = run_checked(-0.001)
+    assert "has_vetoed" not in seen[8][1]
+    assert seen[8][2] == "undone"
+    assert all(told["offsets"] for told in sites.told.values())
+    assert not server.describe(sites.round)["shadow"]["has_vetoed"]
+
+
+def test_without_rounds_to_check_nobody_is_asked():
+    server, sites, seen, _ = run_checked(-0.05, shadow_rounds=0)
+    assert not sites.messages
+    assert all(left_out is None for left_out, *_ in seen.values())
+    assert seen[8][2] == "undone"
+    assert server.describe(sites.round)["shadow"] is None
+
+
+def test_where_nothing_is_undone_there_is_nothing_to_check():
+    sites = Sites(CLEAN)
+    server, _ = run(sites, num_samples=dict.fromkeys(CLEAN, 9))
+    assert server.shadow_without(sites.round) is None
+    assert server.describe(sites.round)["shadow"] is None
+
+
+def different_weights(sites):
+    """Weights of which no two are alike."""
+    total = len(sites) * (len(sites) + 1) / 2
+    shares = {site: (index + 1) / total for index, site in enumerate(sites)}
+    return LayerWeights.same_in_all_blocks(shares, ("first", "last"))
+
+
+def test_other_weights_are_checked_against_those_by_quantity_and_taken_back():
+    missing = {"undo": ("offset", "missing"), "weighting": "completeness"}
+    sites = ScoringSites(CLEAN, 0.05, completeness={"site-2": 0.45})
+    samples = dict.fromkeys(CLEAN, 10)
+    server, _ = run(sites, range(1, 5), num_samples=samples, shadow_rounds=1, **missing)
+    assert server.weights(sites.round) is not None
+    assert server.shadow_without(sites.round) == frozenset()
+    sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in CLEAN}).reports
+    sites.round.shadow, sites.round.weighed = "the shadow", different_weights(CLEAN)
+    server.after_training(sites.round)
+    sites.round.number = 5
+    server.before_round(sites.round)
+    assert server.weights(sites.round) is None
+    assert "weights by numbers of samples" in server.describe(sites.round)["shadow"]["sentence"]
+
+
+def test_a_published_method_that_is_vetoed_treats_no_more():
+    """All sites deviate, so that their reviewed patients alone are asked."""
+    sites = ScoringSites(OFFSETS, 0.05, reviewed=True)
+    server = AutoServer(AutoSettings.model_validate({"rounds": 9, "warmup_rounds": 3, "treatment": "fedia"}))
+    sites.server = server
+    server.restore({"channels": run(Sites(OFFSETS), range(1, 5))[0].state()["channels"]}, [])
+    for number in (5, 6, 7):
+        sites.round = round_of(number, ask=sites, num_samples=dict.fromkeys(OFFSETS, 10))
+        assert server.shadow_without(sites.round) == frozenset()
+        assert server.stage(sites.round) == "warm-up"  # of FedIA, which has made no estimate of its own here
+        sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in OFFSETS}).reports
+        sites.round.shadow, sites.round.weighed = "the shadow", different_weights(OFFSETS)
+        server.after_training(sites.round)
+    server.before_round(sites.round)
+    assert server.stage(sites.round) == "federated averaging"
+    assert server.message(sites.round)["has_vetoed"]
 
 
 def test_a_site_learns_how_large_the_last_round_was_where_it_takes_its_share_out():

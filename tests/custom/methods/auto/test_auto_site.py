@@ -8,21 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 from support.site_views import HandmadeSite
 from torch import nn
 
+from fedannot.custom.channel.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.undone import UNDONE_FOLDER, ignored_pixels, latest_undone, revert_undone
 from fedannot.custom.data.undone_labels import undone_labels
 from fedannot.custom.methods.auto import METHOD
-from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import training_batches
+from fedannot.custom.training.objectives import Step
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 from fedannot.transforms.move_contour import MoveContour
 
@@ -150,6 +155,25 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     assert int((labels == IGNORED_LABEL).sum()) == 13 * (NUM_CASES // 2)
 
 
+def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated(
+    tmp_path: Path, data_folder: Path
+) -> None:
+    """One annotation of five was looked at, and counts as it was given: it is complete."""
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(missing={"1": 0.25})))
+    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
+    revert_undone(site.run_folder / UNDONE_FOLDER / "round_2", [undone.cases[3].label])
+    network = described_network(method.settings.network).eval()
+    view = site.view(method, 2)
+    images, labels = (view.load("training").images[2:4], view.load("training").labels[2:4].unsqueeze(1))
+    probabilities = network(images).softmax(dim=1).detach()
+    given = probabilities[:, 1] * torch.tensor([0.75, 1.0]).view(2, 1, 1)
+    expected = -torch.where(labels[:, 0] == 1, given, 1 - given).log().mean()
+    objective = method.objective(network, view, None)
+    found = objective(network, Batch(images, labels, torch.tensor([2, 3])), Step(number=0, epoch=0, epochs=1))
+    assert float(found.detach()) == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     network = described_network(method.settings.network)
@@ -227,3 +251,110 @@ def test_the_model_less_the_sites_share_judges_where_that_is_asked_for(tmp_path:
     # Without a part in the last round it judges as it is, as it does for those who do not ask.
     assert method.judging_model(average, site.view(method, 5, message)) is average
     assert method_of().judging_model(average, site.view(method, 2, message)) is average
+
+
+def with_section(data_folder: Path, folder: Path, section: str, annotation: str) -> Path:
+    """The training images once more as another list, with given or clean annotations."""
+    shutil.copytree(data_folder, folder)
+    content = json.loads((folder / "datalist.json").read_text())
+    content[section] = [{"image": case["image"], "label": case[annotation]} for case in content["training"]]
+    (folder / "datalist.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize(("section", "field"), [("validation", "held_out_gain"), ("reference", "reviewed_gain")])
+def test_a_site_says_by_how_much_the_shadow_is_better(
+    tmp_path: Path, data_folder: Path, section: str, field: str
+) -> None:
+    folder = with_section(data_folder, tmp_path / "data", section, "label")
+    method, site = method_of(), HandmadeSite(tmp_path / "site", data_folder=folder)
+    right, wrong = recalling(site, method), recalling(site, method, outward=-3.0)
+    assert method.answer(KEEP_SCORES, wrong, site.view(method, 3)).fields == {"has_scored": True}
+    answer = method.answer(COMPARE_SCORES, right, site.view(method, 5, {"kept_round": 3})).fields
+    OutboundRegistry(METHOD.leaves).check(COMPARE_SCORES, answer)
+    assert answer[f"{field}_patients"] == [NUM_CASES]
+    assert 0.05 < answer[f"{field}_low"][0] < answer[field][0] < answer[f"{field}_high"][0] < 1
+    other = "reviewed_gain" if field == "held_out_gain" else "held_out_gain"
+    assert np.isnan(answer[other]).all()
+    # Of another round there is nothing to compare with; a run that goes on finds what was kept.
+    assert np.isnan(method.answer(COMPARE_SCORES, right, site.view(method, 4)).fields[field]).all()
+    later = HandmadeSite(tmp_path / "later", data_folder=folder)
+    view = later.view(method, 5, {"kept_round": 3}, earlier_folders=[site.run_folder], continued_round=4)
+    assert method.answer(COMPARE_SCORES, right, view).fields == answer
+
+
+def test_a_site_without_reviewed_or_held_out_patients_scores_nothing(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    answer = method.answer(KEEP_SCORES, recalling(site, method), site.view(method, 3))
+    assert answer.fields == {"has_scored": False}
+
+
+def test_patients_that_are_held_out_are_not_learnt_and_can_be_scored(tmp_path: Path, data_folder: Path) -> None:
+    """The training is that on the other patients alone; of seven patients three are held out."""
+    folder = tmp_path / "data"
+    write_phantom_federation(folder, LesionImages(), num_sites=1, seed=1, images_per_site=7, test_images=1)
+    method = method_of(held_out=0.4)
+    site = HandmadeSite(tmp_path / "site", data_folder=folder / "site-1")
+    network, fresh = (described_network(method.settings.network) for _ in range(2))
+    fresh.load_state_dict(network.state_dict())
+    trained = method.train(network, site.view(method, 2))
+    assert trained.trained_on is not None
+    left = set(trained.trained_on)
+    data = site.view(method).load("training")
+    assert len(left) == 4
+    assert left < set(data.units)
+    content = json.loads((folder / "site-1" / "datalist.json").read_text())
+    chosen = [case for case, unit in zip(content["training"], data.units, strict=True) if unit in left]
+    (folder / "site-1" / "datalist.json").write_text(json.dumps(content | {"training": chosen}))
+    fewer = HandmadeSite(tmp_path / "fewer", data_folder=folder / "site-1")
+    method_of().train(fresh, fewer.view(method_of(), 2))
+    assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
+    (folder / "site-1" / "datalist.json").write_text(json.dumps(content))
+    recalls = recalling(site, method)
+    method.answer(KEEP_SCORES, recalls, site.view(method, 2))
+    answer = method.answer(COMPARE_SCORES, recalls, site.view(method, 2)).fields
+    assert (answer["held_out_gain_patients"], answer["held_out_gain"]) == ([3], [0.0])
+    # Estimates are of what is learnt, too.
+    estimated = method.answer(ESTIMATE_CHANNEL, recalls, site.view(method, 2)).fields
+    assert estimated["num_patients"] == 4
+
+
+def test_after_a_veto_a_published_method_treats_no_more(tmp_path: Path, data_folder: Path) -> None:
+    """FedIA's corrected annotations are in use until then."""
+    method, site = method_of(treatment="fedia"), HandmadeSite(tmp_path, data_folder=data_folder)
+    assert method._other is not None
+    corrected = {Path("given.png"): Path("corrected.png")}
+    method._other.labels_in_use = lambda *_: corrected  # type: ignore[method-assign]
+    assert method.labels_in_use("training", site.view(method, 3)) == corrected
+    assert method.labels_in_use("training", site.view(method, 3, {"has_vetoed": True})) == {}
+
+
+def test_what_noise_can_be_given_to_stays_at_the_site_with_the_answer(tmp_path: Path, data_folder: Path) -> None:
+    """Numbers of objects are told with noise only where the job acts on them."""
+    method, site = method_of(undo=("offset",)), HandmadeSite(tmp_path, data_folder=data_folder)
+    answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method, outward=-2.0), site.view(method, 2))
+    assert set(answer.samples) == {OFFSET_MEAN, OFFSET_DIFFERENCE}
+    assert not set(answer.samples) & set(answer.fields)
+    assert answer.samples[OFFSET_MEAN].values.shape == (NUM_CASES, 1)
+    assert answer.samples[OFFSET_MEAN].bounded(0, 8.0) == pytest.approx(2.0, abs=0.3)
+    assert "resampled_micrometres" not in answer.fields
+    acting = method_of(undo=["offset", "missing"])
+    answer = acting.answer(ESTIMATE_CHANNEL, recalling(site, acting), site.view(acting, 2))
+    assert answer.samples[MATCHED].bounded(0, 10.0) == NUM_CASES
+
+
+def test_a_site_in_millimetres_says_to_which_pixel_it_resamples_or_has_no_offset_with_noise(tmp_path: Path) -> None:
+    write_phantom_federation(
+        tmp_path / "data", LesionVolumes(None), num_sites=1, seed=0, images_per_site=1, test_images=1
+    )
+    folder = tmp_path / "data" / "site-1"
+    network = {"features": (4, 4, 8, 8, 8, 4)}
+    for resampled in (False, True):
+        if resampled:
+            content = yaml.safe_load((folder / "data.yaml").read_text())
+            (folder / "data.yaml").write_text(yaml.safe_dump(content | {"spacing": [2.0, 2.0, 2.0]}))
+        method = method_of(network=network)
+        site = HandmadeSite(tmp_path / str(resampled), data_folder=folder)
+        answer = method.answer(ESTIMATE_CHANNEL, described_network(method.settings.network), site.view(method, 2))
+        assert answer.fields.get("resampled_micrometres") == (2000 if resampled else None)
+        assert (OFFSET_MEAN in answer.samples) == resampled

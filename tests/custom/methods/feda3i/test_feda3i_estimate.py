@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from fedannot.custom.methods.feda3i.answers import QualityAnswer
@@ -122,6 +123,39 @@ def test_plain_values_are_one_entry_per_site():
     assert values["sites"]["d"] == {"inner": [1.0], "outer": [5.0], "group": "smaller", "strength": 4.0}
     assert (values["reason"], values["p_value"]) == ("", 0.005)
     assert WITHOUT_GROUPS.to_dict()["sites"]["a"] == {"inner": [2.0], "outer": [1.0], "group": None, "strength": None}
+
+
+def answers_of_one_direction():
+    """Twelve sites that all draw larger, by evenly spread offsets, on which difficulties depend as exponentials."""
+    generator, answers = np.random.default_rng(0), {}
+    for index, offset in enumerate(np.linspace(0, 3, 12).tolist()):
+        inner, outer = (math.exp(sign * offset) * (1 + 0.05 * generator.standard_normal()) for sign in (1, -1))
+        answers[f"site-{index:02}"] = answer([inner], [outer])
+    return answers
+
+
+def test_of_logarithms_one_direction_is_no_two_groups():
+    given = answers_of_one_direction()
+    assert estimated(given, seed=0, level=0.05).has_groups
+    found = estimated(given, seed=0, level=0.05, logarithms=True)
+    assert not found.has_groups
+    assert found.p_value > 0.5
+
+
+def test_of_logarithms_two_directions_are_two_groups_and_strengths_are_of_difficulties():
+    found = estimated(answers_of_two_groups(), seed=0, level=0.05, logarithms=True)
+    assert found.larger == tuple(f"larger-{index}" for index in range(4))
+    assert found.strength["larger-1"] == pytest.approx(1.59)
+
+
+@pytest.mark.parametrize("value", [0.0, -3.0, 1e-9])
+def test_logarithms_of_what_has_none_are_those_of_a_hundredth(value):
+    answers, same = ({**answers_of_two_groups(), "odd": answer([one], [2.0])} for one in (value, 0.01))
+    found = estimated(answers, seed=0, level=0.05, logarithms=True)
+    assert (found.p_value, found.smaller) == (
+        estimated(same, seed=0, level=0.05, logarithms=True).p_value,
+        (*("odd",), *(f"smaller-{index}" for index in range(4))),
+    )
 
 
 def test_sites_that_draw_larger_and_smaller_are_told_apart():

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.rounds import round_of
+from test_feda3i_estimate import answers_of_one_direction
 
 from fedannot.custom.methods.feda3i.answers import QualityAnswer
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate
@@ -132,6 +133,15 @@ def test_the_estimate_is_made_once_after_the_warm_up() -> None:
     assert said == ["Drawing larger: ['a', 'b', 'c']; smaller: ['d', 'e', 'f']."]
     made.before_round(round_of(4, ask=sites))
     assert sites.asked == 1
+
+
+@pytest.mark.parametrize(("scale", "found"), [("difficulty", True), ("log", False)])
+def test_groups_are_looked_for_on_the_scale_that_the_settings_say(scale: str, found: bool) -> None:
+    """Sites that all draw larger, by evenly spread offsets."""
+    made = server(warmup_rounds=2, rounds=9, min_predicted_share=0.0, group_scale=scale)
+    made.before_round(round_of(3, ask=lambda *_: answers_of_one_direction()))
+    assert made.estimate is not None
+    assert made.estimate.has_groups == found
 
 
 @pytest.mark.parametrize(("extra", "estimated_before"), [(0, 3), (2, 5)])

@@ -62,7 +62,7 @@ def write_volumes(folder, *, affine, values=(0, 7), names=("a", "b")):
     return folder
 
 
-def corrected(folder, out, threshold=0.8, data=None):
+def corrected(folder, out, threshold=0.8, data=None, smallest_lesion=None):
     data = data or load_site_data(folder, out.parent / "cache", site="site-1")
     return correct_annotations(
         Bright(),
@@ -73,6 +73,7 @@ def corrected(folder, out, threshold=0.8, data=None):
         round_number=9,
         threshold=threshold,
         inference=Inference(3),
+        smallest_lesion=smallest_lesion,
     )
 
 
@@ -102,6 +103,26 @@ def test_what_the_model_is_sure_of_is_added_in_the_geometry_of_the_file(tmp_path
         np.testing.assert_array_equal(np.asarray(now.dataobj), expected)
         # Half of the first box grows by 2 × 4 × 2 voxels, the second box of 5 × 6 × 3 is new.
         assert (label.added_voxels, label.new_lesions) == (2 * 4 * 2 + 5 * 6 * 3, 1)
+
+
+def test_whole_lesions_are_added_and_nothing_grows(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["LPS"])
+    corrections = corrected(folder, tmp_path / "corrections", 0.5, smallest_lesion=5)
+    assert (corrections.threshold, corrections.smallest_lesion) == (0.5, 5)
+    for label in corrections.labels:
+        given = np.asarray(nibabel.load(folder / label.label).dataobj)
+        now = np.asarray(nibabel.load(tmp_path / "corrections" / label.file).dataobj)
+        expected = given.copy()
+        # The half of the first box that is not annotated stays so.
+        expected[12:17, 8:14, 2:5] = 7
+        np.testing.assert_array_equal(now, expected)
+        assert (label.added_voxels, label.new_lesions) == (5 * 6 * 3, 1)
+    assert read_corrections(tmp_path / "corrections") == corrections
+
+
+def test_lesions_below_the_smallest_size_are_not_added(tmp_path):
+    folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
+    assert corrected(folder, tmp_path / "corrections", smallest_lesion=5 * 6 * 3 + 1).used == ()
 
 
 def test_below_the_threshold_nothing_is_added(tmp_path):

@@ -9,7 +9,8 @@ from support.rounds import BLOCKS, NoModels, as_record, round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.methods.fedia.completeness import Completeness, IouLine
-from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
+from fedannot.custom.methods.fedia.established_weights import established_weights
+from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, JUDGEMENT
 from fedannot.custom.methods.fedia.server import FedIAServer
 from fedannot.custom.methods.fedia.settings import FedIASettings
 
@@ -41,6 +42,27 @@ class Sites:
 def loss_of(iou: float) -> float:
     """The Dice loss that goes with an IoU."""
     return (1 - iou) / (1 + iou)
+
+
+OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "additions": "lesions"}
+
+
+class JudgedSites(Sites):
+    """Say how sure their completeness is, too: value, ends of the interval, recall and precision."""
+
+    def __init__(self, judged: Mapping[str, tuple[float, ...] | None], corrects: Iterable[str] = ()) -> None:
+        super().__init__(dict.fromkeys(judged, (4, 10, 4)), corrects)
+        self.judged, self.has_corrected = dict(judged), set[str]()
+
+    def __call__(self, task: str, sites: Collection[str] | None = None) -> Reports:
+        answers = super().__call__(task, sites)
+        if task == CORRECT_ANNOTATIONS:
+            self.has_corrected |= set(answers)
+            return answers
+        for site, answer in answers.items():
+            if (values := self.judged[site]) is not None:
+                answer |= dict(zip(JUDGEMENT, values, strict=True))
+        return {site: answer for site, answer in answers.items() if sites is None or site in sites}
 
 
 class Course:
@@ -163,8 +185,6 @@ def test_weights_are_the_softmax_of_completeness_over_loss() -> None:
     for block in BLOCKS:
         assert weights.of("a")[block] == pytest.approx(a / (a + b), rel=1e-12)
         assert weights.of("b")[block] == pytest.approx(b / (a + b), rel=1e-12)
-    described = made.server.record(made.round(4, reports(a=0.5, b=0.25)))
-    assert described["weights"] == {site: pytest.approx(weights.of(site)["first"]) for site in ("a", "b")}
     assert weights.fewest_effective_sites == pytest.approx((a + b) ** 2 / (a**2 + b**2))
 
 
@@ -316,7 +336,8 @@ def test_a_loss_of_nothing_takes_no_more_than_the_bounds_allow() -> None:
     reports["a"]["dice_loss"] = 0.0
     weights = made.weights(5, reports)
     assert weights.of("a")["last"] == pytest.approx(1.0)
-    counted = made.server.record(made.round(5, reports))["weights"]
+    this_round = made.round(5, reports)
+    counted = this_round.bounds.weights(weights, this_round.samples_of_reports).most_concentrated
     assert counted == {"a": pytest.approx(0.5), **{site: pytest.approx(1 / 6) for site in "bcd"}}
 
 
@@ -343,16 +364,6 @@ def test_sites_without_estimate_or_line_are_named() -> None:
     ]
 
 
-def test_a_round_without_weights_of_its_own_records_none() -> None:
-    made = after_warmup(Sites({"a": (4, 10, 3)}, corrects="a"), names="a")
-    made.weights(4, reports(a=0.5))
-    assert made.server.record(made.round(4, reports(a=0.5))) == {"weights": {"a": 1.0}}
-    finish(made, {"a": 0.0})
-    made.before_round(5)
-    assert made.stage(5) == "corrected"
-    assert made.server.record(made.round(5, reports(a=0.5))) == {}
-
-
 def test_the_summary_has_each_sites_estimate() -> None:
     made = Course(Sites({"a": (4, 10, 3)}))
     assert made.described() == {"completeness": None}
@@ -365,3 +376,106 @@ def test_the_summary_has_each_sites_estimate() -> None:
         "num_predicted_lesions": 10,
         "corrected_before_round": None,
     }
+
+
+# --- the job's own form
+
+
+COMPLETE, HALF = (1.0, 0.96, 1.0, 1.0, 0.9), (0.5, 0.4, 0.6, 1.0, 0.9)
+
+
+def test_where_nothing_is_established_it_is_federated_averaging() -> None:
+    # An interval that reaches one; one that ends too close to it; no interval at all.
+    judged = {"a": COMPLETE, "b": (0.8, 0.6, 0.96, 1.0, 0.9), "c": None}
+    sites = JudgedSites(judged, corrects="abc")
+    made = after_warmup(sites, names="abc", **OWN)
+    assert sites.asked == [(ESTIMATE_COMPLETENESS, 4, None), (CORRECT_ANNOTATIONS, 4, [])]
+    assert made.stage(4) == "federated averaging"
+    assert made.server.weights(made.round(4)) is None
+    assert not made.has_rule(4)
+
+
+def test_a_site_whose_completeness_is_established_corrects_at_once_and_weighs_less() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
+    made = after_warmup(sites, **OWN)
+    assert sites.asked == [(ESTIMATE_COMPLETENESS, 4, None), (CORRECT_ANNOTATIONS, 4, ["b"])]
+    for number in (4, 5):
+        assert made.stage(number) == "completeness-aware"
+        weights = made.server.weights(made.round(number))
+        assert weights is not None
+        # exp(1 / 0.2) and exp(0.5 / 0.2); of two sites one may decide.
+        assert weights.of("b")["last"] == pytest.approx(1 / (1 + math.exp(2.5)))
+        finish(made, {"a": 0.5, "b": 0.5}, corrected="b")
+        made.before_round(number + 1)
+    found = made.described()["completeness"]["b"]
+    assert (found["estimate"], found["low"], found["high"], found["is_established"]) == (0.5, 0.4, 0.6, True)
+    assert found["corrected_before_round"] == 4
+    assert made.described()["completeness"]["a"]["is_established"] is False
+    assert made.said[0].startswith("Completeness of a: 1.00 (0.96 to 1.00); 4 lesions annotated, 10 predicted; the mod")
+
+
+@pytest.mark.parametrize(("recall", "precision"), [(0.69, 0.9), (0.9, 0.69), (math.nan, math.nan)])
+def test_a_model_that_is_not_fit_to_judge_corrects_nothing(recall: float, precision: float) -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, recall, precision)}, corrects="b")
+    made = after_warmup(sites, **OWN)
+    assert sites.asked[-1] == (CORRECT_ANNOTATIONS, 4, [])
+    weights = made.server.weights(made.round(4))
+    assert weights is not None
+    assert weights.of("a")["first"] == established_weights({"a": 10, "b": 10}, {"b": 0.5}, 0.2)["a"]
+
+
+def test_sites_that_have_not_corrected_are_judged_again_half_way_through_the_remaining_rounds() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, 0.5, 0.9), "c": HALF}, corrects="bc")
+    made = after_warmup(sites, names="abc", rounds=9, **OWN)
+    for number in range(4, 9):
+        finish(made, dict.fromkeys("abc", 0.5), corrected=sites.has_corrected)
+        # By then the model sees enough.
+        sites.judged["b"] = HALF
+        made.before_round(number + 1)
+    asked = [(task, number, names) for task, number, names in sites.asked if names != []]
+    # Rounds 4 to 9 remain; the second half begins with round 7.
+    assert asked == [
+        (ESTIMATE_COMPLETENESS, 4, None),
+        (CORRECT_ANNOTATIONS, 4, ["c"]),
+        (ESTIMATE_COMPLETENESS, 7, ["a", "b"]),
+        (CORRECT_ANNOTATIONS, 7, ["b"]),
+    ]
+
+
+def test_without_corrections_there_are_established_weights_alone() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
+    made = after_warmup(sites, correction=False, **OWN)
+    assert [task for task, *_ in sites.asked] == [ESTIMATE_COMPLETENESS]
+    assert made.server.weights(made.round(4)) is not None
+    alone = after_warmup(JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b"), **OWN | {"weighting": "quantity"})
+    assert alone.server.weights(alone.round(4)) is None
+    assert alone.server._corrected == {"b": 4}
+
+
+def test_a_restart_knows_estimates_and_corrections_of_the_own_form() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF, "c": (0.4, 0.3, 0.5, 0.1, 0.1)}, corrects="b")
+    made = after_warmup(sites, names="abc", **OWN)
+    again = Course(sites, **OWN)
+    again.server.restore(made.server.state(), [as_record(one) for one in made.history])
+    assert again.server.completeness == made.server.completeness
+    again.num_samples = made.num_samples
+    before, after = (course.server.weights(course.round(5)) for course in (made, again))
+    assert before is not None
+    assert after is not None
+    assert before.values.tolist() == after.values.tolist()
+    assert again.described() == made.described()
+
+
+def test_a_site_that_lost_its_corrections_is_asked_again_in_the_own_form() -> None:
+    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
+    made = after_warmup(sites, **OWN)
+    finish(made, {"a": 0.5, "b": 0.5})
+    made.before_round(5)
+    assert sites.asked[-1] == (CORRECT_ANNOTATIONS, 5, ["b"])
+
+
+@pytest.mark.parametrize("change", [{"weighting": "established"}, {"trigger": "estimate"}])
+def test_what_is_to_be_established_needs_an_estimator_with_intervals(change: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"key 'estimator' is 'counts': .* need estimator = sure"):
+        FedIASettings.model_validate(change)
+    FedIASettings.model_validate({"trigger": "estimate", "correction": False})

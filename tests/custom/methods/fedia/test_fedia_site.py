@@ -1,13 +1,18 @@
 """FedIA at a site: corrections are made once, trained on, reported, and taken over by a run that goes on."""
 
+import itertools
 from pathlib import Path
 
+import nibabel
+import numpy as np
 import pytest
 import torch
 from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.data.corrections import CORRECTIONS_FOLDER, read_corrections
+from fedannot.custom.data.datalist import Case, write_datalist
+from fedannot.custom.data.description import SliceDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
@@ -93,3 +98,51 @@ def test_a_run_that_goes_on_takes_over_what_was_corrected_by_then(
     again.before_task(view)
     assert (read_corrections(site.run_folder / CORRECTIONS_FOLDER) is not None) is taken
     assert bool(site.said) is taken
+
+
+class Bright(nn.Module):
+    """Is sure of a lesion where the image is bright."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(10.0))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found = self.scale * (images[:, :1] - 2.0)
+        return torch.cat((-found, found), dim=1)
+
+
+OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "additions": "lesions"}
+
+
+def test_in_the_own_form_a_site_adds_whole_lesions_and_then_counts_them_as_annotated(tmp_path: Path) -> None:
+    """Of six bright boxes in every volume a site annotates three; the annotated ones are seen without fault."""
+    folder = tmp_path / "data"
+    (folder / "images").mkdir(parents=True)
+    (folder / "labels").mkdir()
+    cases = []
+    for number in range(4):
+        image, label = np.zeros((24, 24, 6), dtype=np.int16), np.zeros((24, 24, 6), dtype=np.uint8)
+        for index, (row, column) in enumerate(itertools.product((2, 10, 18), (3, 14))):
+            image[row : row + 3, column : column + 3, 2:4] = 100
+            if index < 3:
+                label[row : row + 3, column : column + 3, 2:4] = 1
+        names = [folder / kind / f"{number}.nii.gz" for kind in ("images", "labels")]
+        for array, name in zip((image, label), names, strict=True):
+            nibabel.save(nibabel.Nifti1Image(array, np.eye(4)), name)
+        cases.append(Case(*names))
+    write_datalist(folder / "datalist.json", {"training": cases})
+    write_site_description(folder, SliceDescription(size=(24, 24), labels={0: 0, 1: 1}, classes=("lesion",)))
+
+    method, site = method_of(**OWN), HandmadeSite(tmp_path / "run", data_folder=folder)
+    before = method.answer(ESTIMATE_COMPLETENESS, Bright(), site.view(method, 5)).fields
+    # As many new as annotated, all equally sure: 12 / (12 + 12 / 0.75).
+    assert (before["completeness"], before["completeness_high"]) == (0.429, 0.429)
+    assert (before["lesion_recall"], before["lesion_precision"]) == (1.0, 1.0)
+    assert method.answer(CORRECT_ANNOTATIONS, Bright(), site.view(method, 5)).fields == {"has_corrected": True}
+    corrections = read_corrections(site.run_folder / CORRECTIONS_FOLDER)
+    assert corrections is not None
+    assert [label.new_lesions for label in corrections.used] == [3, 3, 3, 3]
+    assert corrections.smallest_lesion == 5
+    after = method.answer(ESTIMATE_COMPLETENESS, Bright(), site.view(method, 5)).fields
+    assert (after["completeness"], after["num_annotated_lesions"]) == (1.0, 24)

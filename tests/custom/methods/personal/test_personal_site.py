@@ -1,6 +1,7 @@
 """What methods with personal parts share at a site: what is kept, what is shared, and what is scored."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,15 @@ import torch
 from support.personal import DATA, PERSONAL, received, same, site_half, train_round, values
 from support.site_views import HandmadeSite
 
+from fedannot.apps.reports.local_models import read_local_model
+from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.evaluation.segmentation_scores import evaluate
 from fedannot.custom.methods.personal.outbound import KEEP_MODEL
+from fedannot.custom.methods.personal.own_threshold import AtThreshold, own_threshold
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.methods.personal.site import PersonalSite
 
@@ -168,3 +174,45 @@ def test_the_last_model_is_kept_with_the_scores_of_what_is_a_model(
     scores = json.loads((folder / LOCAL_SCORES_FILE).read_text(encoding="utf-8"))
     assert set(scores["models"]) == models
     assert any(f"Dice on this site's {scores['num_cases']} validation cases" in text for text in site.said)
+
+
+def test_a_site_that_asks_for_it_keeps_its_model_with_a_threshold_of_its_own(tmp_path: Path, data_folder: Path) -> None:
+    method, site = site_half("ditto", own_threshold=True), HandmadeSite(tmp_path, data_folder=data_folder)
+    method.train(received(method), site.view(method, 1))
+    network, view = received(method), site.view(method, 1)
+    method.answer(KEEP_MODEL, network, view)
+    folder = site.run_folder / PERSONAL_FOLDER
+    kept = torch.load(folder / LOCAL_MODEL_FILE, weights_only=True)
+    own = method.model_in_use(network, view)
+    expected = own_threshold(own, view.load(TRAINING).cases, 1, Inference.of(method.settings))
+    assert kept["threshold"] == expected
+    models = json.loads((folder / LOCAL_SCORES_FILE).read_text(encoding="utf-8"))["models"]
+    assert set(models) == {"global", "local_at_half", "local"}
+    # The validation cases are the training cases here.
+    data, inference = view.load("validation"), Inference.of(method.settings)
+    for name, model in (("local_at_half", own), ("local", AtThreshold(own, expected))):
+        assert models[name]["dice"] == pytest.approx(evaluate(model, data.cases, 1, inference).mean_dice)
+    assert models["local"]["dice"] >= models["local_at_half"]["dice"]
+    assert any(text.startswith(f"A pixel is foreground from a probability of {expected:g} on") for text in site.said)
+    read = read_local_model(folder / LOCAL_MODEL_FILE, method.settings)
+    assert isinstance(read, AtThreshold)
+    assert read.threshold == expected
+
+
+def test_without_a_threshold_the_kept_file_has_none(tmp_path: Path, data_folder: Path) -> None:
+    method, site = site_half("ditto"), HandmadeSite(tmp_path, data_folder=data_folder)
+    method.answer(KEEP_MODEL, received(method), site.view(method, 1))
+    kept = torch.load(site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE, weights_only=True)
+    assert set(kept) == {"shared", "personal", "round"}
+
+
+def test_a_site_without_validation_cases_says_that_nothing_is_scored(tmp_path: Path, data_folder: Path) -> None:
+    lone = shutil.copytree(data_folder, tmp_path / "lone")
+    datalist = json.loads((lone / "datalist.json").read_text(encoding="utf-8"))
+    (lone / "datalist.json").write_text(json.dumps({"training": datalist["training"]}), encoding="utf-8")
+    method, site = site_half("ditto"), HandmadeSite(tmp_path, data_folder=lone)
+    method.train(received(method), site.view(method, 1))
+    method.after_run(received(method), site.view(method, 1))
+    assert (site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE).is_file()
+    assert not (site.run_folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE).exists()
+    assert any("has no list 'validation', so that nothing says" in text for text in site.said)

@@ -1,0 +1,98 @@
+"""What a person says of an import, and the description of the sites' data that follows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...custom.data.description import SiteDescription, check_site_description
+from ...custom.data.label_ranges import MOST_VALUES, runs
+from ...transforms.errors import DataError
+from .cut import ALLOWED_CUT
+from .source import SourceDataset
+
+# Whatever number an object has, it is of the one class; as many as sixteen bits can number.
+NUMBERED = dict.fromkeys(range(1, MOST_VALUES), 1)
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the federation's descriptions say, beside what the data set says of itself.
+
+    Attributes:
+        pipeline: for volumes ``volume_slices`` or ``volume``; None takes what fits the data set, whole volumes.
+        keys: further keys of ``data.yaml``, such as ``size``, ``channels`` or ``spacing``.
+        labels: value in a mask → class, beside 0 → 0; None takes the data set's, or what two-valued masks say.
+        classes: names of the classes; None takes the data set's.
+        numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
+        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
+        trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
+        allowed_cut: largest share of all annotated voxels that the pipeline's crop may cut off.
+    """
+
+    pipeline: str | None = None
+    keys: Mapping[str, Any] | None = None
+    labels: Mapping[int, int] | None = None
+    classes: Sequence[str] | None = None
+    numbered: bool = False
+    colours: Mapping[int, int] | None = None
+    trust_voxels: bool = False
+    allowed_cut: float = ALLOWED_CUT
+
+    def __post_init__(self) -> None:
+        if sum((self.labels is not None, self.numbered, self.colours is not None)) > 1:
+            raise DataError("Import: expected one of a label map of values, one of colours, and --instances.")
+
+    @property
+    def asked(self) -> Mapping[int, int] | None:
+        """Value in a mask → class, as the person said it."""
+        if self.colours is not None:
+            return {label: label for label in {0, *self.colours.values()}}
+        return NUMBERED if self.numbered else self.labels
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether the person gave whole ranges of values to a class, as grey masks need it."""
+        return self.labels is not None and any(last - first > 1 for first, last, _ in runs(self.labels))
+
+
+def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[int, int]) -> SiteDescription:
+    """Return what describes the sites' data.
+
+    Args:
+        dataset: what was found.
+        options: what a person said.
+        labels: value in a mask → class.
+
+    Raises:
+        DataError: if an option does not fit the data set, or a key is wrong.
+    """
+    values: dict[str, Any] = {"classes": tuple(options.classes or dataset.classes)}
+    if dataset.task == "classification":
+        values |= {"pipeline": "classification", "channels": dataset.channels, "size": (256, 256)}
+    elif dataset.volumes:
+        values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
+    else:
+        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels, "size": (256, 256)}
+    if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):
+        raise DataError(
+            f"--classes: found {len(values['classes'])} names; expected one for each of the {len(dataset.classes)} "
+            f"classes, {', '.join(dataset.classes)}."
+        )
+    if options.pipeline is not None and values["pipeline"] != options.pipeline:
+        raise DataError(
+            f"--pipeline: found {options.pipeline!r}, but {dataset.name} holds "
+            f"{'classes' if dataset.task == 'classification' else 'pictures'}; expected {values['pipeline']!r}."
+        )
+    values |= options.keys or {}
+    if values["pipeline"] == "volume_slices" and "size" not in values:
+        raise DataError(
+            "--size: found none; slices need ROWS,COLUMNS, to which those of all volumes are cropped or padded, or "
+            "with --fit resize or --fit pad scaled."
+        )
+    extents = 3 if values["pipeline"] == "volume" else 2
+    if len(values.get("size", range(extents))) != extents:
+        raise DataError(
+            f"--size: found {','.join(map(str, values['size']))}; expected "
+            f"{'three extents' if extents == 3 else 'ROWS,COLUMNS'} for the pipeline {values['pipeline']!r}."
+        )
+    return check_site_description(values, source="Import")

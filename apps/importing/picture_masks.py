@@ -1,0 +1,67 @@
+"""Masks of pictures as their publishers draw them: in grey values, or in colours by a table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ...transforms.errors import DataError
+from ...transforms.loading.image_files import ColouredMaskError, read_colours, read_mask
+
+_SHOWN_COLOURS = 6
+_BLACK = 0
+
+
+def read_values(file: Path, colours: Mapping[int, int] | None) -> NDArray[np.int64]:
+    """Read a mask ``(H, W)``: its grey values, or the classes of its colours.
+
+    Args:
+        file: the mask.
+        colours: colour → class; black is background where it is not among them. None for grey values.
+
+    Raises:
+        DataError: if it cannot be read, is in colours where none are known, or has an unknown one; it names the colours
+            with their share of the pixels.
+    """
+    if colours is None:
+        try:
+            return read_mask(file)
+        except ColouredMaskError as error:
+            found = read_colours(file)
+            others = [int(colour) for colour in np.unique(found) if colour != _BLACK]
+            example = ",".join(f"{shown_colour(colour)}:{index}" for index, colour in enumerate(others[:2], 1))
+            raise DataError(
+                f"{file}: found a mask in the colours {_shares(found, others)} beside black; expected one grey value "
+                f'per pixel. Say which class each is: --label-map "{example}".'
+            ) from error
+    found, known = read_colours(file), {_BLACK: 0} | dict(colours)
+    unknown = [int(colour) for colour in np.unique(found) if int(colour) not in known]
+    if unknown:
+        raise DataError(
+            f"{file}: found the colours {_shares(found, unknown)}; expected only "
+            f"{', '.join(map(shown_colour, known))}. Add them to --label-map, for example "
+            f'"{shown_colour(unknown[0])}:0" for background; a lossy mask has to be exported again, as PNG.'
+        )
+    order = np.unique(found)
+    classes = np.array([known[int(colour)] for colour in order], dtype=np.int64)
+    return classes[np.searchsorted(order, found)]
+
+
+def write_mask(file: Path, values: NDArray[np.int64]) -> Path:
+    """Write the values of a mask ``(H, W)`` as PNG, of 8 bits where they fit, and return the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(values.astype(np.uint8 if values.max() <= 255 else np.uint16)).save(file)
+    return file
+
+
+def shown_colour(colour: int) -> str:
+    """Write a colour as ``#rrggbb``."""
+    return f"#{colour:06x}"
+
+
+def _shares(found: NDArray[np.int64], colours: list[int]) -> str:
+    shown = [f"{shown_colour(colour)} ({np.mean(found == colour):.2%} of the pixels)" for colour in colours]
+    more = f", … ({len(shown)} colours)" if len(shown) > _SHOWN_COLOURS else ""
+    return ", ".join(shown[:_SHOWN_COLOURS]) + more

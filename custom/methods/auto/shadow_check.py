@@ -1,0 +1,213 @@
+"""The shadow check of `auto` at the server: the model in use beside one without what was done, on patients not learnt.
+
+Where weights are others than numbers of samples, the other model is the average of the same updates by these numbers.
+Where sites undo something no average of the same updates is what federated averaging would have made; the other model
+is then the one that it had made before. The check may only veto: where the other model is better by more than its
+interval, `auto` takes everything back and is federated averaging from then on. It finds no harm that is smaller than
+what training has gained since, nor what all sites do alike: scores on given annotations prefer the model that errs as
+they do, so that only reviewed cases tell where zero lies.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from ...channel.estimate import Estimate
+from ...channel.estimate_fields import received
+from ...channel.estimate_record import plain_estimate
+from ...evaluation.inference import Inference
+from ...outbound.fields import MINIMUM_CASES
+from ...seeding import derive_seed
+from ...settings import RunSettings
+from ..views import Round
+from .outbound import COMPARE_SCORES, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN
+from .records import ShadowRecord, ShadowRoundRecord
+from .shadow_gains import fewest_found, mean_of_rounds, negative, pooled_gains
+from .shadow_scores import paired_gain, patient_dice
+
+# Who gets two averages can find a mean of the updates of some sites: never of fewer than this, its own among them.
+FEWEST_SITES = 3
+
+BY_QUANTITY, BEFORE = "weights by numbers of samples", "the model of before"
+
+
+class ShadowCheck:
+    """Compares models for some rounds after something was done, and then decides once.
+
+    Args:
+        settings: the job's.
+        rounds: number of rounds that are compared; 0 for no check.
+    """
+
+    def __init__(self, settings: RunSettings, rounds: int) -> None:
+        self._settings, self._wanted = settings, rounds
+        self._rounds: list[ShadowRoundRecord] = []
+        self._shadow_is, self._reason = "", ""
+        self._asks_sites, self._is_closed = True, rounds == 0
+        self._kept_round: int | None = None
+        self._of_server: dict[str, float] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rounds are still to be compared."""
+        return not self._is_closed and len(self._rounds) < self._wanted
+
+    @property
+    def has_vetoed(self) -> bool:
+        """Whether the other model was better by more than its interval, over all compared rounds."""
+        return len(self._rounds) == self._wanted > 0 and mean_of_rounds(self._rounds).low > 0
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """What sites have to know: with which scores they compare those of the model that comes along."""
+        return {} if self._kept_round is None else {"kept_round": self._kept_round}
+
+    def begin(self, this_round: Round, *, undoes: bool, weighs: bool) -> bool:
+        """Begin a round; return whether its models are to be averaged a second time, by numbers of samples.
+
+        Args:
+            this_round: before its training.
+            undoes: whether any site has undone something.
+            weighs: whether the round's weights are others than numbers of samples.
+        """
+        if not self.is_open:
+            return False
+        if weighs and not self._shadow_is:
+            self._shadow_is = BY_QUANTITY
+        elif undoes and not self._shadow_is:
+            self._shadow_is = f"{BEFORE} round {this_round.number}"
+            self._keep(this_round)
+        return weighs and self._shadow_is == BY_QUANTITY
+
+    def compare(self, this_round: Round, may_be_asked: Collection[str]) -> None:
+        """Let sites and the server score the models of a round that is trained.
+
+        Args:
+            this_round: with its second average, where that was to be made.
+            may_be_asked: sites whose given annotations may say which model is better; reviewed ones of all sites do.
+        """
+        if not self.is_open or not self._shadow_is:
+            return
+        is_before = self._shadow_is != BY_QUANTITY
+        if not is_before:
+            if this_round.shadow is None:
+                return
+            self._keep(this_round)
+        other = None if is_before else this_round.shadow
+        gains, of_server = self._of_sites(this_round, other, may_be_asked), self._at_server(this_round, other)
+        if this_round.is_stopped():
+            return
+        if not gains and of_server is None:
+            self._is_closed = not self._asks_sites
+            return
+        pooled = pooled_gains(gains, of_server, this_round.bounds)
+        found = plain_estimate(negative(pooled) if is_before else pooled)
+        self._rounds.append(ShadowRoundRecord(round=this_round.number, sites=len(gains), **found))
+        this_round.info(self._sentence)
+
+    def _keep(self, this_round: Round) -> None:
+        """Let scores of the global model be kept."""
+        self._kept_round = this_round.number
+        if self._asks_sites and self._may_ask(this_round):
+            answers = this_round.ask(KEEP_SCORES)
+            if not any(answer["has_scored"] for answer in answers.values()):
+                self._asks_sites, self._reason = False, "no site has reviewed or held-out patients to score models on"
+        if (reviewed := this_round.reviewed()) is not None:
+            self._of_server = self._dice(reviewed)
+
+    def _of_sites(
+        self, this_round: Round, other: Mapping[str, torch.Tensor] | None, may_be_asked: Collection[str]
+    ) -> dict[str, Estimate]:
+        """By how much a model scores better than the one whose scores are kept; the global one without another one."""
+        if not (self._asks_sites and self._may_ask(this_round)):
+            return {}
+        answers = this_round.ask(COMPARE_SCORES, None, other)
+        gains = {site: gain for site, answer in answers.items() if (gain := _gain(answer, site in may_be_asked))}
+        if not gains:
+            self._asks_sites = False
+            self._reason = "no site has enough reviewed patients, or held-out ones whose annotations may be asked"
+        return gains
+
+    def _at_server(self, this_round: Round, other: Mapping[str, torch.Tensor] | None) -> Estimate | None:
+        """Likewise on the server's reviewed patients; None without enough of them."""
+        if (reviewed := this_round.reviewed(other)) is None:
+            return None
+        gain = paired_gain(self._of_server, self._dice(reviewed), seed=derive_seed(self._settings.seed, "shadow"))
+        return gain if gain.patients >= MINIMUM_CASES else None
+
+    def _dice(self, reviewed: Any) -> dict[str, float]:
+        network, data = reviewed
+        return patient_dice(network, data, self._settings.network.num_classes, Inference.of(self._settings))
+
+    def _may_ask(self, this_round: Round) -> bool:
+        """Whether nobody who gets the models finds the update of few sites; one from before tells nothing new."""
+        if self._shadow_is != BY_QUANTITY:
+            return True
+        weights, samples = this_round.weighed, this_round.samples_of_reports
+        if weights is not None and fewest_found(weights, samples) >= FEWEST_SITES:
+            return True
+        self._reason = (
+            "so few sites have other weights that one which gets both averages would learn the updates of single sites"
+        )
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """Return what was compared as plain values; scores are of the server's own cases alone."""
+        return {
+            "rounds": [one.plain() for one in self._rounds],
+            "shadow_is": self._shadow_is,
+            "reason": self._reason,
+            "asks_sites": self._asks_sites,
+            "is_closed": self._is_closed,
+            "kept_round": self._kept_round,
+            "of_server": dict(self._of_server),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take it back."""
+        self._rounds = [ShadowRoundRecord.model_validate(one) for one in state["rounds"]]
+        self._shadow_is, self._reason = state["shadow_is"], state["reason"]
+        self._asks_sites, self._is_closed = state["asks_sites"], state["is_closed"]
+        self._kept_round, self._of_server = state["kept_round"], dict(state["of_server"])
+
+    @property
+    def record(self) -> ShadowRecord | None:
+        """Evidence, threshold, decision, and what would have changed it; None where nothing was to be checked."""
+        if not self._shadow_is:
+            return None
+        sentence = self._sentence if self._rounds else f"No shadow check: {self._reason or 'no round was compared'}."
+        return ShadowRecord(
+            shadow_is=self._shadow_is, rounds=tuple(self._rounds), has_vetoed=self.has_vetoed, sentence=sentence
+        )
+
+    @property
+    def _sentence(self) -> str:
+        mean, rounds = mean_of_rounds(self._rounds), [one.round for one in self._rounds]
+        when = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
+        evidence = (
+            f"Shadow check of {when}: with {self._shadow_is} the Dice of {mean.patients} patients differs by "
+            f"{_points(mean.value)} points (90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all "
+            "of the interval above 0."
+        )
+        if len(rounds) < self._wanted:
+            return f"{evidence} Not decided: {len(rounds)} of {self._wanted} rounds are compared."
+        away = f"{100 * abs(mean.low):.1f}"
+        if self.has_vetoed:
+            return (
+                f"{evidence} Decision: everything is taken back, and the rest is federated averaging. A difference "
+                f"lower by {away} points would have left it."
+            )
+        return f"{evidence} Decision: it stays. A difference higher by {away} points would have taken it back."
+
+
+def _gain(answer: Mapping[str, Any], may_be_asked: bool) -> Estimate | None:
+    """A site's gain on reviewed patients; else on held-out ones, where their annotations may be asked."""
+    reviewed, held_out = received(REVIEWED_GAIN, answer)[0], received(HELD_OUT_GAIN, answer)[0]
+    if reviewed.is_known:
+        return reviewed
+    return held_out if may_be_asked and held_out.is_known else None
+
+
+def _points(dice: float) -> str:
+    return f"{100 * dice:+.1f}"

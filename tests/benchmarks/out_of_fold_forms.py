@@ -1,0 +1,161 @@
+"""The three models that may judge a site's annotations, on the same federation after the same number of rounds.
+
+    [FEDANNOT_REAL_DATA=DIR] python tests/benchmarks/out_of_fold_forms.py --seeds 100 101
+
+(a) the global model, (b) that model less the site's own share in the last round, (c) models of A/B halves: each site's
+patients are split in two, and the model of either half judges the other. There are as many rounds as in the warm-up of
+the tables, five or six, and twice as many in (c). Printed are, for each form, the correlation of the sites' estimated
+with their true offsets, the mean error of site less the mean of all in % of the spread, how many of the 90 % intervals
+hold the truth, and at how many sites known errors are told with an AUROC of 0.7. True offsets are the medians over a
+site's cases between its masks and the clean ones. Without the variable the generated lesions alone are run. Seeds below
+100 are for figures that are reported.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from auto_estimates import true_offset
+from compare_on_real_images import NOISE_SMALLER, REAL_SETTINGS, SLICE_SETTINGS, real
+from real_federations import hippocampus_dataset_options, write_breast_lesions, write_hippocampi
+from scipy.stats import pearsonr
+
+from fedannot.apps.benchmarks import feda3i
+from fedannot.apps.benchmarks.rows import MakeData
+from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.judging import Judge, judged_by
+from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.round_tensors import load_latest_tensors
+from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.audit.folds import parts
+from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
+from fedannot.custom.methods.audit.judges import Judges
+from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.methods.auto.channel_report import channel_report
+from fedannot.custom.methods.auto.own_share import without_own_share
+from fedannot.custom.methods.auto.site import OWN_FOLDER
+from fedannot.custom.methods.lookup import read_job_settings
+from fedannot.custom.networks.described import described_network
+from fedannot.custom.run.state import RunState, kept_state_file
+
+JOBS = Path(__file__).parents[2] / "jobs"
+FORMS = ("(a) global", "(b) without own", "(c) halves")
+ENOUGH = 0.7
+
+_SLICES = hippocampus_dataset_options(sliced=True, together=True)
+FEDERATIONS: dict[str, tuple[MakeData, Mapping[str, Any]]] = {
+    "phantom": (feda3i.phantom(feda3i.NOISE_SMALLER), feda3i.SETTINGS),
+    "busi": (real(write_breast_lesions, NOISE_SMALLER), REAL_SETTINGS),
+    "hippocampus": (real(partial(write_hippocampi, options=_SLICES), NOISE_SMALLER), SLICE_SETTINGS),
+}
+
+
+def trained(folder: Path, data: Path, settings: Mapping[str, Any], rounds: int) -> None:
+    """Train the models of all forms; what is there already stays."""
+    common = {key: value for key, value in settings.items() if key not in ("rounds", "warmup_rounds")}
+    auto = {"rounds": rounds + 1, "warmup_rounds": rounds, "keep_rounds": [rounds]}
+    auto |= {"judge": "without_own", "treatment": "none", "estimates": 1}
+    audit = {"rounds": 2 * rounds, "folds": 2}
+    for job, own in (("auto", auto), ("audit", audit)):
+        if not (folder / job / "summary.json").is_file():
+            simulate(JOBS / job, folder / job, data=data, overrides={**common, **own})
+
+
+def judges(folder: Path, site: str, data: SiteData, rounds: int) -> Iterator[tuple[str, Judge, Any]]:
+    """Yield the form, what judges a site's cases in it, and the job's settings."""
+    server = folder / "auto" / RUN_FOLDER / "server" / JOB_ID
+    state = RunState.load(server / kept_state_file(rounds))
+    settings = read_job_settings(state.settings)
+    network = described_network(settings.network)
+    network.load_state_dict(state.params)
+    yield FORMS[0], judged_by(network, Inference.of(settings)), settings
+    own = next((folder / "auto" / RUN_FOLDER / site).rglob(OWN_FOLDER))
+    kept = load_latest_tensors([(own, rounds)])
+    assert kept is not None
+    assert kept[0] == rounds
+    reports = state.history[-1].sites
+    share = reports[site].num_samples / sum(report.num_samples for report in reports.values())
+    others = described_network(settings.network)
+    others.load_state_dict(without_own_share(state.params, kept[1], share))
+    yield FORMS[1], judged_by(others, Inference.of(settings)), settings
+    last = RunState.load(next((folder / "audit" / RUN_FOLDER / "server").rglob("fedannot_state.pt")))
+    audit = read_job_settings(last.settings)
+    network = described_network(audit.network)
+    network.load_state_dict(last.params)
+    first = load_latest_tensors(
+        [(next((folder / "audit" / RUN_FOLDER / site).rglob(JUDGES_FOLDER)) / "part_1", rounds)]
+    )
+    assert first is not None
+    part = parts(data.units, 2, seed=audit.seed, site=site)
+    yield FORMS[2], Judges(audit, network, part, {0: first[1]}), audit  # type: ignore[arg-type]
+
+
+def print_forms(name: str, seed: int, out: Path) -> dict[str, list[float]]:
+    """Train, estimate and print a line for each form; return the figures."""
+    make, settings = FEDERATIONS[name]
+    rounds = int(settings["warmup_rounds"])
+    folder = out / f"{name}-{seed}"
+    data = folder / "data"
+    if not data.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        make(data, seed)
+    trained(folder, data, {**settings, "seed": seed}, rounds)
+    true: list[float] = []
+    found: dict[str, list[Estimate]] = {form: [] for form in FORMS}
+    for site in read_federation(data).sites:
+        loaded = load_site_data(data / site, folder / "cache" / site, site=site)
+        true.append(true_offset(loaded))
+        for form, judge, of_job in judges(folder, site, loaded, rounds):
+            answer = channel_report(judge, loaded, None, of_job, seed=seed)
+            found[form].append(ChannelAnswer.of(answer.fields).offset[0])
+    figures = {}
+    for form, estimates in found.items():
+        figures[form] = figures_of(np.array(true), estimates)
+        print(f"{name:12s} seed {seed} {form:16s} " + in_words(figures[form]), flush=True)
+    return figures
+
+
+def figures_of(true: np.ndarray, estimates: list[Estimate]) -> list[float]:
+    """Return correlation, error and coverage in %, and the share of sites at which errors are told."""
+    known = np.array([one.is_known for one in estimates])
+    if known.sum() < 2:
+        return [float("nan")] * 4
+    value, low, high = (np.array([getattr(one, end) for one in estimates])[known] for end in ("value", "low", "high"))
+    given = true[known]
+    shared = float((value - given).mean())
+    error = 100 * np.abs(value - shared - given).mean() / given.std()
+    inside = 100 * ((low - shared <= given) & (given <= high - shared)).mean()
+    told = 100 * np.mean([one.auroc >= ENOUGH for one in estimates])
+    return [float(pearsonr(value, given).statistic), float(error), float(inside), float(told)]
+
+
+def in_words(figures: list[float]) -> str:
+    """Return the figures of a line."""
+    pearson, error, inside, told = figures
+    return f"Pearson {pearson:.3f}  error {error:3.0f} % of the spread  coverage {inside:3.0f} %  told at {told:3.0f} %"
+
+
+def main() -> None:
+    """Print a line for each federation, seed and form, and the means over seeds; finished runs are kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = list(FEDERATIONS) if "FEDANNOT_REAL_DATA" in os.environ else ["phantom"]
+    parser.add_argument("--federations", nargs="+", choices=list(FEDERATIONS), default=default)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100])
+    parser.add_argument("--out", type=Path, default=Path("runs/bench/forms"))
+    arguments = parser.parse_args()
+    for name in arguments.federations:
+        found = [print_forms(name, seed, arguments.out) for seed in arguments.seeds]
+        for form in FORMS:
+            means = np.mean([of_seed[form] for of_seed in found], axis=0).tolist()
+            print(f"{name:12s} mean     {form:16s} " + in_words(means), flush=True)
+
+
+if __name__ == "__main__":
+    main()
