@@ -16,9 +16,11 @@ from ...transforms.printable import printable
 from ..audit.federation_page import channel_chart
 from ..audit.federation_report import ParameterTable, parameter_tables
 from ..audit.pages import content_policy, page_environment, page_source
+from ..plain_lines import GENERATED
 from .captions import caption
 from .html import html_picture, html_table
-from .output import GENERATED, number, percent, scoring_of, used_generated_images
+from .output import number, percent, scoring_of, used_generated_images
+from .own_cases_columns import own_cases_columns
 from .settings_rows import flat_rows
 from .site_columns import WORDS, site_columns, site_legend
 from .summary_text import conclusions
@@ -74,6 +76,7 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
             scores=scores(summary),
             last_rounds=min(LAST_ROUNDS, len(summary.rounds)),
             sites=html_table(site_columns(summary), left=WORDS) if summary.sites else "",
+            own_cases=html_table(own_cases_columns(summary.own_cases)) if summary.own_cases else "",
             legend=site_legend(summary),
             channels=tables,
             charts=[channel_chart(table) for table in tables],

@@ -122,3 +122,12 @@ def test_captions(name, is_classification, said):
 
 def test_settings_are_rows_by_dotted_key():
     assert flat_rows({"a": {"b": [1, None]}, "c": "é"}) == {"setting": ["a.b", "c"], "value": ["[1, null]", '"é"']}
+
+
+def test_a_run_of_which_no_server_knows_shows_what_models_score_at_the_sites(tmp_path):
+    models = {"local": {"dice": 0.625, "left_empty": 0.5, "hd95": None}}
+    page = page_of(tmp_path, own_cases={"site-1": {"round": 6, "num_cases": 3, "models": models}})
+    assert "own validation cases" in page
+    for said in ("local left empty %", "62.5"):
+        assert said in page
+    assert "own validation cases" not in page_of(tmp_path)
