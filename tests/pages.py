@@ -137,13 +137,13 @@ def fault_of_command(words: list[str], app: typer.Typer, targets: set[str]) -> s
         named = [word for word in words[1:] if "=" not in word]
         return None if set(named) <= targets else f"no such target of make: {named}"
     command: Any = typer.main.get_command(app)
-    context = typer.Context(command, info_name="fedannot", resilient_parsing=True)
+    context = typer.Context(command, info_name="fedannot")
     rest = words[1:]
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         if rest[0] not in command.commands:
             return f"{' '.join(words)}: no command {rest[0]}"
         command, rest = command.commands[rest[0]], rest[1:]
-        context = typer.Context(command, parent=context, info_name=command.name, resilient_parsing=True)
+        context = typer.Context(command, parent=context, info_name=command.name)
     try:
         left = command.make_parser(context).parse_args(list(rest))[1]
     except UsageError as error:

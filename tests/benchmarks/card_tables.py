@@ -21,7 +21,9 @@ from pathlib import Path
 from fedannot.apps.benchmarks.figures import ArmFigures, RowFigures, read_table
 from fedannot.apps.benchmarks.tables import FINDINGS, shown_difference
 
-MARK = re.compile(r"(?P<mark><!-- (?P<layout>table|scores|centres) (?P<options>[^\n]+) -->\n)(?P<body>.*?)(?=<!-- end -->)", re.S)
+MARK = re.compile(
+    r"(?P<mark><!-- (?P<layout>table|scores|centres) (?P<options>[^\n]+) -->\n)(?P<body>.*?)(?=<!-- end -->)", re.S
+)
 
 
 def made_anew(text: str, folder: Path) -> str:
