@@ -105,7 +105,8 @@ def anchor(heading: str) -> str:
 def shell_words(script: str) -> Iterator[list[str]]:
     """The simple commands of a script, each as its words, without variables set before it."""
     joined = script.replace("\\\n", " ")
-    for line in joined.splitlines():
+    inner = re.compile(r"\$\(([^()]*)\)")
+    for line in [*inner.sub("X", joined).splitlines(), *inner.findall(joined)]:
         lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
         lexer.whitespace_split = True
         words: list[str] = []
