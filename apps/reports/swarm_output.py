@@ -17,7 +17,7 @@ from ...custom.data.federation import FederationDescription, write_federation
 from ...custom.data.json_record import read_record
 from ...custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...custom.data.tensor_files import write_tensors
-from ...custom.data.whole_files import replaced, write_text
+from ...custom.data.whole_files import write_text
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.reading import read_metrics_file
@@ -26,8 +26,12 @@ from ...custom.run.state import METRICS_FILE, SUMMARY_FILE, RunState
 from ...custom.run.summary import summarize
 from ...custom.run.summary_record import OwnCases, Summary
 from ...transforms.natural_order import natural_order
+from ...transforms.printable import drawable
 from ..terminal import Terminal
-from .output import MODEL_FILE, OutputError, number, percent
+from .charts import save_figure
+from .colours import GLOBAL_MODEL, OWN_MODEL, UNGROUPED
+from .output import MODEL_FILE, OutputError
+from .own_cases_columns import MODELS, own_cases_columns
 from .site_files import SiteFiles, find_site_files
 from .summary_text import print_effective_sites, print_refusals
 
@@ -36,8 +40,7 @@ mpl.use("Agg")
 OWN_CASES_PICTURE = "own_cases.png"
 # In a run's folder at a site that made its data itself.
 _EMBEDDED = "embedded"
-_MODELS = {"global": "tab:cyan", "local_at_half": "tab:gray", "local": "tab:orange"}
-_CALLED = {"local_at_half": "local at 0.5"}
+_STYLES = {"global": (GLOBAL_MODEL, "o"), "local_at_half": (UNGROUPED, "^"), "local": (OWN_MODEL, "s")}
 
 
 def collect_from_sites(workspace: Path, out: Path) -> Summary:
@@ -78,12 +81,11 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
         f", seed {summary.seed}, {rounds}; no server has a summary, hence from the files of: {', '.join(own_cases)}",
     )
     table = Table(title="Scores on the sites' own validation cases", box=box.SIMPLE_HEAD, pad_edge=False)
-    columns = _columns(own_cases)
-    for heading in ("site", "cases", "after round", *columns):
+    columns = own_cases_columns(own_cases)
+    for heading in columns:
         table.add_column(heading, justify="left" if heading == "site" else "right")
-    for site, found in own_cases.items():
-        cells = (_cell(found, *column) for column in columns.values())
-        table.add_row(site, str(found.num_cases or "-"), str(found.round), *cells)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
     console.print(table)
     for site, found in own_cases.items():
         if found.round < summary.rounds_finished:
@@ -93,28 +95,29 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
 
 
 def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None:
-    """Draw the Dice of each site's own and of the shared model on its own cases; None where no site has scores."""
-    sites = [site for site, found in own_cases.items() if found.models]
-    names = [name for name in _MODELS if any(name in own_cases[site].models for site in sites)]
+    """Draw the Dice of each site's own and of the shared model on its own cases; None where no site has scores.
+
+    A row per site, so that no label lies on another one.
+    """
+    sites = [site for site, found in own_cases.items() if found.models][::-1]
+    names = [name for name in MODELS if any(name in own_cases[site].models for site in sites)]
     if not sites:
         return None
-    figure = Figure(figsize=(2 + 0.8 * len(sites), 4), layout="constrained")
+    figure = Figure(figsize=(7, 1.6 + 0.3 * max(len(sites), 3)), layout="constrained")
     axes = figure.subplots()
-    for index, name in enumerate(names):
+    for name in names:
         scores = [own_cases[site].models.get(name) for site in sites]
-        values = [None if found is None else found.dice for found in scores]
-        width = 0.76 / max(len(names), 2)
-        places = [place + width * (index - (len(names) - 1) / 2) for place in range(len(sites))]
-        heights = [float("nan") if value is None else 100 * value for value in values]
-        label = f"{_CALLED.get(name, name)} model"
-        bars = axes.bar(places, heights, 0.95 * width, color=_MODELS[name], label=label)
-        axes.bar_label(bars, fmt="%.1f", fontsize=7)
-    axes.set_xticks(range(len(sites)), sites)
-    axes.set(ylabel="Dice, %", ylim=(0, 108), title="On each site's own validation cases")
+        values = [float("nan") if found is None or found.dice is None else 100 * found.dice for found in scores]
+        colour, marker = _STYLES[name]
+        label = f"{MODELS[name]} model"
+        axes.scatter(values, range(len(sites)), color=colour, marker=marker, s=55, label=label)
+    axes.set_yticks(range(len(sites)), [drawable(site) for site in sites])
+    axes.set(xlabel="Dice, %", title="On each site's own validation cases")
+    axes.margins(x=0.08, y=0.6 / len(sites))
+    axes.grid(color="#dddddd")
+    axes.set_axisbelow(True)
     figure.legend(loc="outside lower center", ncols=len(names))
-    with replaced(file) as temporary:
-        figure.savefig(temporary, dpi=110)
-    return file
+    return save_figure(figure, file)
 
 
 @contextmanager
@@ -163,17 +166,3 @@ def _own_cases(files: SiteFiles, after_round: int) -> OwnCases:
     if scores is None:
         return OwnCases(round=after_round, num_cases=0, models={})
     return OwnCases(round=after_round, num_cases=scores.num_cases, models=scores.models)
-
-
-def _columns(own_cases: Mapping[str, OwnCases]) -> dict[str, tuple[str, str]]:
-    """For each column of scores its heading, model and score; a model that no site has gets none."""
-    names = [name for name in _MODELS if any(name in found.models for found in own_cases.values())]
-    scores = (("Dice %", "dice"), ("HD95", "hd95"))
-    return {f"{_CALLED.get(name, name)} {heading}": (name, score) for name in names for heading, score in scores}
-
-
-def _cell(found: OwnCases, model: str, score: str) -> str:
-    scores = found.models.get(model)
-    if scores is None:
-        return "-"
-    return percent(scores.dice) if score == "dice" else number(scores.hd95)

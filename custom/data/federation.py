@@ -52,8 +52,20 @@ def read_federation(folder: Path) -> FederationDescription:
 
     Raises:
         DataError: if the file is missing, has a wrong key or value, or names a site without a ``data.yaml``.
+
+    Example:
+        >>> from fedannot.custom import LesionImages, write_phantom_federation
+        >>> write_phantom_federation(Path("two"), LesionImages(), num_sites=2, images_per_site=1, test_images=1)
+        >>> read_federation(Path("two")).task
+        'segmentation'
     """
     file = folder / FEDERATION_FILE
+    if not file.is_file():
+        what = "no such file" if folder.is_dir() else "no such folder"
+        raise DataError(
+            f"{file}: found {what}; expected a federation's folder. `fedannot data import` makes one of images, "
+            "`fedannot data phantom` one of generated images."
+        )
     federation = validated(read_values(file, FederationDescription), FederationDescription, str(file))
     missing = [site for site in federation.sites if not (folder / site / DESCRIPTION_FILE).is_file()]
     if missing:
