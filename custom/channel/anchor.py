@@ -15,6 +15,9 @@ AnchorKind = Literal["reference", "balanced", "median", "edges", "site"]
 # Two groups on both sides of the images' edges may be so likely under one level: the edges are evidence of their own.
 LEVEL_WITH_EDGES = 0.3
 
+# Half-way to a single site has to be nearer to the images' edges than the median is by this share of `edge_error`.
+_MARGIN_OF_SINGLE_SITE = 0.1
+
 # A median of fewer sites is no evidence.
 _FEWEST_SITES = 3
 
@@ -177,13 +180,13 @@ def _balanced(
 def _edges_favour(balanced: Anchor, median: Anchor, edges: Estimate | None, edge_error: float) -> bool:
     """Whether half-way between two groups is nearer to the images' edges than the median is.
 
-    Where a group is a single site, it has to be clearly so: one site that errs far is no second direction.
+    Where a group is a single site, it has to be so by a margin: one that errs far need not be a second direction.
     """
     is_alone = min(map(len, balanced.groups)) == 1
     if edges is None:
         return not is_alone
     nearer = abs(median.value - edges.value) - abs(balanced.value - edges.value)
-    return nearer >= (edge_error / 2 if is_alone else 0.0)
+    return nearer >= (_MARGIN_OF_SINGLE_SITE * edge_error if is_alone else 0.0)
 
 
 def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, margin: float) -> bool:
