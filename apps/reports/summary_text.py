@@ -51,8 +51,6 @@ def print_summary(summary: Summary, console: Terminal) -> None:
     quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
     _print_averaging_alone(quality, console)
     console.print(_site_table(summary))
-    if any(_weights(summary, site) != "-" for site in summary.sites):
-        console.print("weight: of the site in the average, smallest to largest over the rounds")
     print_effective_sites(summary, console)
     if quality is not None and quality.weights is not None:
         console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
@@ -97,6 +95,8 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
 
     Of the layer blocks the one counts in which they are fewest.
     """
+    if any(site_weights(summary, site) != "-" for site in summary.sites):
+        console.print("weight: of the site in the average, smallest to largest over the rounds")
     known = [(record, sites) for record in summary.rounds if (sites := record.effective_sites) is not None]
     told = []
     for stage in dict.fromkeys(record.stage for record, _ in known):
@@ -113,6 +113,15 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
             f"{most_of.round} {most_of.site} had {most_of.weight:.2f} of the weight.",
             style="yellow",
         )
+
+
+def site_weights(summary: Summary, site: str) -> str:
+    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
+    quality = summary.added(QualityFindings)
+    known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
+    if not known or (quality is not None and quality.weights is not None):
+        return "-"
+    return _range(min(known), max(known), 2)
 
 
 def print_refusals(summary: Summary, console: Terminal) -> None:
@@ -168,7 +177,7 @@ def _site_table(summary: Summary) -> Table:
             "left out": str(report.num_excluded or "-"),
             "threads": str(report.num_threads or "-") if has_own_threads else "-",
             "loss": number(report.train_loss, 3),
-            "weight": _weights(summary, site),
+            "weight": site_weights(summary, site),
             "noisy, %": "-" if level is None else f"{100 * level:.0f}",
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
@@ -183,15 +192,6 @@ def _site_table(summary: Summary) -> Table:
     for cells in zip(*filled.values(), strict=True):
         table.add_row(*cells)
     return table
-
-
-def _weights(summary: Summary, site: str) -> str:
-    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
-    quality = summary.added(QualityFindings)
-    known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
-    if not known or (quality is not None and quality.weights is not None):
-        return "-"
-    return _range(min(known), max(known), 2)
 
 
 def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]:

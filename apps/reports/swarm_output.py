@@ -29,7 +29,7 @@ from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from .output import MODEL_FILE, OutputError, number, percent
 from .site_files import SiteFiles, find_site_files
-from .summary_text import print_effective_sites, print_refusals
+from .summary_text import print_effective_sites, print_refusals, site_weights
 
 mpl.use("Agg")
 
@@ -79,11 +79,12 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
     )
     table = Table(title="Scores on the sites' own validation cases", box=box.SIMPLE_HEAD, pad_edge=False)
     columns = _columns(own_cases)
-    for heading in ("site", "cases", "after round", *columns):
+    for heading in ("site", "cases", "after round", "weight", *columns):
         table.add_column(heading, justify="left" if heading == "site" else "right")
     for site, found in own_cases.items():
         cells = (_cell(found, *column) for column in columns.values())
-        table.add_row(site, str(found.num_cases or "-"), str(found.round), *cells)
+        weight = site_weights(summary, site)
+        table.add_row(site, str(found.num_cases or "-"), str(found.round), weight, *cells)
     console.print(table)
     for site, found in own_cases.items():
         if found.round < summary.rounds_finished:
