@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
 # An editable install links file by file (which type checkers can follow), so a new file asks for a new install.
-SOURCES := pyproject.toml constraints.txt $(shell find transforms custom apps -name '*.py' -o -path '*/templates/*')
+SOURCES := pyproject.toml constraints.txt $(shell find package transforms custom apps jobs site_configs -name '*.py' -o -path '*/templates/*' -o \
+  -path 'jobs/*' -type f -o -path 'site_configs/*' -type f)
 DEMO := runs/demo
 SITES := 8
 WORKERS := $(shell getconf _NPROCESSORS_ONLN)

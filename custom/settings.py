@@ -25,6 +25,10 @@ FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
 
 
+# They are too many for an error.
+ALL_SETTINGS = "All settings: fedannot jobs settings JOB"
+
+
 class SettingsError(ValueError):
     """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed."""
 
@@ -238,4 +242,5 @@ def read_settings(kind: type[SettingsType], values: Mapping[str, Any], source: s
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
-        raise SettingsError(describe_validation_error(error, source=source, model=kind)) from error
+        text = describe_validation_error(error, source=source, model=kind, where_listed=ALL_SETTINGS)
+        raise SettingsError(text) from error

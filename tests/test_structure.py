@@ -17,6 +17,8 @@ from pyhocon import ConfigFactory
 ROOT = Path(__file__).parents[1]
 # Every package may import itself and those below it.
 LEVELS = ("transforms", "custom", "apps")
+# Installed without modules: what jobs and sites are configured with.
+BESIDE = ("jobs", "site_configs")
 MODULES = sorted(path for package in LEVELS for path in (ROOT / package).rglob("*.py"))
 # What is read there was written by the software itself, or is checked in other ways.
 OWN_READERS = {
@@ -202,13 +204,15 @@ def test_json_and_yaml_of_others_are_read_strictly(path):
 def test_every_package_folder_is_installed():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     folders = {path.parent for path in MODULES}
-    assert set(settings["packages"]) == {f"fedannot.{'.'.join(path.relative_to(ROOT).parts)}" for path in folders}
-    assert settings["package-dir"] == {f"fedannot.{package}": package for package in LEVELS}
+    of_modules = {f"fedannot.{'.'.join(path.relative_to(ROOT).parts)}" for path in folders}
+    assert set(settings["packages"]) == {"fedannot", *(f"fedannot.{name}" for name in BESIDE), *of_modules}
+    beside = {f"fedannot.{name}": name for name in (*LEVELS, *BESIDE)}
+    assert settings["package-dir"] == {"fedannot": "package", **beside}
     for folder in folders:
         assert (folder / "__init__.py").is_file(), folder
 
 
-@pytest.mark.parametrize("package", LEVELS)
+@pytest.mark.parametrize("package", ["package", *LEVELS])
 def test_packages_are_marked_as_typed(package):
     assert (ROOT / package / "py.typed").is_file()
 

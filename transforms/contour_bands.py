@@ -30,6 +30,11 @@ def contour_bands(
 
     Raises:
         ValueError: when the mask has neither two nor three axes, or the spacing does not fit it.
+
+    Example:
+        >>> inner, outer = contour_bands(np.pad(np.ones((4, 4)), 4))
+        >>> int(inner.sum()), int(outer.sum())
+        (16, 36)
     """
     foreground = np.asarray(mask) != 0
     sampling = _checked_spacing(foreground.shape, spacing)

@@ -124,6 +124,12 @@ class MoveContourd(MapTransform):  # type: ignore[misc]
         distance: see :class:`MoveContour`.
         spacing_key: key of the pixel's size along each axis in millimetres; None moves by pixels.
         allow_missing_keys: pass over a key that the data do not have.
+
+    Example:
+        >>> sample = {"label": np.pad(np.ones((10, 10), dtype=np.uint8), 10)}
+        >>> moved = MoveContourd("label", -2)(sample)["label"]
+        >>> int(moved.sum())
+        36
     """
 
     def __init__(

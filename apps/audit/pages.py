@@ -1,9 +1,9 @@
-"""What all pages of an audit share: templates that escape what they are given, and what a page may load."""
+"""What all pages share: templates that escape what they are given, and what a page may load."""
 
 import base64
 import hashlib
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from ...transforms.errors import DataError
 
@@ -48,5 +48,7 @@ def _source_hash(text: str) -> str:
     return f"sha256-{digest}"
 
 
-def _loader() -> PackageLoader:
-    return PackageLoader(__package__ or "", "templates")
+def _loader() -> BaseLoader:
+    """The templates of audits, then those of reports."""
+    apps = (__package__ or "").rpartition(".")[0]
+    return ChoiceLoader([PackageLoader(f"{apps}.{name}", "templates") for name in ("audit", "reports")])

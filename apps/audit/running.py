@@ -11,6 +11,7 @@ from ...custom.data.federation import FEDERATION_FILE, FederationDescription, re
 from ...custom.data.yaml_file import read_values, validated
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
+from ..runs.installed import jobs_folder
 from ..runs.progress import Progress
 from ..runs.simulate import simulate
 
@@ -26,7 +27,7 @@ _MADE = "One site alone"
 def run_audit(
     out: Path,
     *,
-    jobs: Path,
+    jobs: Path | None = None,
     data: Path | None = None,
     profile: Profile = "quick",
     overrides: Mapping[str, Any] | None = None,
@@ -37,7 +38,7 @@ def run_audit(
 
     Args:
         out: the output folder.
-        jobs: the folder of jobs.
+        jobs: a folder of jobs; None for those that are installed.
         data: a federation's folder, or one site's; None for the embedded phantom.
         profile: ``quick`` has one early model judge all cases, ``thorough`` is the job as it is: of contours models
             that have not learnt them, of labels one of more rounds.
@@ -52,7 +53,7 @@ def run_audit(
     federation = None if data is None else _federation(data, out)
     task = "segmentation" if federation is None else read_federation(federation).task
     return simulate(
-        jobs / JOBS[task],
+        jobs_folder(jobs) / JOBS[task],
         out,
         data=federation,
         settings="quick" if profile == "quick" else None,

@@ -8,6 +8,7 @@ from typing import Any
 from ..reports.comparison import print_comparison
 from ..runs.arms import Arm
 from ..runs.compare import compare
+from ..runs.installed import jobs_folder
 from ..runs.progress import Progress
 from ..terminal import Terminal
 from .figures import RowFigures, row_figures
@@ -50,13 +51,15 @@ def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
     return {name: rows[name] for name in asked}
 
 
-def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path, console: Terminal) -> RowFigures:
+def run_row(
+    name: str, row: Row, *, jobs: Path | None, seeds: Sequence[int], out: Path, console: Terminal
+) -> RowFigures:
     """Make a row's data where they are absent, run what has not been run, and return the row's figures.
 
     Args:
         name: the row's name, its folder in the output folder.
         row: the row.
-        jobs: the folder of jobs.
+        jobs: a folder of jobs; None for those that are installed.
         seeds: a seed decides data, noise, start weights and order of samples.
         out: output folder of the benchmark.
         console: where the runs are shown.
@@ -75,7 +78,7 @@ def run_row(name: str, row: Row, *, jobs: Path, seeds: Sequence[int], out: Path,
                 data.parent.mkdir(parents=True, exist_ok=True)
                 row.make(data, seed)
         comparison = compare(
-            [replace(arm, job=jobs / arm.job) for arm in row.arms],
+            [replace(arm, job=jobs_folder(jobs) / arm.job) for arm in row.arms],
             folder / "runs",
             data=str(folder / "data" / "seed{seed}"),
             seeds=seeds,

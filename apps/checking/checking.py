@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.federation import FEDERATION_FILE, TEST_FOLDER, FederationDescription
+from ...custom.data.watch import Watch
 from ...custom.data.yaml_file import read_values, validated
 from ...transforms.errors import DataError
 from .annotation_checks import check_absent_classes, check_cut_annotations, check_empty_annotations
@@ -45,11 +46,12 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
 )
 
 
-def check_folder(folder: Path) -> CheckReport:
+def check_folder(folder: Path, watch: Watch | None = None) -> CheckReport:
     """Check a federation's folder or one site's.
 
     Args:
         folder: with ``federation.yaml``, or with ``data.yaml``.
+        watch: is told how many cases of a site are read.
 
     Raises:
         DataError: if it is neither, or ``federation.yaml`` cannot be used.
@@ -60,7 +62,7 @@ def check_folder(folder: Path) -> CheckReport:
         names = list(federation.sites)
         if (folder / TEST_FOLDER / DESCRIPTION_FILE).is_file():
             names.append(TEST_FOLDER)
-        reports = [check_site(folder / name, name, is_test=name == TEST_FOLDER) for name in names]
+        reports = [check_site(folder / name, name, is_test=name == TEST_FOLDER, watch=watch) for name in names]
         return CheckReport(federation.name, _compared(reports, federation))
     if not (folder / DESCRIPTION_FILE).is_file():
         raise DataError(
@@ -68,14 +70,14 @@ def check_folder(folder: Path) -> CheckReport:
             "site's."
         )
     name = folder.resolve().name
-    return CheckReport(name, (check_site(folder, name),))
+    return CheckReport(name, (check_site(folder, name, watch=watch),))
 
 
-def check_site(folder: Path, site: str, *, is_test: bool = False) -> SiteReport:
+def check_site(folder: Path, site: str, *, is_test: bool = False, watch: Watch | None = None) -> SiteReport:
     """Check the cases of one site by themselves."""
     role = "test" if is_test else "site"
     try:
-        facts = read_site(folder, site, is_test=is_test)
+        facts = read_site(folder, site, is_test=is_test, watch=watch)
     except DataError as error:
         remedy = "Correct this file; nothing else of the site was read."
         finding = site_finding(Severity.ERROR, "site-unusable", str(error), remedy, blocks_training=True)

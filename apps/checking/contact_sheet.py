@@ -17,6 +17,7 @@ from ...transforms.errors import DataError
 from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import read_volume
 from ...transforms.printable import drawable, printable
+from ..reports.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from .facts import CaseFacts, SiteFacts
 from .finding import Severity
 from .report import SiteReport
@@ -33,8 +34,8 @@ _RESOLUTION = 100
 # Panels are smaller than this many pixels; a mask is thinned out to it before its contour is drawn.
 _MAX_SIDE = 512
 _NAME_LENGTH = 26
-_COLOURS = ("tab:red", "tab:cyan", "tab:orange", "tab:pink", "tab:olive", "tab:purple")
-_CLEAN_COLOUR = "lime"
+_COLOURS = (VERMILLION, SKY, ORANGE, PURPLE, GREEN, BLUE)
+_CLEAN_COLOUR = YELLOW
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from ...custom.data.description import (
     VolumeDescription,
     read_site_description,
 )
+from ...custom.data.watch import Watch, watched
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
 from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
@@ -59,8 +60,14 @@ _MENDING = {
 }
 
 
-def read_site(folder: Path, site: str, *, is_test: bool = False) -> SiteFacts:
+def read_site(folder: Path, site: str, *, is_test: bool = False, watch: Watch | None = None) -> SiteFacts:
     """Read all cases of a site once, a few at a time; no file that is wrong stops it.
+
+    Args:
+        folder: the site's folder.
+        site: its name.
+        is_test: whether it is the common test set.
+        watch: is told how many cases are read.
 
     Raises:
         DataError: if the description or the datalist cannot be used.
@@ -70,7 +77,8 @@ def read_site(folder: Path, site: str, *, is_test: bool = False) -> SiteFacts:
     reader = CaseReader(folder, description)
     listed = [(section, case) for section, cases in datalist.cases.items() for case in cases]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
-        cases = tuple(pool.map(lambda entry: reader(*entry), listed))
+        reading = [pool.submit(reader, *entry) for entry in listed]
+        cases = tuple(one.result() for one in watched(reading, f"Reading {site}", watch))
     return SiteFacts(site, folder, is_test, description, cases, datalist.refused)
 
 

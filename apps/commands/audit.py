@@ -53,7 +53,9 @@ def audit(
     seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/audit"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue the audit in the output folder.")] = False,
-    jobs: Annotated[Path, typer.Option(help="The folder that holds the jobs.")] = Path("jobs"),
+    jobs: Annotated[
+        Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
+    ] = None,
 ) -> None:
     """Audit annotations: what looks wrong in which case, how sure that is, and what to do now.
 
@@ -68,29 +70,28 @@ def audit(
 
         with Progress() as progress:
             progress.tell("Audit: a short federation, then every case.")
-            from ..audit.federation_page import FEDERATION_PAGE, write_federation_page
-            from ..audit.found import find_audits
-            from ..audit.running import run_audit
-            from ..audit.site_page import PAGE_FILE, write_site_page
             from ..audit.wording import headline
+            from ..functions.audits import audit as run
+            from ..reports.output import GENERATED
             from ..runs.job import parse_override
 
-            overrides = dict(parse_override(text) for text in set_ or [])
-            if seed is not None:
-                overrides["seed"] = seed
-            summary = run_audit(
-                out, jobs=jobs, data=data, profile=profile.value, overrides=overrides, resume=resume, progress=progress
+            made = run(
+                data,
+                out,
+                profile=profile.value,
+                changes=dict(parse_override(text) for text in set_ or []),
+                seed=seed,
+                resume=resume,
+                jobs=jobs,
+                on_progress=progress,
             )
-            progress.state("Writing the pages.")
-            told = []
-            for found in find_audits(out):
-                page_file = write_site_page(found, found.folder / PAGE_FILE)
-                told += [f"{found.site}: {headline(found.audit)}", f"  {page_file}"]
-            federation_page = write_federation_page(summary, out / FEDERATION_PAGE)
-        for line in told:
-            say(line)
-        say(f"All sites side by side, without a case: {federation_page}")
+        for site, found in made.sites.items():
+            say(f"{site}: {headline(found)}")
+            say(f"  {made.pages[site]}")
+        say(f"All sites side by side, without a case: {made.federation_page}")
         say(f"Review a site's cases with: fedannot audit review {out} --site NAME")
+        if data is None:
+            say(GENERATED)
 
 
 @audit_app.command("federation", epilog="Example: fedannot audit federation simulator_workspace --out runs/audit.html")

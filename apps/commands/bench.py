@@ -43,7 +43,9 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
         ] = False,
         seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
         first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-        jobs: Annotated[Path, typer.Option(help="The folder that holds the jobs.")] = Path("jobs"),
+        jobs: Annotated[
+            Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
+        ] = None,
         out: Annotated[Path, typer.Option(help="Output folder.")] = default_out,
     ) -> None:
         with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
@@ -131,7 +133,7 @@ _add_benchmark(
 
 
 def _make_table(
-    known: Mapping[str, "Row"], names: str | None, *, list_only: bool, seeds: range, jobs: Path, out: Path
+    known: Mapping[str, "Row"], names: str | None, *, list_only: bool, seeds: range, jobs: Path | None, out: Path
 ) -> None:
     from ..benchmarks.rows import chosen_rows, run_row
     from ..benchmarks.tables import write_table

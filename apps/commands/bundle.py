@@ -31,14 +31,19 @@ def export(
     with reported_errors():
         from ..runs.progress import Progress
 
-        Progress().tell(f"Exporting the model of {run}.")
-        from ..bundling.export import export_bundle
-        from ..bundling.metadata import Statements
-        from ..bundling.source import read_source
+        with Progress(states_in_log=False) as progress:
+            progress.tell(f"Exporting the model of {run}.")
+            from ..functions.bundles import export_bundle
 
-        export_bundle(read_source(run, data, site), out, Statements(version, intended_use, authors), licence)
+            made = export_bundle(
+                run,
+                out,
+                data=data,
+                site=site,
+                version=version,
+                intended_use=intended_use,
+                authors=authors,
+                licence=licence,
+            )
         say(f"Bundle: {out}")
-        say(
-            f"Run it: python -m monai.bundle run --config_file {out / 'configs' / 'inference.json'} "
-            "--dataset_dir IMAGES --output_dir RESULTS"
-        )
+        say(f"Run it: {made.command}")

@@ -14,15 +14,38 @@ from .corrections import corrections_app
 from .data import data_app
 from .deploy import deploy_app
 from .errors import reported_errors
-from .simulation import SIMULATE_EXAMPLE, SettingsOption, simulate
+from .job_names import complete_jobs
+from .jobs import jobs_app
+from .planned import PLAN_EXAMPLE, plan
+from .simulation import SIMULATE_EXAMPLE, SettingsOption, TrackOption, simulate
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        say(f"fedannot {version('fedannot')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    del version
+
+
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
+app.command(epilog=PLAN_EXAMPLE)(plan)
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(data_app, name="data")
 app.add_typer(audit_app, name="audit")
 app.add_typer(corrections_app, name="corrections")
@@ -31,56 +54,56 @@ app.add_typer(bundle_app, name="bundle")
 app.add_typer(bench_app, name="bench")
 
 
-@app.command(epilog="Example: fedannot show simulator_workspace --data runs/lesions --out runs/a")
+@app.command(
+    epilog="Example: fedannot show runs/simulation --open\n\n"
+    "Example: fedannot show simulator_workspace --data runs/lesions --out runs/a"
+)
 def show(
-    workspace: Annotated[
-        Path, typer.Argument(help="Workspace of `nvflare simulator` or of a site, or a downloaded job result.")
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Output folder of a run or a comparison; or a workspace of `nvflare simulator` or of a site, or a "
+            "downloaded job result."
+        ),
     ],
     data: Annotated[Path | None, typer.Option(help="The federation's folder, for pictures of cases.")] = None,
     against: Annotated[
         Path | None, typer.Option(help="Output folder of a run of another method on the same data.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/shown"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output folder for what NVFlare made; default: runs/shown. An output folder stays what it is."
+        ),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Collect the model, the summary and the pictures of a run that NVFlare made.
+    """Show a run or a comparison: scores, what was concluded of the sites, and the report.
 
-    Of a swarm, and at a site, there is no server's summary: what the sites stored is collected.
+    Of a run that NVFlare made the model, the summary and the pictures are collected first. Of a swarm, and at a site,
+    there is no server's summary: what the sites stored is collected.
     """
     with reported_errors():
         from ..runs.progress import Progress
 
-        Progress().tell(f"Reading {workspace}.")
-        from contextlib import nullcontext
-
-        from ..reports.output import (
-            collect_output,
-            find_run_folder,
-            has_server_summary,
-            read_summary,
-        )
-        from ..reports.pictures import draw_run
-        from ..reports.summary_text import print_difference, print_summary
-        from ..reports.swarm_output import collect_from_sites, embedded_federation, print_from_sites
+        Progress().tell(f"Reading {folder}.")
+        from ..reports.compared_runs import COMPARISON_FILE
+        from ..reports.shown import show_comparison, show_run
         from ..terminal import Terminal
 
-        other = None if against is None else read_summary(against)
-        if has_server_summary(workspace):
-            summary = collect_output(find_run_folder(workspace), out)
-            draw_run(out, data, against=other, workspace=workspace)
-            print_summary(summary, Terminal())
+        if (folder / COMPARISON_FILE).is_file():
+            report = show_comparison(folder, Terminal())
         else:
-            summary = collect_from_sites(workspace, out)
-            with embedded_federation(workspace) if data is None else nullcontext(data) as known:
-                draw_run(out, known, against=other, workspace=workspace)
-            print_from_sites(summary, Terminal())
-        if other is not None:
-            print_difference(summary, other, Terminal())
-        say(f"Model, summary and pictures: {out}")
+            report = show_run(folder, Terminal(), data=data, against=against, out=out)
+            say(f"Model, summary and pictures: {report.parent}")
+        say(f"Report: {report}")
+        if open_:
+            typer.launch(str(report))
 
 
 @app.command(
-    epilog="Example: fedannot compare jobs/fedavg jobs/fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
-    "Example: fedannot compare jobs/fedavg jobs/fedaaai short=jobs/fedaaai --set rounds=12 --set short:warmup_rounds=2"
+    epilog="Example: fedannot compare fedavg fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
+    "Example: fedannot compare fedavg fedaaai short=fedaaai --set rounds=12 --set short:warmup_rounds=2"
 )
 def compare(
     context: typer.Context,
@@ -88,7 +111,9 @@ def compare(
         list[str],
         typer.Argument(
             metavar="[NAME=]JOB...",
-            help="The jobs' folders; the first is the reference. A job may come twice, by another name: short=JOB.",
+            help="Names or folders of jobs; the first is the reference. A job may come twice, by another name: "
+            "short=JOB.",
+            autocompletion=complete_jobs,
         ),
     ],
     data: Annotated[
@@ -108,6 +133,7 @@ def compare(
     ] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
+    track: TrackOption = None,
 ) -> None:
     """Run several methods on the same data from the same start weights and compare them, seed by seed.
 
@@ -119,27 +145,28 @@ def compare(
 
         with Progress() as progress:
             progress.tell("Reading the jobs and the data.")
+            from ..functions.comparisons import compare as run
             from ..reports.comparison import print_comparison
+            from ..reports.output import GENERATED
             from ..runs.arms import parse_arms
-            from ..runs.compare import compare as run
-            from ..runs.job import JobError
 
-            seed_range = range(first_seed, first_seed + seeds)
-            if len(jobs) < 2:
-                raise JobError(f"Expected at least two jobs to compare, but got {jobs}.")
-            arms, overrides = parse_arms(jobs, set_ or [])
-            comparison = run(
+            arms, changes = parse_arms(jobs, set_ or [])
+            made = run(
                 arms,
                 out,
                 data=data,
-                seeds=seed_range,
+                seeds=range(first_seed, first_seed + seeds),
                 settings=settings,
-                overrides=overrides,
+                changes=changes,
                 processes=processes,
-                progress=progress,
+                track=track,
+                on_progress=progress,
             )
-        print_comparison(comparison, Terminal())
+        print_comparison(made.comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
+        say(f"Report: {made.report}")
+        if data is None:
+            say(GENERATED)
 
 
 @app.command(epilog="Example: fedannot suspects runs/simulation --site site-2 --pictures runs/suspects")

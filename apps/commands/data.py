@@ -106,9 +106,16 @@ def phantom(
             PhantomTask.CELLS_2D: {"label_noise": labels},
         }
         drawing = DRAWINGS[task.value](**imperfections[task])
-        write_phantom_federation(
-            out, drawing, num_sites=sites, seed=seed, images_per_site=images, test_images=test_images
-        )
+        with Progress(states_in_log=False) as progress:
+            write_phantom_federation(
+                out,
+                drawing,
+                num_sites=sites,
+                seed=seed,
+                images_per_site=images,
+                test_images=test_images,
+                watch=progress.state,
+            )
         print_federation(out)
 
 
@@ -178,18 +185,20 @@ def noise(
             )
         of_contours = {"--exact": exact, "--stratified": stratified is not None}
         of_labels = {"--table": table is not None}
-        if completeness is not None:
-            refuse_options("--completeness", of_contours | of_labels)
-            leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), seed=seed)
-        elif protocols is not None:
-            refuse_options("--protocols", of_contours | of_labels)
-            follow_protocols(federation, out, protocols, seed=seed)
-        elif labels is not None:
-            refuse_options("--labels", of_contours)
-            mislabel_cases(federation, out, labels, table=table, seed=seed)
-        elif model is not None:
-            refuse_options("--model", of_labels)
-            add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed)
+        with Progress(states_in_log=False) as progress:
+            how: dict[str, Any] = {"seed": seed, "watch": progress.state}
+            if completeness is not None:
+                refuse_options("--completeness", of_contours | of_labels)
+                leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), **how)
+            elif protocols is not None:
+                refuse_options("--protocols", of_contours | of_labels)
+                follow_protocols(federation, out, protocols, **how)
+            elif labels is not None:
+                refuse_options("--labels", of_contours)
+                mislabel_cases(federation, out, labels, table=table, **how)
+            elif model is not None:
+                refuse_options("--model", of_labels)
+                add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), **how)
         print_federation(out)
 
 
@@ -220,15 +229,16 @@ def check(
         from ..runs.progress import Progress
 
         Progress().tell(f"Checking {folder}.")
-        from ..checking.checking import check_folder
         from ..checking.outputs import write_outputs
         from ..checking.table import print_report
+        from ..functions.data import check as check_data
         from ..terminal import Terminal
 
-        report = check_folder(folder)
-        written = write_outputs(
-            report, out or Path("runs") / "check" / folder.resolve().name, pictures=pictures, json_file=json_, salt=salt
-        )
+        with Progress(states_in_log=False) as progress:
+            report = check_data(folder, on_progress=progress).report
+            progress.state("Drawing the contact sheets.")
+            target = out or Path("runs") / "check" / folder.resolve().name
+            written = write_outputs(report, target, pictures=pictures, json_file=json_, salt=salt)
         print_report(report, Terminal())
         for what, file in written:
             say(f"{what}: {file}")

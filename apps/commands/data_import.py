@@ -163,10 +163,9 @@ def import_federation(
         from ..runs.progress import Progress
 
         Progress().tell("Reading the data set.")
+        from ..functions.data import import_found
         from ..importing.find import Named, find_datasets
         from ..importing.options import ImportOptions
-        from ..importing.plan import SiteChoice
-        from ..importing.writing import write_imported_federation
 
         names = None if classes is None else [name.strip() for name in classes.split(",")]
         wanted = Named(
@@ -213,18 +212,20 @@ def import_federation(
             trust_voxels=trust_voxels,
             allowed_cut=allow_cut,
         )
-        report = write_imported_federation(
-            datasets,
-            out,
-            SiteChoice.parse(sites),
-            options,
-            test_share=test,
-            validation_share=validation,
-            seed=seed,
-        )
-        _print_import(report)
+        with Progress(states_in_log=False) as progress:
+            made = import_found(
+                datasets,
+                out,
+                sites=sites,
+                test=test,
+                validation=validation,
+                options=options,
+                seed=seed,
+                on_progress=progress,
+            )
+        _print_import(made.report)
         print_federation(out)
-        _print_jobs(out, Path("jobs"))
+        _print_jobs(out)
 
 
 def _print_import(report: "ImportReport") -> None:
@@ -240,19 +241,20 @@ def _print_import(report: "ImportReport") -> None:
         say(text)
 
 
-def _print_jobs(federation: Path, jobs: Path) -> None:
+def _print_jobs(federation: Path) -> None:
     """Print which jobs the data are for, and the command that begins with one."""
     from ...custom.compatibility import EXAMPLE_PATCH, held, network_settings, task_of
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
+    from ..runs.installed import jobs_folder
 
     description = next(iter(read_descriptions(federation).values()))
     task = task_of(description)
-    fitting = fitting_jobs(jobs, task)
-    which = f"Jobs that fit, in {jobs}: {', '.join(job.name for job in fitting)}." if fitting else ""
+    fitting = fitting_jobs(jobs_folder(), task)
+    which = f"Jobs that fit: {', '.join(job.name for job in fitting)}." if fitting else ""
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
         example = next((job for job in fitting if job.name.startswith("fedavg")), fitting[0])
         patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 else ""
-        say(f"For example: fedannot simulate {example} --data {federation}{patch}")
+        say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())
     say(f"Under NVFlare itself a job's settings.conf must say: {wanted}")

@@ -106,28 +106,13 @@ def print_federation(folder: Path) -> None:
     from rich.table import Table
 
     from ...custom.data.overview import federation_overview
+    from ..reports.data_columns import federation_columns
     from ..terminal import Terminal
 
-    rows = [
-        {
-            "site": row.site,
-            "cases": str(row.cases),
-            "excluded": str(row.excluded),
-            "μ": "-" if row.mean is None else f"{row.mean:+.1f}",
-            "σ": "-" if row.spread is None else f"{row.spread:.1f}",
-            "protocol": row.protocol or "-",
-            "discs, px": row.discs or "-",
-            "complete, %": "-" if row.completeness is None else f"{100 * row.completeness:.0f}",
-            "wrong, %": "-" if row.wrong is None else f"{100 * row.wrong:.1f}",
-            "Dice to clean, %": "-" if row.dice is None else f"{100 * row.dice:.1f}",
-        }
-        for row in federation_overview(folder)
-    ]
-    # Columns that would be empty for all sites are left out.
-    headings = [heading for heading in rows[0] if any(row[heading] != "-" for row in rows)]
+    columns = federation_columns(federation_overview(folder))
     table = Table(title=str(folder))
-    for heading in headings:
+    for heading in columns:
         table.add_column(heading, justify="left" if heading == "site" else "right")
-    for row in rows:
-        table.add_row(*(row[heading] for heading in headings))
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
     Terminal().print(table)

@@ -7,6 +7,7 @@ import typer
 
 from ..plain_lines import say
 from .errors import reported_errors
+from .job_names import JobArgument, complete_jobs
 
 deploy_app = typer.Typer(help="Run jobs in a federation of hospitals; see docs/deployment.md.", no_args_is_help=True)
 
@@ -16,10 +17,10 @@ KitArgument = Annotated[
 
 
 @deploy_app.command(
-    epilog="Example: fedannot deploy job jobs/fedaaai --sites hospital-1,hospital-2,hospital-3 --out deployed/fedaaai"
+    epilog="Example: fedannot deploy job fedaaai --sites hospital-1,hospital-2,hospital-3 --out deployed/fedaaai"
 )
 def job(
-    job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
+    job: JobArgument,
     out: Annotated[Path, typer.Option(help="Folder of the new job.")],
     sites: Annotated[
         str, typer.Option(help="Names of the sites, with commas; default: all that are there when the job starts.")
@@ -56,6 +57,19 @@ def job(
         say(f"Submit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER")
 
 
+@deploy_app.command(epilog="Example: fedannot deploy configs site_configs")
+def configs(
+    out: Annotated[Path, typer.Argument(help="The new folder; must be absent or empty.")] = Path("site_configs"),
+) -> None:
+    """Copy what operator and sites fill in: project.yml, site.yaml, server.yaml, descriptions of data."""
+    with reported_errors():
+        from ..runs.installed import copy_configs
+
+        for file in sorted(copy_configs(out).rglob("*.y*ml")):
+            say(f"Written: {file}")
+        say(f"Now fill in {out / 'project.yml'}, then: nvflare provision -p {out / 'project.yml'} -w provisioned")
+
+
 @deploy_app.command(
     epilog="Example: fedannot deploy prepare provisioned/fedannot/prod_00/hospital-1 --data my-data.yaml"
 )
@@ -64,8 +78,14 @@ def prepare(
     data: Annotated[
         Path | None, typer.Option(metavar="DATA_YAML", help="A filled-in file of site_configs/data.")
     ] = None,
-    configs: Annotated[Path, typer.Option(help="Folder with site.yaml and server.yaml.")] = Path("site_configs"),
-    jobs: Annotated[Path, typer.Option(help="Folder with the jobs of fedannot, to be approved.")] = Path("jobs"),
+    configs: Annotated[
+        Path | None,
+        typer.Option(help="Folder with site.yaml and server.yaml; default: as `fedannot deploy configs` copies them."),
+    ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the jobs of fedannot, to be approved; default: those that are installed."),
+    ] = None,
 ) -> None:
     """Write the participant's policies into its kit: which jobs it approves, who may do what, what may leave."""
     with reported_errors():
@@ -80,7 +100,13 @@ def prepare(
     epilog="Example: fedannot deploy approve deployed/mine --kit provisioned/fedannot/prod_00/hospital-1"
 )
 def approve(
-    job: Annotated[Path, typer.Argument(help="The job's folder, as it will be submitted or as for the simulator.")],
+    job: Annotated[
+        Path,
+        typer.Argument(
+            help="The job's folder, as it will be submitted or as for the simulator, or the name of an installed job.",
+            autocompletion=complete_jobs,
+        ),
+    ],
     kit: Annotated[Path, typer.Option(metavar="KIT", help="The startup kit of the server or of a site.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:

@@ -17,6 +17,7 @@ from ...custom.methods.decoupled import server, site
 from ...custom.methods.feda3i import server as feda3i_server
 from ...custom.methods.feda3i import site as feda3i_site
 from ...transforms.loading import image_pipeline, volume_pipeline
+from ..functions import runs as functions_of_runs
 from ..reports import output, pictures
 from ..runs import in_process, simulate
 from . import simulation

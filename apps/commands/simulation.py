@@ -10,8 +10,9 @@ from ..plain_lines import say
 from ..runs.interruption import given_command
 from ..runs.program import Program
 from .errors import reported_errors
+from .job_names import JobArgument
 
-SIMULATE_EXAMPLE = "Example: fedannot simulate jobs/fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a"
+SIMULATE_EXAMPLE = "Example: fedannot simulate fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a"
 
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
@@ -25,15 +26,24 @@ SettingsOption = Annotated[
 ]
 
 
+TrackOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="mlflow=URI|wandb=PROJECT", help="Give numbers, settings and pictures to a tracking server, too."
+    ),
+]
+
+
 def simulate(
     context: typer.Context,
-    job: Annotated[Path, typer.Argument(help="The job's folder, e.g. jobs/fedaaai.")],
+    job: JobArgument,
     data: Annotated[Path | None, typer.Option(help="A federation's folder; default: the embedded phantom.")] = None,
     settings: SettingsOption = None,
     set_: SettingOption = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/simulation"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
+    track: TrackOption = None,
 ) -> None:
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
 
@@ -53,19 +63,28 @@ def simulate(
 
         with Progress() as progress:
             progress.tell(f"Reading {job}.")
-            from ..reports.pictures import draw_run
+            from ..functions.runs import simulate as run
+            from ..reports.output import GENERATED
             from ..reports.summary_text import print_summary
             from ..runs.job import parse_override
-            from ..runs.simulate import simulate as run
 
-            overrides = dict(parse_override(text) for text in set_ or [])
-            if seed is not None:
-                overrides["seed"] = seed
-            summary = run(job, out, data=data, settings=settings, overrides=overrides, resume=resume, progress=progress)
-            progress.state("Drawing the pictures.")
-            draw_run(out, data or out / "data")
-        print_summary(summary, Terminal())
+            changes = dict(parse_override(text) for text in set_ or [])
+            made = run(
+                job,
+                out,
+                data=data,
+                settings=settings,
+                changes=changes,
+                seed=seed,
+                resume=resume,
+                track=track,
+                on_progress=progress,
+            )
+        print_summary(made.summary, Terminal())
         say(f"Model, summary and pictures: {out}")
+        say(f"Report: {made.report}")
+        if made.uses_generated_images:
+            say(GENERATED)
 
 
 _alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -47,7 +47,7 @@ class DeployableJob:
 
 
 def deployable_job(
-    job_folder: Path,
+    job_folder: str | Path,
     out: Path,
     *,
     sites: Sequence[str] = (),
@@ -64,7 +64,7 @@ def deployable_job(
     method has the results at one place. All but the first of these can be overridden.
 
     Args:
-        job_folder: the job, as for the simulator.
+        job_folder: the job's folder, as for the simulator, or the name of an installed job.
         out: the new job's folder; must be absent or empty.
         sites: names of the sites; none for all that are there when the job starts.
         description: a site's ``data.yaml``, from which the network's dimensions, channels and classes follow.
@@ -129,6 +129,8 @@ def job_configuration(job: Job) -> JobConfiguration:
 
 def read_configuration(folder: Path) -> tuple[str, JobConfiguration]:
     """Return a job's name and what it asks for, of a job for the simulator or of one that can be submitted.
+
+    A job for the simulator may also be an installed one, by its name.
 
     Raises:
         JobError: if the folder is no job, or cannot be read.

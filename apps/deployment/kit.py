@@ -23,6 +23,7 @@ from ...custom.flare.kept_files import MODELS_FOLDER
 from ...transforms import strict_files
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_yaml
+from ..runs.installed import installed_configs, jobs_folder
 from .deployable_job import read_configuration
 
 _RESOURCES = "resources.json"
@@ -105,7 +106,9 @@ class Kit:
         return {}
 
 
-def prepare_kit(folder: Path, configs: Path, data: Path | None = None, jobs: Path = Path("jobs")) -> list[Path]:
+def prepare_kit(
+    folder: Path, configs: Path | None = None, data: Path | None = None, jobs: Path | None = None
+) -> list[Path]:
     """Write a participant's policies into its kit, and return the files.
 
     What is there already stays, but for the keys that the policies have. The jobs that come with fedannot are approved;
@@ -113,9 +116,9 @@ def prepare_kit(folder: Path, configs: Path, data: Path | None = None, jobs: Pat
 
     Args:
         folder: the kit.
-        configs: the folder with ``site.yaml`` and ``server.yaml``.
+        configs: a folder with ``site.yaml`` and ``server.yaml``; None for the policies that are installed.
         data: a filled-in description of the site's data, which becomes ``local/data.yaml``.
-        jobs: the folder with the jobs of fedannot.
+        jobs: a folder with the jobs of fedannot; None for those that are installed.
 
     Raises:
         KitError: if the kit or the policies cannot be used, or there are no jobs.
@@ -123,13 +126,13 @@ def prepare_kit(folder: Path, configs: Path, data: Path | None = None, jobs: Pat
         DataError: if the description cannot be used.
     """
     kit = Kit.open(folder)
-    policies = _read_policies(configs / f"{kit.role}.yaml", kit)
+    policies = _read_policies((configs or installed_configs()) / f"{kit.role}.yaml", kit)
     if data is not None:
         if kit.role == "server":
             raise KitError(f"{folder} is the server's kit; data are described at the sites.")
         read_description_file(data)
     others = _approved(kit).others if (kit.local / APPROVED_FILE).is_file() else ()
-    approved = ApprovedJobs(fedannot=installed_version(), installed=_jobs_in(jobs), others=others)
+    approved = ApprovedJobs(fedannot=installed_version(), installed=_jobs_in(jobs_folder(jobs)), others=others)
     written = []
     for name, values in policies.items():
         # Resources are added to NVFlare's; the others are the participant's alone.

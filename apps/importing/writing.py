@@ -15,6 +15,7 @@ from ...custom.data.description import (
 from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
+from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import new_folder
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError
@@ -37,6 +38,7 @@ def write_imported_federation(
     test_share: float | None = None,
     validation_share: float = 0.0,
     seed: int = 0,
+    watch: Watch | None = None,
 ) -> ImportReport:
     """Write data sets of one kind as a new federation.
 
@@ -52,6 +54,7 @@ def write_imported_federation(
         test_share: see :func:`~fedannot.apps.importing.plan.make_plan`.
         validation_share: likewise.
         seed: seed of the split.
+        watch: is told how far it is.
 
     Raises:
         DataError: if the data sets differ in kind, there are too few usable cases, the label values do not explain
@@ -63,7 +66,7 @@ def write_imported_federation(
     with new_folder(out) as folder:
         staging = folder / ".converted"
         reading = Reading(known, options.colours, options.trust_voxels)
-        checked, excluded = _check(dataset, staging, reading)
+        checked, excluded = _check(dataset, staging, reading, watch)
         mapping = label_map(dataset, checked, options.asked)
         description = described(dataset, options, mapping)
         if mapping:
@@ -81,7 +84,7 @@ def write_imported_federation(
             )
         except DataError as error:
             raise DataError(f"{error}{f' First case left out: {excluded[0]}' if excluded else ''}") from error
-        _write(folder, description, checked, plan, seed)
+        _write(folder, description, checked, plan, seed, watch)
         stratified = ", by class" if choice.by_content else ""
         made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
@@ -137,12 +140,15 @@ def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
     )
 
 
-def _check(dataset: SourceDataset, staging: Path, reading: Reading) -> tuple[list[CheckedCase], list[str]]:
+def _check(
+    dataset: SourceDataset, staging: Path, reading: Reading, watch: Watch | None
+) -> tuple[list[CheckedCase], list[str]]:
     """The cases that can be read and fit each other; and why the others cannot."""
     names = _names(dataset.cases)
     checked: list[CheckedCase] = []
     excluded: list[str] = []
-    for case, name in zip(dataset.cases, names, strict=True):
+    named = list(zip(dataset.cases, names, strict=True))
+    for case, name in watched(named, "Reading the cases", watch):
         try:
             checked.append(checked_case(replace(case, name=name), dataset, staging, reading))
         except DataError as error:
@@ -175,8 +181,15 @@ def _stem(file: Path) -> str:
     return file.name if file.is_dir() else plain_name(file)
 
 
-def _write(folder: Path, description: SiteDescription, cases: Sequence[CheckedCase], plan: Plan, seed: int) -> None:
-    for site, sections in plan.sites.items():
+def _write(
+    folder: Path,
+    description: SiteDescription,
+    cases: Sequence[CheckedCase],
+    plan: Plan,
+    seed: int,
+    watch: Watch | None,
+) -> None:
+    for site, sections in watched(list(plan.sites.items()), "Copying the sites' cases", watch):
         copied = {
             section: [_copied(cases[index], folder / site) for index in positions]
             for section, positions in sections.items()

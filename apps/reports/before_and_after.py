@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from ...custom.data.whole_files import replaced
 from ...transforms.printable import drawable
 from .case_drawing import FILL_OPACITY, LINE_STYLES, class_region
+from .colours import ORANGE, SKY, VERMILLION
 
 mpl.use("Agg")
 
 _PLANES_PER_CASE = 4
-_GIVEN, _MOVED, _MARKED = "tab:cyan", "tab:orange", "tab:red"
+_GIVEN, _MOVED, _MARKED = SKY, ORANGE, VERMILLION
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ def print_channels(found: ChannelFindings | None, rounds: int, console: Terminal
     if found is None or not found.channels:
         return
     last = found.channels[-1]
-    console.print(LEGEND)
     for label, sentence in last.zero.items():
         console.print(f"{'' if len(last.zero) == 1 else f'Class {label}: '}{sentence}")
     before = [record.before_round for record in found.channels]

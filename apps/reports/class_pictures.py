@@ -12,11 +12,12 @@ from torch import nn
 from ...custom.data.site_data import LoadedCase, SiteData
 from ...custom.evaluation.inference import Inference
 from ...transforms.printable import drawable
+from .colours import VERMILLION
 
 mpl.use("Agg")
 
 _CASES_PER_SITE = 6
-_RIGHT, _WRONG = "black", "tab:red"
+_RIGHT, _WRONG = "black", VERMILLION
 
 
 def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str]) -> Figure:

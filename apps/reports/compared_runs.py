@@ -1,5 +1,9 @@
 """What a comparison keeps of its runs, as records: the content of ``comparison.json``."""
 
+from pathlib import Path
+
+from pydantic import ValidationError
+
 from ...custom.evaluation.score_records import (
     ClassificationMeans,
     LastClassificationScores,
@@ -7,9 +11,15 @@ from ...custom.evaluation.score_records import (
     SegmentationMeans,
 )
 from ...custom.run.records import Record
+from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.strict_files import read_json
 from .annotation_findings import CompletenessErrors, CorrectionScores
 from .centre_scores import CentreScores
 from .label_findings import SelectionScores
+from .output import OutputError
+
+COMPARISON_FILE = "comparison.json"
+COMPARISON_PICTURE = "comparison.png"
 
 
 class ComparedRound(MeanScores, Record):
@@ -133,3 +143,19 @@ class Comparison(Record):
     def of_arm(self, arm: str) -> list[ComparedRun]:
         """Return the runs of an arm, in the order of the seeds."""
         return [run for run in self.runs if run.arm == arm]
+
+
+def read_comparison(folder: Path) -> Comparison:
+    """Read what a comparison found, in its output folder.
+
+    Raises:
+        OutputError: if there is none.
+        DataError: if the file is none, or of another version.
+    """
+    file = folder / COMPARISON_FILE
+    if not file.is_file():
+        raise OutputError(f"Expected a comparison in {folder}, but there is no {COMPARISON_FILE}.")
+    try:
+        return Comparison.model_validate(read_json(file, "what a comparison found"))
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=str(file), model=Comparison)) from error

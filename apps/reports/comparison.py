@@ -22,6 +22,8 @@ from .label_findings import pooled_selection, rare_class_recall, rare_classes, s
 from .output import number, percent, score_columns, scoring_of
 
 _NO_SPREAD = 1e-12
+# Columns of words.
+LEFT_COLUMNS = ("arm", "groups", "as drawn")
 
 
 def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> PairedDifferences:
@@ -42,35 +44,50 @@ def paired_statistics(reference: Sequence[float], other: Sequence[float]) -> Pai
     )
 
 
-def print_comparison(comparison: Comparison, console: Terminal) -> None:
-    """Print a row per run and the paired differences to the reference."""
-    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    findings = [heading for heading, show in _FINDINGS.items() if any(show(run) != "-" for run in comparison.runs)]
-    scores = score_columns(comparison.runs)
-    for heading in ("arm", "seed", *scores, *findings, "s", "MB"):
-        left = heading in ("arm", "groups", "as drawn")
-        # Headings may have several lines.
-        table.add_column(Text(heading), justify="left" if left else "right", no_wrap=True)
-    for index, run in enumerate(comparison.runs):
-        table.add_row(
-            run.arm,
-            str(run.seed),
-            *(cells[index] for cells in scores.values()),
-            *(_FINDINGS[heading](run) for heading in findings),
-            number(run.seconds, 0),
-            number(run.peak_memory_mb, 0),
-        )
-    console.print(table)
-    _print_unscored(comparison, console)
-    for run in comparison.runs:
-        _print_dominance(run, console)
+def comparison_columns(comparison: Comparison) -> dict[str, list[str]]:
+    """Return the cells of a table with a row per run, by heading, which may have several lines.
+
+    What a method found out has a column where any run has something to say.
+    """
+    runs = comparison.runs
+    columns = {"arm": [run.arm for run in runs], "seed": [str(run.seed) for run in runs], **score_columns(runs)}
+    for heading, show in _FINDINGS.items():
+        cells = [show(run) for run in runs]
+        if set(cells) != {"-"}:
+            columns[heading] = cells
+    columns["s"] = [number(run.seconds, 0) for run in runs]
+    columns["MB"] = [number(run.peak_memory_mb, 0) for run in runs]
+    return columns
+
+
+def differences_in_words(comparison: Comparison) -> list[str]:
+    """Return a line for every arm but the first: how its scores differ, over seeds and with a paired test."""
     label = scoring_of(comparison.runs[0]).label
+    lines = []
     for pair in comparison.paired:
         spread = "" if pair.standard_deviation is None else f" ± {100 * pair.standard_deviation:.1f}"
         test = "" if pair.p_value is None else f", paired t-test p = {pair.p_value:.3f}"
         each = ", ".join(f"{100 * difference:+.1f}" for difference in pair.differences)
         difference = f"{100 * pair.mean:+.1f}{spread} {label} points"
-        console.print(f"{pair.arm} - {pair.reference}: {difference} (seeds: {each}){test}")
+        lines.append(f"{pair.arm} - {pair.reference}: {difference} (seeds: {each}){test}")
+    return lines
+
+
+def print_comparison(comparison: Comparison, console: Terminal) -> None:
+    """Print a row per run and the paired differences to the reference."""
+    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    columns = comparison_columns(comparison)
+    for heading in columns:
+        # Headings may have several lines.
+        table.add_column(Text(heading), justify="left" if heading in LEFT_COLUMNS else "right", no_wrap=True)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
+    console.print(table)
+    _print_unscored(comparison, console)
+    for run in comparison.runs:
+        _print_dominance(run, console)
+    for line in differences_in_words(comparison):
+        console.print(line)
 
 
 def _print_unscored(comparison: Comparison, console: Terminal) -> None:
@@ -209,7 +226,7 @@ def _own(run: ComparedRun) -> str:
     return percent(statistics.fmean(run.centres.own.values())) if run.centres is not None and run.centres.own else "-"
 
 
-# What a method found out about annotations; a column is shown where any run has something to say.
+# What a method found out about annotations.
 _FINDINGS: dict[str, Callable[[ComparedRun], str]] = {
     "groups": lambda run: run.groups,
     "as drawn": lambda run: {True: "yes", False: "no", None: "-"}[run.groups_as_drawn],

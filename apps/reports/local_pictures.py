@@ -18,13 +18,14 @@ from ...custom.methods.personal.own_threshold import AtThreshold
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.summary_record import Summary
 from .case_drawing import annotated_cases, draw_contours, draw_image, draw_values, shown_case
+from .colours import ANNOTATION, CLEAN, GLOBAL_MODEL, OWN_MODEL
 from .local_models import local_model
 
 mpl.use("Agg")
 
 _CASES = 3
-_ANNOTATIONS = (("the site's annotation", "tab:red"), ("generic annotation", "lime"))
-_PREDICTIONS = (("the site's model", "tab:orange"), ("global model", "tab:cyan"))
+_ANNOTATIONS = (("the site's annotation", ANNOTATION), ("generic annotation", CLEAN))
+_PREDICTIONS = (("the site's model", OWN_MODEL), ("global model", GLOBAL_MODEL))
 
 
 def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path, *, cache: Path) -> list[Path]:

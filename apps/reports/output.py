@@ -22,6 +22,9 @@ _SCORE_HEADINGS = {
 }
 
 MODEL_FILE = "model.pt"
+# Of an output folder: the generated images of a run that was given no data.
+DATA_FOLDER = "data"
+GENERATED = "The images were generated, since no data were given (--data)."
 # In the server's run folder.
 PERSISTED_MODEL = Path("app_server") / "FL_global_model.pt"
 
@@ -65,6 +68,11 @@ def has_server_summary(workspace: Path) -> bool:
     return any((file.parent / "app_server").is_dir() for file in workspace.glob(f"**/{SUMMARY_FILE}"))
 
 
+def is_output(folder: Path) -> bool:
+    """Return whether a folder is the output of a run, with its model and summary in it."""
+    return (folder / SUMMARY_FILE).is_file() and (folder / MODEL_FILE).is_file()
+
+
 def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str, Any]] = lambda: {}) -> Summary:
     """Copy model, metrics and, last, the summary of a run to the output folder and return the summary.
 
@@ -86,6 +94,19 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
         text = json.dumps(summary.plain(), indent=2) + "\n"
     write_text(out / SUMMARY_FILE, text)
     return summary
+
+
+def used_generated_images(summary: Summary, out: Path) -> bool:
+    """Return whether a run trained on generated images because it was given no data.
+
+    Args:
+        summary: of the run.
+        out: its output folder, in which such images lie.
+    """
+    folder = summary.data_folder
+    # The folder may have been moved since.
+    is_own = folder is not None and folder.parts[-2:] == (out.resolve().name, DATA_FOLDER)
+    return is_own or any(report.embedded_data for report in summary.sites.values())
 
 
 def read_summary(out: Path) -> Summary:
@@ -144,3 +165,9 @@ def percent(value: float | None) -> str:
 def number(value: float | None, decimals: int = 1) -> str:
     """Write a number, or a dash."""
     return "-" if value is None else f"{value:.{decimals}f}"
+
+
+def number_range(first: float, last: float, decimals: int) -> str:
+    """Write a range, or one number where both are the same as written."""
+    texts = [f"{value:.{decimals}f}" for value in (first, last)]
+    return texts[0] if texts[0] == texts[1] else " to ".join(texts)

@@ -1,5 +1,6 @@
 """What is printed of a run: its scores, what was concluded of each site, and how it compares with another run."""
 
+import io
 from collections.abc import Mapping, Sequence
 
 from rich import box
@@ -8,15 +9,17 @@ from rich.table import Table
 from ...custom.evaluation.score_records import ClassificationMeans, SegmentationMeans
 from ...custom.methods.auto.records import ChannelFindings, ShadowFindings
 from ...custom.methods.feda3i.records import QualityFindings
-from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
-from .channel_text import channel_entries, print_channels, print_shadow
+from .channel_text import print_channels, print_shadow
 from .compared_runs import ComparedRun
-from .output import noise_level, number, percent, score_columns, scoring_of
+from .output import number, number_range, percent, score_columns, scoring_of
+from .site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 
+# Characters of a line that is not broken.
+_ONE_LINE = 100_000
 # Fields of a site's privacy account, the δ that each is stated for, and whom it protects.
 _PRIVATE = (
     ("privacy_epsilon", "privacy_delta", "of the site's taking part, by its updates"),
@@ -41,26 +44,38 @@ def print_difference(summary: Summary, other: Summary, console: Terminal) -> Non
         console.print(f"{summary.method} - {other.method}: {points}{without(summary)}")
 
 
+def headline(summary: Summary) -> str:
+    """Return a run in a sentence: method, seed, rounds, time, scores."""
+    return (
+        f"{summary.method}, seed {summary.seed}, {summary.rounds_finished} rounds, {summary.seconds:.0f} s: "
+        f"{_score_text(summary)} (mean of the last five rounds{without(summary)})"
+    )
+
+
 def print_summary(summary: Summary, console: Terminal) -> None:
     """Print a run's scores and, for a quality-aware method, what was concluded of each site."""
-    console.print_named(
-        summary.method,
-        f", seed {summary.seed}, {summary.rounds_finished} rounds, "
-        f"{summary.seconds:.0f} s: {_score_text(summary)} (mean of the last five rounds{without(summary)})",
-    )
-    quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
-    _print_averaging_alone(quality, console)
+    console.print_named(summary.method, headline(summary).removeprefix(summary.method))
+    _print_averaging_alone(summary.added(QualityFindings), console)
     console.print(_site_table(summary))
+    for sentence in site_legend(summary):
+        console.print(sentence)
+    _print_conclusions(summary, console)
+
+
+def conclusions(summary: Summary) -> list[str]:
+    """Return what is to be said of a run beside its scores and its table of sites, a sentence or two each."""
+    lines = Terminal(file=io.StringIO(), width=_ONE_LINE, soft_wrap=True)
+    _print_averaging_alone(summary.added(QualityFindings), lines)
+    _print_conclusions(summary, lines)
+    text = lines.file
+    assert isinstance(text, io.StringIO)
+    return [line for line in text.getvalue().splitlines() if line.strip()]
+
+
+def _print_conclusions(summary: Summary, console: Terminal) -> None:
     print_effective_sites(summary, console)
-    if quality is not None and quality.weights is not None:
-        console.print("noise: strength s_i; first w, last w: aggregation weight in the first and the last layer block")
-    if any(noise_level(report) is not None for report in summary.sites.values()):
-        console.print("noisy: labels that do not look right; a site lists its own with: fedannot suspects")
-    if completeness is not None and completeness.completeness:
-        console.print(
-            "complete: lesions that the site annotates, as estimated; corrected: the round before whose training it "
-            "added what it lacked"
-        )
+    if explanation := weight_beside_noise(summary):
+        console.print(explanation)
     print_channels(summary.added(ChannelFindings), summary.rounds_finished, console)
     print_shadow(summary.added(ShadowFindings), console)
     if summary.absent:
@@ -95,15 +110,13 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
 
     Of the layer blocks the one counts in which they are fewest.
     """
-    if any(site_weights(summary, site) != "-" for site in summary.sites):
-        console.print("weight: of the site in the average, smallest to largest over the rounds")
     known = [(record, sites) for record in summary.rounds if (sites := record.effective_sites) is not None]
     told = []
     for stage in dict.fromkeys(record.stage for record, _ in known):
         of_stage = [(record.round, sites) for record, sites in known if record.stage == stage]
         fewest, most = (f(sites for _, sites in of_stage) for f in (min, max))
         rounds = _rounds([number for number, _ in of_stage])
-        told.append(f"{_range(fewest, most, 1)} ({stage}, {rounds})")
+        told.append(f"{number_range(fewest, most, 1)} ({stage}, {rounds})")
     if told:
         console.print(f"effective sites of {len(summary.sites)}: {'; '.join(told)}")
     if summary.dominant:
@@ -113,15 +126,6 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
             f"{most_of.round} {most_of.site} had {most_of.weight:.2f} of the weight.",
             style="yellow",
         )
-
-
-def site_weights(summary: Summary, site: str) -> str:
-    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
-    quality = summary.added(QualityFindings)
-    known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
-    if not known or (quality is not None and quality.weights is not None):
-        return "-"
-    return _range(min(known), max(known), 2)
 
 
 def print_refusals(summary: Summary, console: Terminal) -> None:
@@ -137,12 +141,6 @@ def _rounds(numbers: Sequence[int]) -> str:
         return f"round {first}"
     known = "" if len(numbers) == last - first + 1 else f"{len(numbers)} of "
     return f"{known}rounds {first} to {last}"
-
-
-def _range(first: float, last: float, decimals: int) -> str:
-    """Write a range, or one number where both are the same as written."""
-    texts = [f"{value:.{decimals}f}" for value in (first, last)]
-    return texts[0] if texts[0] == texts[1] else " to ".join(texts)
 
 
 def without(run: Summary | ComparedRun) -> str:
@@ -165,68 +163,14 @@ def _score_text(summary: Summary) -> str:
 
 
 def _site_table(summary: Summary) -> Table:
-    """One row per site; columns that would be empty for all sites are left out."""
-    has_own_threads = len({report.num_threads for report in summary.sites.values()}) > 1
-    columns: dict[str, list[str]] = {}
-    for site in sorted(summary.sites, key=natural_order):
-        report = summary.sites[site]
-        level = noise_level(report)
-        entries = {
-            "site": site,
-            "cases": str(report.num_samples),
-            "left out": str(report.num_excluded or "-"),
-            "threads": str(report.num_threads or "-") if has_own_threads else "-",
-            "loss": number(report.train_loss, 3),
-            "weight": site_weights(summary, site),
-            "noisy, %": "-" if level is None else f"{100 * level:.0f}",
-            **_quality_entries(summary.added(QualityFindings), site),
-            **_completeness_entries(summary.added(CompletenessFindings), site),
-            **channel_entries(summary.added(ChannelFindings), site),
-        }
-        for heading, entry in entries.items():
-            columns.setdefault(heading, []).append(entry)
-    filled = {heading: entries for heading, entries in columns.items() if set(entries) != {"-"}}
+    """One row per site."""
+    columns = site_columns(summary)
     table = Table(title="Sites", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in filled:
-        table.add_column(heading, justify="left" if heading in ("site", "draws") else "right", no_wrap=True)
-    for cells in zip(*filled.values(), strict=True):
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading in WORDS else "right", no_wrap=True)
+    for cells in zip(*columns.values(), strict=True):
         table.add_row(*cells)
     return table
-
-
-def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]:
-    """What FedA³I concluded of a site, and its weights."""
-    estimate = None if found is None else found.estimate
-    judged = None if estimate is None else estimate.sites.get(site)
-    row = (None if found is None or found.weights is None else found.weights.of_site(site)) or (None,)
-    return {
-        "q_in": "-" if judged is None else number(_total(judged.inner), 3),
-        "q_out": "-" if judged is None else number(_total(judged.outer), 3),
-        "draws": "-" if judged is None else judged.group or "-",
-        "noise": "-" if judged is None else number(judged.strength, 3),
-        "first w": number(row[0], 3),
-        "last w": number(row[-1], 3),
-    }
-
-
-def _completeness_entries(found: CompletenessFindings | None, site: str) -> dict[str, str]:
-    """What FedIA concluded of a site."""
-    judged = None if found is None else (found.completeness or {}).get(site)
-    return {"complete, %": _completeness(judged), "corrected": _correction(judged)}
-
-
-def _completeness(site: CompletenessRecord | None) -> str:
-    if site is None:
-        return "-"
-    return f"{100 * site.estimate:.0f}" if site.is_estimable else "not estimable"
-
-
-def _correction(site: CompletenessRecord | None) -> str:
-    return "-" if site is None or site.corrected_before_round is None else f"round {site.corrected_before_round}"
-
-
-def _total(values: Sequence[float] | None) -> float | None:
-    return None if not values else sum(values)
 
 
 def _print_bounds(bounded: Sequence[BoundedInRound], console: Terminal) -> None:

@@ -17,7 +17,7 @@ from ...custom.data.federation import FederationDescription, write_federation
 from ...custom.data.json_record import read_record
 from ...custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...custom.data.tensor_files import write_tensors
-from ...custom.data.whole_files import replaced, write_text
+from ...custom.data.whole_files import write_text
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.reading import read_metrics_file
@@ -26,17 +26,21 @@ from ...custom.run.state import METRICS_FILE, SUMMARY_FILE, RunState
 from ...custom.run.summary import summarize
 from ...custom.run.summary_record import OwnCases, Summary
 from ...transforms.natural_order import natural_order
+from ...transforms.printable import drawable
 from ..terminal import Terminal
+from .charts import save_figure
+from .colours import GLOBAL_MODEL, OWN_MODEL, UNGROUPED
 from .output import MODEL_FILE, OutputError, number, percent
+from .site_columns import site_legend, site_weights
 from .site_files import SiteFiles, find_site_files
-from .summary_text import print_effective_sites, print_refusals, site_weights
+from .summary_text import print_effective_sites, print_refusals
 
 mpl.use("Agg")
 
 OWN_CASES_PICTURE = "own_cases.png"
 # In a run's folder at a site that made its data itself.
 _EMBEDDED = "embedded"
-_MODELS = {"global": "tab:cyan", "local_at_half": "tab:gray", "local": "tab:orange"}
+_MODELS = {"global": (GLOBAL_MODEL, "o"), "local_at_half": (UNGROUPED, "^"), "local": (OWN_MODEL, "s")}
 _CALLED = {"local_at_half": "local at 0.5"}
 
 
@@ -86,6 +90,8 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
         weight = site_weights(summary, site)
         table.add_row(site, str(found.num_cases or "-"), str(found.round), weight, *cells)
     console.print(table)
+    for sentence in site_legend(summary):
+        console.print(sentence)
     for site, found in own_cases.items():
         if found.round < summary.rounds_finished:
             console.print(f"{site}: has the model after round {found.round}, not the last one.", style="yellow")
@@ -94,28 +100,29 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
 
 
 def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None:
-    """Draw the Dice of each site's own and of the shared model on its own cases; None where no site has scores."""
-    sites = [site for site, found in own_cases.items() if found.models]
+    """Draw the Dice of each site's own and of the shared model on its own cases; None where no site has scores.
+
+    A row per site, so that no label lies on another one.
+    """
+    sites = [site for site, found in own_cases.items() if found.models][::-1]
     names = [name for name in _MODELS if any(name in own_cases[site].models for site in sites)]
     if not sites:
         return None
-    figure = Figure(figsize=(2 + 0.8 * len(sites), 4), layout="constrained")
+    figure = Figure(figsize=(7, 1.6 + 0.3 * max(len(sites), 3)), layout="constrained")
     axes = figure.subplots()
-    for index, name in enumerate(names):
+    for name in names:
         scores = [own_cases[site].models.get(name) for site in sites]
-        values = [None if found is None else found.dice for found in scores]
-        width = 0.76 / max(len(names), 2)
-        places = [place + width * (index - (len(names) - 1) / 2) for place in range(len(sites))]
-        heights = [float("nan") if value is None else 100 * value for value in values]
+        values = [float("nan") if found is None or found.dice is None else 100 * found.dice for found in scores]
+        colour, marker = _MODELS[name]
         label = f"{_CALLED.get(name, name)} model"
-        bars = axes.bar(places, heights, 0.95 * width, color=_MODELS[name], label=label)
-        axes.bar_label(bars, fmt="%.1f", fontsize=7)
-    axes.set_xticks(range(len(sites)), sites)
-    axes.set(ylabel="Dice, %", ylim=(0, 108), title="On each site's own validation cases")
+        axes.scatter(values, range(len(sites)), color=colour, marker=marker, s=55, label=label)
+    axes.set_yticks(range(len(sites)), [drawable(site) for site in sites])
+    axes.set(xlabel="Dice, %", title="On each site's own validation cases")
+    axes.margins(x=0.08, y=0.6 / len(sites))
+    axes.grid(color="#dddddd")
+    axes.set_axisbelow(True)
     figure.legend(loc="outside lower center", ncols=len(names))
-    with replaced(file) as temporary:
-        figure.savefig(temporary, dpi=110)
-    return file
+    return save_figure(figure, file)
 
 
 @contextmanager

@@ -6,13 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .job import (
-    Job,
-    JobError,
-    check_runs_in_process,
-    nearest_hint,
-    parse_override,
-)
+from ...transforms.errors import did_you_mean
+from .job import Job, JobError, check_runs_in_process, parse_override
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -26,6 +21,10 @@ class Arm:
         job: the job's folder.
         overrides: settings that this arm alone changes.
         shared_rounds: rounds at the start that are those of the reference, from whose run the arm branches after them.
+
+    >>> from fedannot.apps import Arm
+    >>> Arm("short warm-up", Path("fedaaai"), {"warmup_rounds": 2}).overrides
+    {'warmup_rounds': 2}
     """
 
     name: str
@@ -61,6 +60,10 @@ def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm],
     Raises:
         JobError: if a setting is for an arm that there is not, or a name is none.
         SettingsError: if a setting cannot be read.
+
+    >>> arms, common = parse_arms(["fedavg", "short=fedaaai"], ["rounds=12", "short:warmup_rounds=2"])
+    >>> [arm.name for arm in arms], arms[1].overrides, common
+    (['fedavg', 'short'], {'warmup_rounds': 2}, {'rounds': 12})
     """
     folders = dict(_named_folder(text) for text in jobs)
     if len(folders) < len(jobs):
@@ -81,7 +84,7 @@ def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm],
             own[name][own_key] = value
         else:
             raise JobError(
-                f"--set {text}: there is no arm {name!r}{nearest_hint(name, list(own))} Arms: {', '.join(own)}; "
+                f"--set {text}: there is no arm {name!r}{did_you_mean(name, list(own))} Arms: {', '.join(own)}; "
                 "expected KEY=VALUE for all of them, or ARM:KEY=VALUE for one."
             )
     return [Arm(name, folder, own[name]) for name, folder in folders.items()], common
@@ -151,9 +154,9 @@ def _check_tasks(jobs: Sequence[Job]) -> None:
 def _check_known(arms: Sequence[Arm], known: Sequence[Collection[str]], overrides: Mapping[str, Any]) -> None:
     every = sorted({key for keys in known for key in keys})
     if unknown := sorted(set(overrides) - set(every)):
-        raise JobError(f"No job has the settings {unknown}{nearest_hint(unknown[0], every)}")
+        raise JobError(f"No job has the settings {unknown}{did_you_mean(unknown[0], every)}")
     for arm, keys in zip(arms, known, strict=True):
         if unknown := sorted(set(arm.overrides) - set(keys)):
             raise JobError(
-                f"{arm.name}: the job {arm.job} has no settings {unknown}{nearest_hint(unknown[0], list(keys))}"
+                f"{arm.name}: the job {arm.job} has no settings {unknown}{did_you_mean(unknown[0], list(keys))}"
             )

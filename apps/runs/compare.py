@@ -17,10 +17,11 @@ from ...custom.settings import RunSettings, SettingsError
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
-from ..reports.compared_runs import ComparedRun, Comparison, PairedArm
+from ..reports.charts import draw_comparison
+from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
-from ..reports.output import read_summary, scoring_of
-from ..reports.pictures import draw_comparison
+from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
+from ..reports.output import GENERATED, read_summary, scoring_of
 from .arms import Arm, PlannedArm, plan
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import JOB_ID, RunError
@@ -31,10 +32,9 @@ from .resuming import RUN_FOLDER, can_be_resumed
 from .run_process import Commands, RunStoppedError, RunTimeoutError
 from .setting_origins import named_origins
 from .settings_files import SettingsFile
+from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
 
-COMPARISON_FILE = "comparison.json"
-_REQUEST_FILE = "request.json"
 _RUN_TIMEOUT_SECONDS = 24 * 3600
 
 
@@ -47,6 +47,7 @@ def compare(
     settings: str | None = None,
     overrides: Mapping[str, Any],
     processes: int | None = None,
+    track: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Run every arm with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
@@ -62,6 +63,7 @@ def compare(
         settings: a set of settings; its name must exist beside every job, or its file fit every job.
         overrides: settings to change in every arm whose job has them.
         processes: runs at a time, by default one per core and thread of a run.
+        track: where every run is tracked, see :class:`fedannot.apps.runs.tracking.Tracking`.
         progress: tells how far the runs are; by default on the standard error.
 
     Raises:
@@ -71,6 +73,9 @@ def compare(
         DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.
         RunError: if a run failed; the others are finished first.
     """
+    if track is not None:
+        # Wrong before the first run, not in each of them.
+        Tracking.parse(track)
     planned = plan(arms, overrides)
     names = [arm.name for arm in planned]
     _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
@@ -83,21 +88,22 @@ def compare(
         processes = max(1, (os.cpu_count() or 1) // threads)
     runs = {
         (arm.name, seed): WatchedRun(
-            f"{arm.name}, seed {seed}", _run_folder(out, arm.name, seed), of_arms[arm.name].rounds
+            f"{arm.name}, seed {seed}", run_folder(out, arm.name, seed), of_arms[arm.name].rounds
         )
         for seed in seeds
         for arm in planned
     }
     told = RunsProgress(list(runs.values()), progress or Progress())
     told.begin(processes)
+    if data is None:
+        told.say(GENERATED)
     branching = [arm for arm in planned if arm.shared_rounds]
+    told_all: dict[str, Any] = {"reference": names[0], "data": data, "settings": settings, "track": track, "out": out}
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             begun = {
-                commands.submit(
-                    partial(_run, commands, arm, seed, reference=names[0], data=data, settings=settings, out=out)
-                ): runs[arm.name, seed]
+                commands.submit(partial(_run, commands, arm, seed, **told_all)): runs[arm.name, seed]
                 for seed in seeds
                 for arm in phase
             }
@@ -106,7 +112,8 @@ def compare(
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
     comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
     write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
-    draw_comparison(comparison, out / "comparison.png")
+    draw_comparison(comparison, out / COMPARISON_PICTURE)
+    write_comparison_page(out, comparison)
     return comparison
 
 
@@ -165,7 +172,7 @@ def _check_phantoms(arms: Sequence[PlannedArm], settings: str | None) -> None:
 
 def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:
     """Refuse to mix runs of another comparison into this one; seeds and arms may be added."""
-    file = out / _REQUEST_FILE
+    file = out / REQUEST_FILE
     asked: dict[str, Any] = {
         arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
         for arm in arms
@@ -186,10 +193,6 @@ def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm
     write_text(file, json.dumps({**common, "arms": known | asked}, indent=2) + "\n")
 
 
-def _run_folder(out: Path, name: str, seed: int) -> Path:
-    return out / "runs" / f"{name}-seed{seed}"
-
-
 def _state_folder(run: Path) -> Path:
     return run / RUN_FOLDER / "server" / JOB_ID
 
@@ -202,15 +205,16 @@ def _run(
     reference: str,
     data: str | None,
     settings: str | None,
+    track: str | None,
     out: Path,
 ) -> str | None:
     """Run an arm in a process of its own unless that is done already; return an error's text."""
-    folder = _run_folder(out, arm.name, seed)
+    folder = run_folder(out, arm.name, seed)
     if (folder / SUMMARY_FILE).is_file():
         return None
     state = _state_folder(folder) / STATE_FILE
     if arm.shared_rounds and not can_be_resumed(folder):
-        branch = _state_folder(_run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
+        branch = _state_folder(run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
         if not branch.is_file():
             return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
         state.parent.mkdir(parents=True, exist_ok=True)
@@ -221,6 +225,8 @@ def _run(
         command += ["--data", str(_federation(data, seed))]
     if settings is not None:
         command += ["--settings", settings]
+    if track is not None:
+        command += ["--track", track]
     if folder.is_dir() and any(folder.iterdir()):
         command.append("--resume")
     for key, value in arm.overrides.items():
@@ -244,7 +250,7 @@ def _summarize(
     scores: dict[str, list[float]] = {}
     for name in names:
         for seed in seeds:
-            folder = _run_folder(out, name, seed)
+            folder = run_folder(out, name, seed)
             summary = read_summary(folder)
             federation = _federation(data, seed) or folder / "data"
             runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))

@@ -67,6 +67,16 @@ class Step:
     position: int
     count: int
 
+    @property
+    def done(self) -> int | None:
+        """How many sites' turns of the whole run are over, as many in every round; None where that is not known."""
+        return None if self.round_number is None else (self.round_number - 1) * self.count + self.position - 1
+
+    @property
+    def total(self) -> int | None:
+        """How many turns the run has."""
+        return None if self.rounds is None else self.rounds * self.count
+
     def __str__(self) -> str:
         known = self.round_number is not None and self.rounds is not None
         where = f"Round {self.round_number}/{self.rounds}: " if known else ""

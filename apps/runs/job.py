@@ -1,14 +1,13 @@
 """A job folder: which sites it names, what its settings are, and a copy of it with other settings."""
 
 import copy
-import difflib
 import importlib
 import inspect
 import json
 import os
 import re
 import shutil
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +16,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from ...custom.methods.lookup import find_method, read_job_settings
-from ...custom.settings import RunSettings, SettingsError
-from ...transforms.errors import DataError
+from ...custom.settings import ALL_SETTINGS, RunSettings, SettingsError
+from ...transforms.errors import DataError, did_you_mean
 from ...transforms.strict_files import parse_yaml, read_json
+from .installed import UnknownJobError, find_job
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
@@ -47,16 +47,17 @@ class Job:
     folder: Path
 
     @classmethod
-    def open(cls, folder: Path) -> "Job":
-        """Open a job folder.
+    def open(cls, name_or_folder: str | Path) -> "Job":
+        """Open a job folder, or a job that is installed, by its name.
 
         Raises:
             JobError: if it is not one, or has several apps.
             SettingsError: if its settings cannot be used.
         """
-        if not (folder / "meta.json").is_file():
-            raise JobError(f"Expected a job folder with a meta.json, but {folder} has none.")
-        job = cls(folder)
+        try:
+            job = cls(find_job(name_or_folder))
+        except UnknownJobError as error:
+            raise JobError(str(error)) from None
         for file in (job.server_config, job.client_config, job.settings_file):
             if not file.is_file():
                 raise JobError(f"Expected the file {file}, but it does not exist.")
@@ -137,8 +138,8 @@ class Job:
         known = self.setting_names(overrides)
         for key, value in overrides.items():
             if key not in known:
-                allowed = ", ".join(sorted(known))
-                raise SettingsError(f"{named}: no setting {key!r}{nearest_hint(key, known)} Known: {allowed}.")
+                listed = ALL_SETTINGS.replace("JOB", self.folder.name)
+                raise SettingsError(f"{named}: no setting {key!r}{did_you_mean(key, known)} {listed}")
             *groups, name = key.split(".")
             block = values
             for group in groups:
@@ -227,7 +228,7 @@ def check_components(file: Path) -> None:
         for key in arguments:
             if allowed is not None and key not in allowed:
                 raise JobError(
-                    f"{file}: {path} has no argument {key!r}{nearest_hint(key, allowed)} Allowed: {allowed}."
+                    f"{file}: {path} has no argument {key!r}{did_you_mean(key, allowed)} Allowed: {allowed}."
                 )
 
 
@@ -285,12 +286,6 @@ def _argument_names(component: Any) -> list[str] | None:
         if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
             return names
     return None
-
-
-def nearest_hint(key: str, known: Sequence[str]) -> str:
-    """Return the end of a sentence about an unknown key: which known one resembles it, if any does."""
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else "."
 
 
 def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

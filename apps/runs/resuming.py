@@ -10,7 +10,7 @@ from ...custom.methods.lookup import method_of
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
-from ..reports.output import MODEL_FILE, read_summary
+from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
 from .in_process import JOB_ID
 from .job import Job, JobError
 from .run_log import LOG_FILE
@@ -19,7 +19,6 @@ RUN_FOLDER = "run"
 # Where the workspaces of a run that is being continued lie until the run is over.
 RESUMED_FOLDER = "resumed"
 JOB_FOLDER = "job"
-DATA_FOLDER = "data"
 
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"
@@ -169,8 +168,13 @@ def copy_job(job: Job, changes: dict[str, Any], out: Path) -> Job:
     return Job(folder)
 
 
+def server_folder(workspaces: Path) -> Path:
+    """Return the server's run folder among the workspaces of a run."""
+    return workspaces / "server" / JOB_ID
+
+
 def _state_file(workspaces: Path) -> Path:
-    return workspaces / "server" / JOB_ID / STATE_FILE
+    return server_folder(workspaces) / STATE_FILE
 
 
 def _is_ours(entry: Path) -> bool:

@@ -17,6 +17,7 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from queue import SimpleQueue
+from types import ModuleType
 from typing import Protocol, TypeVar
 
 from .program import Program
@@ -154,7 +155,8 @@ class _Forked:
     def __init__(self, context: ForkServerContext, program: Program, arguments: Sequence[str], log: Path) -> None:
         what_it_gets = (program.entry, list(arguments), str(log), dict(os.environ), str(Path.cwd()))
         self._process = context.Process(target=_run_forked, args=what_it_gets, daemon=True)
-        self._process.start()
+        with _without_callers_script():
+            self._process.start()
 
     def wait(self, timeout: float) -> int | None:
         wait([self._process.sentinel], timeout)
@@ -218,6 +220,21 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_callers_script() -> Iterator[None]:
+    """Keep the script that called from being run anew in a process that is started in the block.
+
+    Python would do so for what the script defines, of which a run needs nothing, and a script without a guard would
+    start everything once more.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _run_forked(

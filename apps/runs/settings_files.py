@@ -12,11 +12,11 @@ from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.data.noise.choice import COMPLETENESS, LABELS, PROTOCOLS
 from ...custom.settings import SettingsError
 from ...custom.strict_model import StrictModel
-from ...transforms.errors import DataError, describe_validation_error
+from ...transforms.errors import DataError, describe_validation_error, did_you_mean
 from ...transforms.noise.class_noise import ClassNoise
 from ...transforms.noise.federation_noise import FederationNoise
 from ...transforms.noise.site_protocol import SiteProtocol
-from .job import SETTINGS_FOLDER, Job, JobError, flat_settings, nearest_hint, parse_hocon
+from .job import SETTINGS_FOLDER, Job, JobError, flat_settings, parse_hocon
 
 _SUFFIX = ".conf"
 
@@ -195,7 +195,7 @@ def _find(job: Job, name_or_file: str) -> Path:
     names = sorted(file.stem for file in folder.glob(f"*{_SUFFIX}"))
     if name_or_file not in names:
         raise JobError(
-            f"{folder}: no settings {name_or_file!r}{nearest_hint(name_or_file, names)} "
+            f"{folder}: no settings {name_or_file!r}{did_you_mean(name_or_file, names)} "
             f"Available: {', '.join(names) or 'none'}; the path of a file ends in {_SUFFIX}."
         )
     return folder / f"{name_or_file}{_SUFFIX}"

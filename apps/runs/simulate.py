@@ -22,13 +22,12 @@ from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
-from ..reports.output import collect_output
+from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
-from .in_process import run_in_process
-from .job import Job, check_runs_in_process
+from .in_process import Step, run_in_process
+from .job import Job, check_runs_in_process, flat_settings
 from .progress import Progress
 from .resuming import (
-    DATA_FOLDER,
     RESUMED_FOLDER,
     RUN_FOLDER,
     EarlierRun,
@@ -41,20 +40,23 @@ from .resuming import (
     prepare_beginning,
     prepare_collection,
     prepare_next_rounds,
+    server_folder,
 )
 from .run_log import run_log
 from .setting_origins import named_origins
 from .settings_files import SettingsFile
+from .tracking import Tracking, tracked_run
 
 
 def simulate(
-    job_folder: Path,
+    job_folder: str | Path,
     out: Path,
     *,
     data: Path | None = None,
     settings: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     resume: bool = False,
+    track: Tracking | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Run a job in this process and return its summary.
@@ -64,13 +66,14 @@ def simulate(
     it.
 
     Args:
-        job_folder: the job.
+        job_folder: the job's folder, or the name of an installed job.
         out: output folder; must be empty or absent unless the run is resumed.
         data: a federation's folder; its sites replace those that the job names.
         settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
             What was stopped after its last round is collected; of a finished run the summary is returned.
+        track: where the run's numbers go as well; its settings are told there, its pictures are not.
         progress: tells how far the run is; by default on the standard error.
 
     Raises:
@@ -89,6 +92,7 @@ def simulate(
     earlier = _earlier_run(out, resume)
     if resume:
         check_continues(run_settings, out, earlier)
+    is_generated = data is None
     if data is None:
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
@@ -98,16 +102,20 @@ def simulate(
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
         progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
+    tracked_before = None if earlier is None else tracked_run(server_folder(earlier.workspaces))
     if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
         changes["resume_from"] = str(state)
     # Its state holds a model, which is read once more.
     del earlier
     run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
+    if track is not None:
+        track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
-        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.")
+        images = " Generated images: no data were given." if is_generated else ""
+        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.{images}")
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
-        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, lambda step: progress.state(str(step)))
+        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
     summary = collect_output(
         run_folder,
         out,
@@ -119,6 +127,18 @@ def simulate(
     )
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     return summary
+
+
+class _Turns:
+    """Tells whose turn it is. What a method asks sites for beside training does not set back what is done."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._furthest = 0
+
+    def __call__(self, step: Step) -> None:
+        self._furthest = max(self._furthest, step.done or 0)
+        self._progress.state(str(step), self._furthest, step.total)
 
 
 def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:

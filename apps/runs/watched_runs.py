@@ -67,6 +67,7 @@ class RunsProgress:
         self._progress = progress
         self._clock = clock
         self._started = clock()
+        self._rounds = sum(run.rounds for run in runs)
         self._done_before = sum(run.rounds_done for run in runs)
 
     def begin(self, at_a_time: int) -> None:
@@ -75,12 +76,16 @@ class RunsProgress:
         earlier = f" ({finished} finished before)" if finished else ""
         self._progress.tell(f"{len(self._runs)} runs{earlier}, {at_a_time} at a time.")
 
+    def say(self, text: str) -> None:
+        """Tell something that is worth keeping."""
+        self._progress.tell(text)
+
     def wait(self, results: Mapping[Future[Result], WatchedRun]) -> list[Result]:
         """Return the results of runs when all are over, and tell meanwhile how far they are."""
         pending = set(results)
         told = {result for result, run in results.items() if run.is_finished}
         while pending:
-            self._progress.state(self.describe())
+            self._progress.state(self.describe(), sum(run.rounds_done for run in self._runs), self._rounds)
             over, pending = wait(pending, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
             for result in over - told:
                 self._tell_end(results[result])

@@ -90,6 +90,14 @@ class StreamingAverage:
 
     Attributes:
         limits: the largest values that can be added, see :func:`value_limits`.
+
+    Example:
+        >>> reference = {"w": torch.zeros(2)}
+        >>> average = StreamingAverage(reference, {"w": "block"})
+        >>> average.add("site-1", {"w": torch.tensor([1.0, 0.0])}, {"block": 0.75}, num_samples=3)
+        >>> average.add("site-2", {"w": torch.tensor([0.0, 1.0])}, {"block": 0.25}, num_samples=1)
+        >>> average.result()["w"].tolist()
+        [0.75, 0.25]
     """
 
     def __init__(

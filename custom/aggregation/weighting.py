@@ -20,6 +20,11 @@ class LayerWeights:
         sites: names of the K sites, sorted.
         blocks: names of the L layer blocks in forward order.
         values: ``(K, L)`` weights, read-only.
+
+    Example:
+        >>> weights = LayerWeights(("a", "b"), ("first", "last"), np.array([[0.5, 0.8], [0.5, 0.2]]))
+        >>> [round(float(number), 3) for number in weights.effective_sites]
+        [2.0, 1.471]
     """
 
     sites: tuple[str, ...]
@@ -76,6 +81,10 @@ def quantity_weights(num_samples: Mapping[str, int]) -> dict[str, float]:
 
     Raises:
         ValueError: if there is no site, a negative number, or no sample at all.
+
+    Example:
+        >>> quantity_weights({"site-2": 1, "site-1": 3})
+        {'site-1': 0.75, 'site-2': 0.25}
     """
     if negative := {site: count for site, count in num_samples.items() if count < 0}:
         raise ValueError(f"Expected numbers of samples >= 0, but found {negative}.")

@@ -25,6 +25,12 @@ class JudgedCase:
 
     Raises:
         ValueError: when the shapes do not fit each other, or the spacing does not fit them.
+
+    Example:
+        >>> annotation = np.pad(np.ones((4, 4), dtype=np.uint8), 4)
+        >>> foreground = np.pad(np.full((4, 4), 0.9), 4)
+        >>> JudgedCase("patient-1", annotation, np.stack([1 - foreground, foreground])).unit
+        'patient-1'
     """
 
     unit: str

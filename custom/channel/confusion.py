@@ -55,6 +55,11 @@ def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
 
     Raises:
         ValueError: when there is no sample, or a label is not among the classes.
+
+    Example:
+        >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.05, 0.95]])
+        >>> confident_joint(probabilities, np.array([0, 0, 1, 0])).counts.tolist()
+        [[2, 1], [0, 1]]
     """
     num_classes = probabilities.shape[1]
     if len(labels) == 0 or len(labels) != len(probabilities) or not 0 <= labels.min() <= labels.max() < num_classes:

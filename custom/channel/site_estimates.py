@@ -55,6 +55,15 @@ def estimate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Es
         cases: of the site.
         label: the class.
         seed: decides the interval.
+
+    Example:
+        >>> from fedannot.custom import JudgedCase
+        >>> from scipy import ndimage
+        >>> inside = ndimage.distance_transform_edt(np.pad(np.ones((40, 40)), 12)) > 2
+        >>> wider = ndimage.binary_dilation(inside, iterations=2)
+        >>> cases = [JudgedCase(f"patient-{n}", wider, np.stack([~inside, inside]).astype(float)) for n in range(6)]
+        >>> round(estimate_offset(cases, 1, seed=0).value, 1)
+        2.0
     """
     return median_offset(case_offsets(cases, label), seed=seed)
 
@@ -100,6 +109,16 @@ def estimate_detections(
         label: the class.
         seed: decides the intervals.
         reality: probability that predicted objects with given largest probabilities are real.
+
+    Example:
+        >>> from fedannot.custom import JudgedCase
+        >>> real = np.zeros((32, 32))
+        >>> real[4:10, 4:10] = real[20:26, 20:26] = 1.0
+        >>> annotation = real.astype(np.uint8)
+        >>> annotation[20:26, 20:26] = 0
+        >>> cases = [JudgedCase(f"patient-{n}", annotation, np.stack([1 - real, real])) for n in range(6)]
+        >>> estimate_detections(cases, 1, seed=0).matched.value
+        0.5
     """
     found = [case_detections(case, label) for case in cases]
     units = [case.unit for case in cases]

@@ -228,6 +228,12 @@ def read_site_description(folder: Path) -> AnyDescription:
 
     Raises:
         DataError: if the file is missing or has a wrong key or value.
+
+    Example:
+        >>> lines = ["pipeline: image2d", "classes: [lesion]", "labels: {0: 0, 255: 1}", "channels: 1"]
+        >>> _ = Path("data.yaml").write_text("\\n".join([*lines, "size: [64, 64]"]))
+        >>> read_site_description(Path(".")).labels
+        {0: 0, 255: 1}
     """
     return read_description_file(folder / DESCRIPTION_FILE)
 

@@ -52,6 +52,12 @@ def read_federation(folder: Path) -> FederationDescription:
 
     Raises:
         DataError: if the file is missing, has a wrong key or value, or names a site without a ``data.yaml``.
+
+    Example:
+        >>> from fedannot.custom import LesionImages, write_phantom_federation
+        >>> write_phantom_federation(Path("two"), LesionImages(), num_sites=2, images_per_site=1, test_images=1)
+        >>> read_federation(Path("two")).task
+        'segmentation'
     """
     file = folder / FEDERATION_FILE
     federation = validated(read_values(file, FederationDescription), FederationDescription, str(file))

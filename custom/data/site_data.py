@@ -165,6 +165,13 @@ def load_site_data(
 
     Raises:
         DataError: if the description or the datalist cannot be used, or no case of the section can.
+
+    Example:
+        >>> from fedannot.custom import LesionImages, write_phantom_federation
+        >>> write_phantom_federation(Path("three"), LesionImages(), num_sites=1, images_per_site=3, test_images=1)
+        >>> data = load_site_data(Path("three/site-1"), Path("cache"), section="training", site="site-1")
+        >>> len(data.cases), tuple(data.cases[0].image.shape)
+        (3, (1, 1, 64, 64))
     """
     try:
         description = read_site_description(folder)

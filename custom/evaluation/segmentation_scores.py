@@ -126,6 +126,12 @@ def score_labels(
         labels: true classes, 255 for ignored pixels.
         num_classes: number of foreground classes C.
         spacing: size of a pixel along each axis in millimetres; None measures in pixels.
+
+    Example:
+        >>> true = torch.zeros(8, 8, dtype=torch.long)
+        >>> true[2:6, 2:6] = 1
+        >>> score_labels(torch.roll(true, 1, 0), true, 1).dice
+        (0.75,)
     """
     # MONAI takes 2 s, and a site process starts without it; likewise below.
     from monai.metrics import compute_dice  # noqa: PLC0415

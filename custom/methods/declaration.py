@@ -35,6 +35,11 @@ class Method:
         ValueError: if two fields of a task have one name, or a field could carry what the guard cannot check: a model
             beside the trained one, a number that does not say over how many patients it is, or a field of a task that
             all methods share.
+
+    Example:
+        >>> from fedannot.custom.methods.lookup import find_method
+        >>> sorted(find_method("segmentation", "feda3i").own_tasks)
+        ['estimate_quality']
     """
 
     name: str

@@ -40,6 +40,10 @@ def find_method(task: str, name: str, source: str = "settings.conf") -> Method:
 
     Raises:
         SettingsError: if there is none, or another package's cannot be used.
+
+    Example:
+        >>> find_method("segmentation", "feda3i").settings.__name__
+        'FedA3ISettings'
     """
     own = [method for method in METHODS if method.name == name]
     for method in own or _installed(name):
@@ -79,6 +83,10 @@ def all_methods() -> list[Method]:
 
     Raises:
         SettingsError: if another package's cannot be used.
+
+    Example:
+        >>> sorted(method.name for method in all_methods() if method.task == "classification")
+        ['audit_classification', 'auto_classification', 'fedavg', 'fedgsca']
     """
     own = {method.name for method in METHODS}
     return [*METHODS, *(method for name in sorted(set(_entry_points()) - own) for method in _installed(name))]

@@ -24,6 +24,15 @@ class ServerMethod:
     Attributes:
         site_scalars: numbers of sites' training reports that are drawn over the rounds.
         round_scalars: numbers of :meth:`record` that are.
+
+    Example:
+        >>> from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+        >>> class EqualSites(ServerMethod):
+        ...     def weights(self, this_round):
+        ...         shares = dict.fromkeys(this_round.num_samples, 1 / len(this_round.num_samples))
+        ...         return LayerWeights.same_in_all_blocks(shares, this_round.blocks)
+        >>> EqualSites(FedAvgSettings()).stage(None)
+        'federated averaging'
     """
 
     site_scalars: ClassVar[tuple[str, ...]] = ("train_loss", "dice_loss")
@@ -119,6 +128,12 @@ class SiteMethod:
 
     Args:
         settings: the job's settings.
+
+    Example:
+        >>> from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+        >>> from fedannot.custom.methods.fedavg.site import FedAvgSite
+        >>> isinstance(FedAvgSite(FedAvgSettings()), SiteMethod)
+        True
     """
 
     def __init__(self, settings: RunSettings) -> None:

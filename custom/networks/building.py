@@ -38,6 +38,11 @@ def build_network(
         spatial_dims: 2 for images ``(B, C, H, W)``, 3 for volumes ``(B, C, H, W, D)``.
         upsample: MONAI's upsampling mode, ``"deconv"`` or ``"nontrainable"`` (linear interpolation).
         seed: seed of the start weights; the global random state is left as it was.
+
+    Example:
+        >>> network = build_network(in_channels=1, num_classes=2, features=(4, 4, 8, 8, 8, 4))
+        >>> network(torch.zeros(1, 1, 32, 32)).shape
+        torch.Size([1, 3, 32, 32])
     """
     # MONAI takes 2 s, and a site process starts without it; likewise below.
     from monai.networks.nets.basic_unet import BasicUNet  # noqa: PLC0415
@@ -85,6 +90,11 @@ def build_classifier(
 
     Raises:
         DataError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
+
+    Example:
+        >>> network = build_classifier(num_classes=4, depth=10, widths=(4, 4, 8, 8))
+        >>> network(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 4])
     """
     from monai.networks.nets.resnet import ResNet  # noqa: PLC0415
 
@@ -132,6 +142,10 @@ def layer_blocks(network: nn.Module, prefixes: Sequence[str] | None = None) -> t
 
     Raises:
         ValueError: if nothing says which blocks the network has.
+
+    Example:
+        >>> layer_blocks(build_network(features=(4, 4, 8, 8, 8, 4)))[:3]
+        ('conv_0', 'down_1', 'down_2')
     """
     if prefixes:
         return tuple(prefixes)

@@ -11,6 +11,7 @@ from .plain_values import finite
 from .records import VERSION, RoundRecord, SiteReport
 from .state import RunState
 from .summary_record import ROUND_SUMMARIES, SUMMARIES, Summary
+from .versions import installed_versions, source_commit
 
 # The papers report the mean over the last rounds, since single rounds fluctuate.
 LAST_ROUNDS = 5
@@ -38,6 +39,7 @@ def summarize(
         ValueError: if the method adds what the summary has, or what is no plain value.
     """
     history, task = state.history, state.settings["task"]
+    commit = source_commit()
     sites: dict[str, SiteReport] = {}
     for record in history:
         sites |= record.sites
@@ -69,6 +71,8 @@ def summarize(
             "settings": state.settings,
             "absent": list(absent),
             "server_threads": server_threads,
+            "versions": installed_versions(),
+            "source": None if commit is None else commit.plain(),
         },
         added,
     )

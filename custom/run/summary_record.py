@@ -15,6 +15,7 @@ from ..evaluation.score_records import (
     SegmentationMeans,
 )
 from .records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
+from .versions import SourceCommit
 
 
 class BoundedInRound(Bounded):
@@ -79,6 +80,8 @@ class Summary(OpenRecord):
         settings: the job's; :func:`fedannot.custom.methods.lookup.read_job_settings` reads them.
         absent: sites that the job names and that were not there when it started.
         server_threads: that the server computed with.
+        versions: of the packages that decide the run's bits, by name, where the summary was written.
+        source: the commit that fedannot ran from there; None where it did not run from a repository.
         data: folder of the data, of a run in one process.
         wall_seconds: from the job folder to the output folder, likewise.
         peak_memory_mb: likewise.
@@ -101,6 +104,8 @@ class Summary(OpenRecord):
     settings: dict[str, JsonValue]
     absent: tuple[str, ...] = ()
     server_threads: int | None = None
+    versions: dict[str, str] | None = None
+    source: SourceCommit | None = None
     data: str | None = None
     wall_seconds: float | None = None
     peak_memory_mb: float | None = None

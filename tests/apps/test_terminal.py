@@ -95,7 +95,8 @@ def test_an_error_names_such_a_file(tmp_path):
     result = CliRunner().invoke(app, ["data", "check", str(tmp_path / EVIL.replace("/", "|"))])
     assert result.exit_code == 1
     assert_harmless(result.output)
-    assert [line.startswith("    ") for line in result.output.splitlines()] == [False, True]
+    # What is done, the error, and its second line.
+    assert [line.startswith("    ") for line in result.output.splitlines()] == [False, False, True]
 
 
 def test_a_summary_with_such_names_is_printed_letter_by_letter():

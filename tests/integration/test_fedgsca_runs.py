@@ -188,7 +188,7 @@ def test_the_data_manager_sees_which_labels_do_not_look_right(gsca_job: Callable
     out = tmp_path / "out"
     simulate(gsca_job(warmup_rounds=0), out)
     files = {file.name for file in draw_run(out, out / "data")}
-    assert files == {"f1.png", "confusion.png", "cases.png"}
+    assert files == {"f1.png", "weights_by_round.png", "confusion.png", "cases.png"}
     (record,) = find_suspicions(out, "site-2")
     last = selections(out, "site-2")[-1]
     assert (len(record.suspects), record.noise_level) == (last["num_suspects"], last["noise_level"])
@@ -211,7 +211,7 @@ def test_the_data_manager_sees_which_labels_do_not_look_right(gsca_job: Callable
     assert (tmp_path / "pictures" / "site-2.png").exists()
     for arguments, message in (
         ([str(out), "--site", "x"], "found none of site 'x'"),
-        ([str(tmp_path / "job-0")], "found no"),
+        ([str(tmp_path / "job-0")], "this run looked for no suspect label"),
     ):
         failed = CliRunner().invoke(app, ["suspects", *arguments])
         assert failed.exit_code == 1

@@ -147,7 +147,13 @@ def test_every_site_keeps_the_final_shared_model_with_its_own_layers(whole: Path
 
 def test_every_site_gets_a_picture_of_its_own_model(whole: Path) -> None:
     files = {file.name for file in draw_run(whole / "whole", whole / "whole" / "data")}
-    assert files == {"dice.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
+    assert files == {
+        "dice.png",
+        "weights_by_round.png",
+        "cases.png",
+        "site-1-own-model.png",
+        "site-2-own-model.png",
+    }
 
 
 @pytest.fixture

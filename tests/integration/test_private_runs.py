@@ -245,7 +245,9 @@ def test_how_a_site_annotates_can_be_said_with_noise(small_job: MakeJob, tmp_pat
         assert noisy["low"] <= noisy["estimate"] <= noisy["high"]
         # A model of one round sees contours anywhere; offsets are cut to 8 pixels.
         assert noisy["estimate"] == pytest.approx(min(max(median["estimate"], -8), 8), abs=3.0)
-        assert record["parameters"]["missing 1"]["estimate"] is None
+        left_out, plain_left_out = record["parameters"]["missing 1"], plain[site]["parameters"]["missing 1"]
+        assert left_out["patients"] == plain_left_out["patients"]
+        assert left_out["estimate"] == pytest.approx(plain_left_out["estimate"], abs=1e-3)
     assert compared
     ledger = tmp_path / "noisy" / "run" / "site-1" / "fedannot_privacy.json"
     assert json.loads(ledger.read_text(encoding="utf-8"))["statistics"]["results"] == 1

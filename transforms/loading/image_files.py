@@ -46,6 +46,11 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
     Raises:
         DataError: if the file is missing, cannot be read as an image, or has intensities that are not finite or beyond
             what can be z-scored.
+
+    Example:
+        >>> Image.fromarray(np.full((2, 3), 7, np.uint8)).save("grey.png")
+        >>> read_image(Path("grey.png"), channels=3).shape
+        (3, 2, 3)
     """
 
     def convert(picture: Image.Image) -> NDArray[Any]:
@@ -67,6 +72,11 @@ def read_mask(file: Path) -> NDArray[np.int64]:
 
     Raises:
         DataError: if the file is missing, cannot be read as an image, is coloured or holds no whole numbers.
+
+    Example:
+        >>> Image.fromarray(np.eye(3, dtype=np.uint8) * 255).save("mask.png")
+        >>> read_mask(Path("mask.png")).tolist()
+        [[255, 0, 0], [0, 255, 0], [0, 0, 255]]
     """
     values = _open(file, np.asarray)
     if values.ndim == 3:

@@ -69,6 +69,11 @@ def read_volume(file: Path) -> Volume:
         DataError: if the file is missing, is no readable NIfTI volume of three axes with real numbers, claims more
             voxels than it can hold, has an affine that cannot be inverted, or intensities that are not finite or
             beyond what can be z-scored.
+
+    Example:
+        >>> nibabel.save(nibabel.Nifti1Image(np.zeros((4, 4, 2)), np.diag([1.5, 1.5, 4.0, 1.0])), "volume.nii.gz")
+        >>> read_volume(Path("volume.nii.gz")).spacing
+        (1.5, 1.5, 4.0)
     """
     voxels, affine = _read(file)
     with np.errstate(over="ignore"):

@@ -140,6 +140,12 @@ class ContourEvolutiond(RandomMaskTransformd):
         spread: see :class:`ContourEvolution`.
         reference_size: see :class:`ContourEvolution`.
         allow_missing_keys: pass over a key that the data do not have.
+
+    Example:
+        >>> sample = {"image": np.zeros((64, 64)), "label": np.pad(np.ones((24, 24), dtype=np.uint8), 20)}
+        >>> noisy = ContourEvolutiond("label", mean=20, spread=2).set_random_state(seed=0)(sample)
+        >>> bool(noisy["label"].sum() > sample["label"].sum())
+        True
     """
 
     def __init__(

@@ -169,6 +169,12 @@ class FollowProtocold(RandomMaskTransformd):
         protocol: see :class:`FollowProtocol`.
         systematic_only: see :class:`FollowProtocol`.
         allow_missing_keys: pass over a key that the data do not have.
+
+    Example:
+        >>> sample = {"label": np.pad(np.ones((24, 2), dtype=np.uint8), 20)}
+        >>> followed = FollowProtocold("label", SiteProtocol.parse("C(12,8)")).set_random_state(seed=0)(sample)
+        >>> int(followed["label"].sum())
+        0
     """
 
     def __init__(

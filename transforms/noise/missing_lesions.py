@@ -126,6 +126,12 @@ class DropLesionsd(RandomMaskTransformd):
         keys: keys of the masks.
         completeness: see :class:`DropLesions`.
         allow_missing_keys: pass over a key that the data do not have.
+
+    Example:
+        >>> mask = np.zeros((32, 32), dtype=np.uint8)
+        >>> mask[2:6, 2:6] = mask[20:26, 20:26] = 1
+        >>> DropLesionsd("label", 0.5).set_random_state(seed=0)({"label": mask})["label"].sum() in (16, 36)
+        True
     """
 
     def __init__(self, keys: KeysCollection, completeness: float, *, allow_missing_keys: bool = False) -> None:

@@ -45,6 +45,10 @@ def cell_phantom(label: int, generator: np.random.Generator) -> NDArray[np.float
 
     Raises:
         ValueError: if there is no such class.
+
+    Example:
+        >>> cell_phantom(0, np.random.default_rng(0)).shape
+        (64, 64)
     """
     if not 0 <= label < len(CLASSES):
         raise ValueError(f"Expected a class from 0 to {len(CLASSES) - 1}, but got {label=}.")

@@ -61,7 +61,12 @@ class CentreStyle:
 
 
 def draw_centre_style(generator: np.random.Generator) -> CentreStyle:
-    """Draw how a centre's images look; generators in the same state give the same style."""
+    """Draw how a centre's images look; generators in the same state give the same style.
+
+    Example:
+        >>> draw_centre_style(np.random.default_rng(3)) == draw_centre_style(np.random.default_rng(3))
+        True
+    """
     return CentreStyle(*(float(generator.uniform(*ends)) for ends in (_BLOOD, _LUNG, _GAMMA, _BLUR, _NOISE, _SHADING)))
 
 
@@ -79,6 +84,12 @@ def chamber_phantom(
 
     Returns:
         Image, float32 ``(64, 64, 12)`` with voxels of 1.5 × 1.5 × 4 mm, and mask, boolean of the same shape.
+
+    Example:
+        >>> generator = np.random.default_rng(0)
+        >>> image, mask = chamber_phantom(generator, draw_centre_style(generator))
+        >>> image.shape, bool(image[mask].mean() > image.mean())
+        ((64, 64, 12), True)
     """
     places = _places()
     centre = np.array([generator.uniform(-shift, shift) for shift in _MAX_SHIFT])

@@ -37,6 +37,11 @@ def lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.float32],
 
     Returns:
         Image, float32 ``(256, 256)``, and mask, boolean of the same shape.
+
+    Example:
+        >>> image, mask = lesion_phantom(np.random.default_rng(0))
+        >>> image.shape, mask.shape, bool(image[mask].mean() > image[~mask].mean())
+        ((256, 256), (256, 256), True)
     """
     mask = _star(generator)
     contrast = generator.uniform(*_CONTRAST)

@@ -36,6 +36,11 @@ def multi_lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.flo
 
     Returns:
         Image, float32 ``(64, 64, 12)`` with voxels of 1.5 × 1.5 × 4.5 mm, and mask, boolean of the same shape.
+
+    Example:
+        >>> image, mask = multi_lesion_phantom(np.random.default_rng(0))
+        >>> image.shape, 3 <= ndimage.label(mask, np.ones((3, 3, 3)))[1] <= 12
+        ((64, 64, 12), True)
     """
     inside = np.zeros(SHAPE, dtype=bool)
     box, body = _ellipsoid(np.zeros(3), np.array([generator.uniform(*ends) for ends in _BODY_RADII]))

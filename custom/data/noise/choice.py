@@ -29,6 +29,10 @@ class NoiseChoice:
 
     Raises:
         DataError: if the text or the share cannot be used.
+
+    Example:
+        >>> NoiseChoice("M(25,-25,10,0.25)", exact=True).model
+        'M(25,-25,10,0.25)'
     """
 
     model: str

@@ -10,6 +10,7 @@ from ..datalist import Case, read_datalist, write_datalist
 from ..description import DATALIST_FILE, DESCRIPTION_FILE, read_site_description, write_site_description
 from ..federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
 from ..manifest import read_manifest, write_manifest
+from ..watch import Watch, watched
 from ..whole_files import new_folder
 
 _LOGGER = printable_logger(__name__)
@@ -104,7 +105,13 @@ class SiteCopy:
 
 
 def write_federation_copy(
-    source: Path, out: Path, copy_site: Callable[[int, SiteCopy], None], *, what: str, made: str
+    source: Path,
+    out: Path,
+    copy_site: Callable[[int, SiteCopy], None],
+    *,
+    what: str,
+    made: str,
+    watch: Watch | None = None,
 ) -> None:
     """Write a copy of a federation under the name of its folder; its test set stays as it is.
 
@@ -114,13 +121,14 @@ def write_federation_copy(
         copy_site: copies one site, given its number from 0.
         what: what is wrong with the copy's annotations, for its description.
         made: how it was made, likewise.
+        watch: is told which site is copied.
 
     Raises:
         DataError: if the federation cannot be read or the output folder holds files.
     """
     federation = read_federation(source)
     with new_folder(out) as folder:
-        for index, site in enumerate(federation.sites):
+        for index, site in watched(list(enumerate(federation.sites)), "Copying the sites", watch):
             copy_site(index, SiteCopy(source / site, folder / site, site))
         if (source / TEST_FOLDER / DESCRIPTION_FILE).is_file():
             SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER).unchanged()

@@ -13,12 +13,15 @@ from ..datalist import Case, write_datalist
 from ..description import DATALIST_FILE, DESCRIPTION_FILE, ClassificationDescription
 from ..federation import read_federation
 from ..manifest import ClassNoiseManifest, Manifest, read_manifest, write_manifest
+from ..watch import Watch
 from .choice import LABELS, class_noise_of_sites, class_noise_seed
 from .effect import mislabelling_without_effect, report_no_effect
 from .federation_copy import IMAGES, SiteCopy, write_federation_copy
 
 
-def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path | None = None, seed: int = 0) -> None:
+def mislabel_cases(
+    source: Path, out: Path, pattern: str, *, table: str | Path | None = None, seed: int = 0, watch: Watch | None = None
+) -> None:
     """Write a copy of a federation with wrong labels among every site's training and validation cases.
 
     A case that has a true label already keeps it, so that noise adds up. The test set stays untouched; nothing is
@@ -31,10 +34,18 @@ def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path |
         table: for clinical noise which classes are confused; see
             :func:`fedannot.transforms.noise.confusion_table.read_confusions`.
         seed: seed of every site's wrong labels.
+        watch: is told how far it is.
 
     Raises:
         DataError: if the federation cannot be read, is not for classification, the output folder holds files, the
             pattern or the table cannot be used, or a site has no class that can become another.
+
+    Example:
+        >>> from fedannot.custom import Cells, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("cells"), Cells(), num_sites=2, images_per_site=8, test_images=8)
+        >>> mislabel_cases(Path("cells"), Path("mislabelled"), "0-S40")
+        >>> read_federation(Path("mislabelled")).noise
+        'labels 0-S40'
     """
     noise = class_noise_of_sites(pattern, len(read_federation(source).sites))
 
@@ -43,7 +54,12 @@ def mislabel_cases(source: Path, out: Path, pattern: str, *, table: str | Path |
 
     named = f", table {table}" if table is not None else ""
     write_federation_copy(
-        source, out, copy_site, what=f"{LABELS} {pattern}", made=f"wrong labels {pattern}{named}, seed {seed}"
+        source,
+        out,
+        copy_site,
+        what=f"{LABELS} {pattern}",
+        made=f"wrong labels {pattern}{named}, seed {seed}",
+        watch=watch,
     )
 
 

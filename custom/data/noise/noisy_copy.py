@@ -10,6 +10,7 @@ from ..description import DATALIST_FILE, DESCRIPTION_FILE, SegmentationDescripti
 from ..federation import read_federation
 from ..manifest import Manifest, read_manifest, write_manifest
 from ..masks import Mask, plain_name, read_classes, write_classes
+from ..watch import Watch
 from .choice import PROTOCOLS, NoiseChoice, check_completeness, completeness_text, protocols_of_sites
 from .effect import report_no_effect
 from .federation_copy import CLEAN_LABELS, IMAGES, LABELS, SiteCopy, write_federation_copy
@@ -18,7 +19,9 @@ from .label_changes import ContourNoiseChange, LabelChange, MissingLesionsChange
 _LOGGER = printable_logger(__name__)
 
 
-def add_contour_noise(source: Path, out: Path, choice: NoiseChoice, *, seed: int = 0) -> None:
+def add_contour_noise(
+    source: Path, out: Path, choice: NoiseChoice, *, seed: int = 0, watch: Watch | None = None
+) -> None:
     """Write a copy of a federation with contour noise on every site's training and validation labels.
 
     Noise is drawn class by class at each mask's own size, in volumes slice by slice. A case that has a clean label
@@ -31,10 +34,18 @@ def add_contour_noise(source: Path, out: Path, choice: NoiseChoice, *, seed: int
         out: the copy's folder, absent or empty; it appears when everything is written.
         choice: which noise.
         seed: seed of the sites' noise and of every mask's.
+        watch: is told how far it is.
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, or the noise is too weak for the
             images to change anything.
+
+    Example:
+        >>> from fedannot.custom import LesionImages, NoiseChoice, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("clean"), LesionImages(), num_sites=2, images_per_site=1, test_images=1)
+        >>> add_contour_noise(Path("clean"), Path("noisy"), NoiseChoice("M(25,-25,5,0.5)"))
+        >>> read_federation(Path("noisy")).noise
+        'M(25,-25,5,0.5)'
     """
     if not any(choice.limit):
         raise DataError(f"The noise {choice.model} moves no contour at any site; expected lengths above 0.")
@@ -42,10 +53,14 @@ def add_contour_noise(source: Path, out: Path, choice: NoiseChoice, *, seed: int
     how = f"{', exact count' if choice.exact else ''}"
     how += "" if choice.stratified is None else f", stratified from {choice.stratified}"
     changes = [ContourNoiseChange(noise, choice, seed) for noise in drawn]
-    _write_copy(source, out, changes, what=choice.model, made=f"contour noise {choice.model}{how}, seed {seed}")
+    _write_copy(
+        source, out, changes, what=choice.model, made=f"contour noise {choice.model}{how}, seed {seed}", watch=watch
+    )
 
 
-def leave_lesions_out(source: Path, out: Path, completeness: Sequence[float], *, seed: int = 0) -> None:
+def leave_lesions_out(
+    source: Path, out: Path, completeness: Sequence[float], *, seed: int = 0, watch: Watch | None = None
+) -> None:
     """Write a copy of a federation whose sites annotate only a share of each case's lesions.
 
     Lesions are dropped in the whole mask, a volume's before it is cut into slices; see
@@ -56,18 +71,26 @@ def leave_lesions_out(source: Path, out: Path, completeness: Sequence[float], *,
         out: the copy's folder, absent or empty; it appears when everything is written.
         completeness: share of the lesions that stay annotated, one for every site.
         seed: seed of every mask's lesions.
+        watch: is told how far it is.
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, the shares cannot be used, or one
             below 1 leaves nothing out at its site.
+
+    Example:
+        >>> from fedannot.custom import LesionVolumes, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("whole"), LesionVolumes(), num_sites=2, images_per_site=1, test_images=1)
+        >>> leave_lesions_out(Path("whole"), Path("incomplete"), (0.5, 1.0))
+        >>> read_federation(Path("incomplete")).noise
+        'completeness 0.5,1'
     """
     check_completeness(completeness, len(read_federation(source).sites))
     what = completeness_text(completeness)
     changes = [MissingLesionsChange(share, seed) for share in completeness]
-    _write_copy(source, out, changes, what=what, made=f"{what}, seed {seed}")
+    _write_copy(source, out, changes, what=what, made=f"{what}, seed {seed}", watch=watch)
 
 
-def follow_protocols(source: Path, out: Path, protocols: str, *, seed: int = 0) -> None:
+def follow_protocols(source: Path, out: Path, protocols: str, *, seed: int = 0, watch: Watch | None = None) -> None:
     """Write a copy of a federation whose sites annotate by protocols of their own.
 
     Training labels get both parts of a site's protocol, those of other sections the systematic part alone: what a site
@@ -79,20 +102,35 @@ def follow_protocols(source: Path, out: Path, protocols: str, *, seed: int = 0) 
         out: the copy's folder, absent or empty; it appears when everything is written.
         protocols: the protocol of each site, ``0-0-C-D``, or of all.
         seed: seed of every mask's random part.
+        watch: is told how far it is.
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, the protocols cannot be used, or
             one changes nothing at its site.
+
+    Example:
+        >>> from fedannot.custom import Chambers, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("alike"), Chambers(), num_sites=2, images_per_site=1, test_images=1)
+        >>> follow_protocols(Path("alike"), Path("followed"), "0-D(20,8)")
+        >>> read_federation(Path("followed")).noise
+        'protocols 0-D(20,8)'
     """
     chosen = protocols_of_sites(protocols, len(read_federation(source).sites))
     what = f"{PROTOCOLS} {protocols}"
     changes = [ProtocolChange(protocol, seed) for protocol in chosen]
-    _write_copy(source, out, changes, what=what, made=f"{what}, seed {seed}")
+    _write_copy(source, out, changes, what=what, made=f"{what}, seed {seed}", watch=watch)
 
 
-def _write_copy(source: Path, out: Path, changes: Sequence[LabelChange], *, what: str, made: str) -> None:
+def _write_copy(
+    source: Path, out: Path, changes: Sequence[LabelChange], *, what: str, made: str, watch: Watch | None
+) -> None:
     write_federation_copy(
-        source, out, lambda index, copy: _copy_with_changed_labels(copy, changes[index]), what=what, made=made
+        source,
+        out,
+        lambda index, copy: _copy_with_changed_labels(copy, changes[index]),
+        what=what,
+        made=made,
+        watch=watch,
     )
 
 

@@ -35,6 +35,10 @@ class Cells(Drawing):
     Args:
         label_noise: the noise of each site's labels, ``0-S40-P20-C20``, or of all, ``S40``; None leaves them right.
             Clinical noise takes another grade or the next shape of the nucleus.
+
+    Example:
+        >>> Cells(label_noise="0-S40-P20-C20").imperfection
+        'labels 0-S40-P20-C20'
     """
 
     task = "cells2d"

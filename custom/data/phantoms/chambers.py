@@ -34,6 +34,10 @@ class Chambers(Drawing):
 
     Args:
         protocols: the protocol of each site, ``0-0-C-D``, or of all; None for generic labels everywhere.
+
+    Example:
+        >>> Chambers(protocols="0-0-C-D").imperfection
+        'protocols 0-0-C-D'
     """
 
     task = "chambers3d"

@@ -32,6 +32,10 @@ class LesionImages(Drawing):
         noise: contour noise, ``M(25,-25,10,0.2)``; None leaves the labels clean.
         exact: see :class:`fedannot.custom.data.noise.choice.NoiseChoice`.
         stratified: likewise.
+
+    Example:
+        >>> LesionImages(noise="M(25,-25,10,0.25)", exact=True, stratified=0.5).imperfection
+        'M(25,-25,10,0.25)'
     """
 
     task = "lesions2d"

@@ -24,6 +24,10 @@ class LesionVolumes(Drawing):
 
     Args:
         completeness: share of each volume's lesions that a site annotates, one for every site; None for all lesions.
+
+    Example:
+        >>> LesionVolumes(completeness=(0.4, 0.6, 0.8, 1.0)).imperfection
+        'completeness 0.4,0.6,0.8,1'
     """
 
     task = "lesions3d"

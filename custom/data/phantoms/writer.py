@@ -8,6 +8,7 @@ from ..datalist import TESTING, Case, write_datalist
 from ..description import ClassificationDescription, write_site_description
 from ..federation import TEST_FOLDER, FederationDescription, write_federation
 from ..manifest import Manifest, write_manifest
+from ..watch import Watch, watched
 from ..whole_files import new_folder
 from .drawing import Drawing, PhantomSite, phantom_site_names
 from .storage import DrawnCase
@@ -21,6 +22,7 @@ def write_phantom_federation(
     seed: int = 0,
     images_per_site: int | Sequence[int] | None = None,
     test_images: int | None = None,
+    watch: Watch | None = None,
 ) -> None:
     """Write a whole phantom federation: all sites, and a test set in which no label is wrong.
 
@@ -31,10 +33,17 @@ def write_phantom_federation(
         seed: seed of everything random.
         images_per_site: training cases of each site, one number for all or one for each; None for the drawing's own.
         test_images: cases of the test set; None for the drawing's own.
+        watch: is told which site is drawn.
 
     Raises:
         DataError: if the folder holds files, a count is below 1 or the imperfection cannot be used.
         ValueError: if there is not a number of images for every site.
+
+    Example:
+        >>> from fedannot.custom import LesionImages, read_federation
+        >>> write_phantom_federation(Path("lesions"), LesionImages(), num_sites=2, images_per_site=2, test_images=1)
+        >>> read_federation(Path("lesions")).sites
+        ('site-1', 'site-2')
     """
     num_sites = drawing.size.num_sites if num_sites is None else num_sites
     test_images = drawing.size.test_images if test_images is None else test_images
@@ -43,7 +52,8 @@ def write_phantom_federation(
     _check_counts(num_sites=num_sites, images_per_site=min(counts, default=1), test_images=test_images)
     names = phantom_site_names(num_sites)
     with new_folder(out) as folder:
-        for index, (name, count) in enumerate(zip(names, counts, strict=True)):
+        of_sites = list(enumerate(zip(names, counts, strict=True)))
+        for index, (name, count) in watched(of_sites, "Drawing the sites", watch):
             write_phantom_site(folder / name, index, drawing, num_sites=num_sites, seed=seed, num_images=count)
         write_phantom_test(folder / TEST_FOLDER, drawing, seed=seed, num_images=test_images)
         is_classified = isinstance(drawing.description, ClassificationDescription)

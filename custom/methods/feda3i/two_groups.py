@@ -67,6 +67,11 @@ def fit_two_groups(difficulty: Mapping[str, Sequence[float] | Floats], *, seed: 
 
     Raises:
         ValueError: if rows differ in length, have an odd or zero number of columns, or are not finite.
+
+    Example:
+        >>> drawn = {f"site-{n}": (0.8 + n / 100, 0.2) if n < 4 else (0.2, 0.8 + n / 100) for n in range(8)}
+        >>> sorted(fit_two_groups(drawn, seed=0).larger)
+        ['site-0', 'site-1', 'site-2', 'site-3']
     """
     sites = sorted(difficulty)
     if len(sites) < MIN_SITES:

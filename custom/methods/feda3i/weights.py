@@ -21,6 +21,10 @@ def noise_strength(
 
     Raises:
         ValueError: if the two groups do not divide the sites of the difficulty among them.
+
+    Example:
+        >>> noise_strength({"a": (0.75, 0.25), "b": (0.25, 0.5)}, larger=["a"], smaller=["b"])
+        {'a': 0.5, 'b': 0.25}
     """
     _check_partition(difficulty, larger, smaller)
     strength: dict[str, float] = {}
@@ -57,6 +61,11 @@ def quality_weights(
     Raises:
         ValueError: if the groups do not divide the sites with an estimate, one of those has no quantity weight, or the
             balance is outside 0..1.
+
+    Example:
+        >>> strength, quantity = {"a": 0.0, "b": 1.0, "c": 1.0}, dict.fromkeys("abc", 1 / 3)
+        >>> quality_weights(strength, ["a", "b"], ["c"], quantity)
+        {'a': 0.5, 'b': 0.0, 'c': 0.5}
     """
     _check_partition(strength, larger, smaller)
     if unknown := sorted(set(strength) - set(quantity)):
@@ -113,6 +122,11 @@ def layer_weights(
 
     Raises:
         ValueError: if the two weights are of different sites, or blocks and coefficients differ in number.
+
+    Example:
+        >>> found = layer_weights({"a": 1.0, "b": 0.0}, {"a": 0.5, "b": 0.5}, ("first", "last"), np.array([0.0, 1.0]))
+        >>> found.values.tolist()
+        [[0.5, 1.0], [0.5, 0.0]]
     """
     if set(quality) != set(quantity):
         raise ValueError(

@@ -58,8 +58,8 @@ def red(part):
     return (part[..., 0] > part[..., 1] + 60) & (part[..., 0] > part[..., 2] + 60)
 
 
-def lime(part):
-    return (part[..., 1] > part[..., 0] + 60) & (part[..., 1] > part[..., 2] + 60)
+def yellow(part):
+    return (part[..., 0] > part[..., 2] + 60) & (part[..., 1] > part[..., 2] + 60)
 
 
 def is_blank(part):
@@ -92,7 +92,7 @@ def test_the_clean_label_has_a_contour_of_its_own(tmp_path):
     items[1]["clean_label"] = items[0]["label"]
     write_site(tmp_path, PICTURES, {"training": items})
     sheet, _ = drawn(tmp_path)
-    assert [bool(lime(panel(sheet, index)).any()) for index in (0, 1)] == [False, True]
+    assert [bool(yellow(panel(sheet, index)).any()) for index in (0, 1)] == [False, True]
 
 
 def test_of_a_volume_the_slice_with_the_largest_annotation_is_drawn(tmp_path):

@@ -16,6 +16,7 @@ from fedannot.apps.reports.output import (
     read_summary,
     score_columns,
 )
+from fedannot.apps.reports.site_columns import weight_beside_noise
 from fedannot.apps.reports.summary_text import print_difference, print_summary
 from fedannot.apps.terminal import Terminal
 
@@ -169,13 +170,13 @@ def test_numbers_of_threads_are_shown_where_they_differ():
 
 def test_a_quality_aware_run_says_what_was_concluded_of_each_site():
     text = printed(print_summary, summary_of(method="feda3i", estimate=ESTIMATE, weights=WEIGHTS))
-    heading = next(line for line in text.splitlines() if "q_in" in line)
+    heading = next(line for line in text.splitlines() if "inside" in line)
     assert re.split(r"\s{2,}", heading.strip()) == [
         "site",
         "cases",
         "loss",
-        "q_in",
-        "q_out",
+        "inside",
+        "outside",
         "draws",
         "noise",
         "first w",
@@ -184,7 +185,8 @@ def test_a_quality_aware_run_says_what_was_concluded_of_each_site():
     # The difficulties are summed over the classes, 0.5 + 0.25 and 0.125 + 0.125.
     assert row_of(text, "site-1") == ["site-1", "12", "0.123", "0.750", "0.250", "larger", "0.500", "0.400", "0.250"]
     assert row_of(text, "site-2") == ["site-2", "9", "0.500", "0.750", "2.000", "smaller", "1.250", "0.600", "0.750"]
-    assert "first w, last w: aggregation weight in the first and the last layer block" in text
+    assert "first w, last w: the site's weight in the first and in the last layer block" in text
+    assert "inside, outside: how hard the pixels just inside" in text
     assert "No groups" not in text
 
 
@@ -193,7 +195,7 @@ def test_a_site_without_estimate_weight_and_loss_has_dashes():
         "site-3": REPORT | {"num_samples": 2, "num_excluded": 5, "train_loss": None}
     }
     text = printed(print_summary, summary_of(sites=sites, estimate=ESTIMATE, weights=WEIGHTS))
-    # cases, left out, loss, q_in, q_out, draws, noise, first and last weight
+    # cases, left out, loss, inside, outside, draws, noise, first and last weight
     assert row_of(text, "site-3") == ["site-3", "2", "5", "-", "-", "-", "-", "-", "-", "-"]
     assert row_of(text, "site-1")[1:4] == ["12", "-", "0.123"]
 
@@ -217,7 +219,7 @@ def test_reason_why_there_are_no_groups_is_said():
     said = text.replace("\n", " ")
     assert f"All rounds were federated averaging. No groups of sites: {reason} Try a longer warm-up" in said
     assert "(--set group_decision=shrink), or jobs/auto" in said
-    assert text.index("All rounds were") < text.index("q_in"), "on the first screen"
+    assert text.index("All rounds were") < text.index("inside"), "on the first screen"
     assert row_of(text, "site-1") == ["site-1", "12", "0.123", "0.750", "0.250"]
     assert "draws" not in text
 
@@ -296,6 +298,29 @@ def test_numbers_and_shares():
         "-",
         "0.0",
     )
+
+
+def test_a_large_weight_beside_large_noise_is_explained():
+    """Of two groups of two, each has half; in each the noisier site has nothing, here not quite."""
+    judged = {"a": ("larger", 0.1), "b": ("larger", 0.2), "c": ("smaller", 0.7), "d": ("smaller", 0.9)}
+    sites = {
+        site: {"inner": [0.0], "outer": [0.0], "group": group, "strength": noise}
+        for site, (group, noise) in judged.items()
+    }
+    weights = {"sites": list(judged), "blocks": ["x"], "values": [[0.45], [0.05], [0.45], [0.05]]}
+    summary = summary_of(method="feda3i", estimate={"sites": sites, "reason": "", "p_value": 0.01}, weights=weights)
+    assert weight_beside_noise(summary) == (
+        "Large weight beside large noise: c, with noise 0.70, has 0.45 of the last block's weight. Those that draw "
+        "smaller (2 of 4 sites) share 0.50 of it, however noisy the others are; only within the group a noisier site "
+        "weighs less."
+    )
+    # Where the noisier half has less than an equal share there is nothing to explain.
+    weights["values"] = [[0.4], [0.4], [0.1], [0.1]]
+    assert (
+        weight_beside_noise(summary_of(estimate={"sites": sites, "reason": "", "p_value": 0.01}, weights=weights))
+        is None
+    )
+    assert weight_beside_noise(summary_of()) is None
 
 
 def test_classes_without_a_score_are_named_beside_every_score():

@@ -121,7 +121,7 @@ def coloured(file: Path, red: int, green: int, blue: int, within: int = 12) -> i
     return int((np.abs(pixels - (red, green, blue)).max(axis=-1) <= within).sum())
 
 
-CYAN, ORANGE, RED = (23, 190, 207), (255, 127, 14), (214, 39, 40)
+CYAN, ORANGE, RED = (86, 180, 233), (230, 159, 0), (213, 94, 0)
 
 
 def test_show_draws_what_changes_most_first(made: Path, tmp_path: Path) -> None:

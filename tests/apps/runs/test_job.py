@@ -169,8 +169,9 @@ def test_unknown_key_is_answered_with_the_nearest(job, tmp_path, key, nearest):
     with pytest.raises(SettingsError) as caught:
         job.copy_with({key: 8}, tmp_path / "copy")
     text = str(caught.value)
-    assert text.startswith(f"{job.settings_file}: no setting {key!r}; did you mean {nearest!r}? Known: ")
-    assert "embedded.noise" in text
+    assert text.startswith(f"{job.settings_file}: no setting {key!r}; did you mean {nearest!r}")
+    assert text.endswith(f"? All settings: fedannot jobs settings {job.folder.name}")
+    assert "embedded.noise" not in text
     assert not (tmp_path / "copy").exists()
 
 
@@ -190,7 +191,10 @@ def test_value_that_is_not_allowed_is_refused(job, tmp_path):
 def test_folder_that_is_no_job_is_named(tmp_path):
     with pytest.raises(JobError) as caught:
         Job.open(tmp_path / "nothing")
-    assert str(caught.value) == f"Expected a job folder with a meta.json, but {tmp_path / 'nothing'} has none."
+    assert str(caught.value) == (
+        f"Found no job '{tmp_path / 'nothing'}'. Expected a folder with a meta.json, or a name that `fedannot jobs` "
+        "lists."
+    )
 
 
 @pytest.mark.parametrize("name", ["config_fed_server.conf", "config_fed_client.conf", "settings.conf"])

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.in_process import Step
-from fedannot.apps.runs.progress import Progress
+from fedannot.apps.runs.progress import Progress, ProgressStep, progress_of
 from fedannot.apps.terminal import Terminal
 
 
@@ -76,6 +76,48 @@ def test_bench_says_at_once_what_it_does():
     result = CliRunner().invoke(app, ["bench", "feda3i", "--rows", "nowhere"])
     assert result.exit_code == 1
     assert result.stderr.startswith("Reading the rows.\n")
+
+
+def test_in_a_terminal_a_state_has_a_bar_and_the_time_left():
+    """Ten of 40 are done when it is first told of; ten more take 5 s, so that 20 more take 10 s."""
+    text, clock = io.StringIO(), Clock()
+    with Progress(Terminal(file=text, force_terminal=True, width=120, legacy_windows=False), clock) as progress:
+        progress.state("Reading", 10, 40)
+        clock.now = 5
+        progress.state("Reading", 20, 40)
+        status = progress._status
+        assert status is not None
+        assert str(status.status) == f"{'━' * 10}{'─' * 10}  50 %, about 10 s left; Reading"
+        # Another work begins anew, and so does its clock.
+        progress.state("Writing", 0, 3)
+        assert str(status.status) == f"{'─' * 20}   0 % Writing"
+        progress.state("Drawing")
+        assert str(status.status) == "Drawing"
+
+
+def test_a_command_on_data_tells_no_state_in_a_log():
+    text = io.StringIO()
+    with Progress(Terminal(file=text), Clock(), states_in_log=False) as progress:
+        progress.state("Reading", 0, 3)
+    assert text.getvalue() == ""
+
+
+def test_a_function_gets_every_step_and_nothing_is_printed(capsys):
+    steps = []
+    with progress_of(steps.append) as progress:
+        progress.state("Round 1/2: site-1", 0, 4)
+        progress.tell("Round 1/2: Dice 80 %")
+    assert steps == [ProgressStep("Round 1/2: site-1", 0, 4), ProgressStep("Round 1/2: Dice 80 %", stays=True)]
+    assert [str(step) for step in steps] == ["Round 1/2: site-1 (0 of 4)", "Round 1/2: Dice 80 %"]
+    with progress_of(None) as progress:
+        progress.tell("nobody hears it")
+    assert capsys.readouterr() == ("", "")
+    assert progress_of(progress) is progress
+
+
+def test_a_step_counts_the_turns_of_the_whole_run():
+    assert (Step(3, 12, "train", "site-4", 2, 8).done, Step(3, 12, "train", "site-4", 2, 8).total) == (17, 96)
+    assert (Step(None, None, "keep_model", "site-4", 2, 8).done, Step(None, None, "x", "y", 2, 8).total) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_exit_code_and_output_are_the_commands(way, tmp_path):
         )
         == 1
     )
-    assert f"Expected a job folder with a meta.json, but {tmp_path / 'absent'}" in log.read_text().replace("\n", "")
+    assert f"Found no job '{tmp_path / 'absent'}'" in log.read_text().replace("\n", "")
     assert "earlier" not in log.read_text(encoding="utf-8")
 
 
@@ -109,3 +109,24 @@ def test_what_runs_are_forked_from_has_no_thread_but_the_first():
     program = f"import threading, {SIMULATION.preloaded}; print(threading.active_count())"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert finished.stdout.strip() == "1"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
+def test_the_script_that_called_is_not_run_anew(tmp_path):
+    """Python would, for what it defines: a script without a guard would begin everything once more, without end."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from fedannot.apps.commands.simulation import SIMULATION\n"
+        "from fedannot.apps.runs.run_process import Commands\n"
+        "print('begun', flush=True)\n"
+        "import __main__; before = __main__\n"
+        "code = Commands(SIMULATION).run(['simulate', 'nowhere'], Path('run.log'), timeout=120)\n"
+        "import sys; assert sys.modules['__main__'] is before\n"
+        "print(code)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
+    assert (done.returncode, done.stdout) == (0, "begun\n1\n"), done.stderr
+    assert "Found no job 'nowhere'" in (tmp_path / "run.log").read_text(encoding="utf-8")

@@ -1,0 +1,66 @@
+"""`fedannot jobs`: which jobs there are, what can be set in one, and a copy of one to change."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..plain_lines import say
+from .errors import reported_errors
+from .job_names import JobArgument
+
+jobs_app = typer.Typer(invoke_without_command=True)
+
+
+@jobs_app.callback(epilog="Example: fedannot jobs\n\nExample: fedannot simulate fedaaai")
+def jobs(context: typer.Context) -> None:
+    """List the jobs: the method of each, and for which annotations it is. A job's name works wherever a path does."""
+    if context.invoked_subcommand is not None:
+        return
+    with reported_errors():
+        from rich.table import Table
+
+        from ..runs.installed import installed_jobs
+        from ..terminal import Terminal
+
+        table = Table(box=None, pad_edge=False)
+        for heading in ("job", "method", "for"):
+            table.add_column(heading, no_wrap=heading == "job")
+        for job in installed_jobs().values():
+            table.add_row(job.name, job.title, job.purpose)
+        Terminal().print(table)
+        say("Run one: fedannot simulate NAME. Copy one to change it: fedannot jobs copy NAME DIR")
+
+
+@jobs_app.command(epilog="Example: fedannot jobs copy fedaaai mine")
+def copy(
+    job: JobArgument,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The job becomes a folder of its name in this one.")],
+) -> None:
+    """Copy a job, with its sets of settings, to change it."""
+    with reported_errors():
+        from ..runs.installed import copy_job
+
+        folder = copy_job(job, out)
+        say(f"{folder}: its settings are in {folder / 'app' / 'config' / 'settings.conf'}")
+        say(f"Run it: fedannot simulate {folder}")
+
+
+@jobs_app.command(epilog="Example: fedannot jobs settings fedaaai --like learning")
+def settings(
+    job: JobArgument,
+    like: Annotated[str, typer.Option(metavar="TEXT", help="Only settings whose names contain this.")] = "",
+) -> None:
+    """List everything that can be set in a job: the job's value, what is allowed, and what it does."""
+    with reported_errors():
+        from ..runs.job import Job
+        from ..runs.known_settings import known_settings
+        from ..terminal import Terminal
+
+        console = Terminal()
+        found = [one for one in known_settings(Job.open(job)) if like in one.name]
+        for one in found:
+            console.print_named(one.name, f" = {one.value}   ({one.allowed})")
+            if one.meaning:
+                console.print(f"    {one.meaning}", soft_wrap=True)
+        say(f"{len(found)} settings. Change one with --set NAME=VALUE." if found else f"No setting contains {like!r}.")

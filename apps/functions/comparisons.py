@@ -1,0 +1,124 @@
+"""Methods side by side, and a finished comparison as a value that a notebook shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..reports.compared_runs import COMPARISON_PICTURE, Comparison, PairedArm, read_comparison
+from ..reports.comparison import LEFT_COLUMNS, comparison_columns, differences_in_words
+from ..reports.html import html_paragraphs, html_picture, html_table
+from ..reports.run_page import REPORT_FILE
+from ..runs.arms import Arm, parse_arms
+from ..runs.compare import compare as compare_arms
+from ..runs.job import JobError
+from ..runs.progress import OnProgress, Progress, progress_of
+
+
+@dataclass(frozen=True)
+class ComparedMethods:
+    """A finished comparison; a notebook shows the runs, the differences paired by seed, and the curves.
+
+    Attributes:
+        folder: its output folder, with all runs below it.
+        comparison: the runs and the differences.
+    """
+
+    folder: Path
+    comparison: Comparison
+
+    @property
+    def differences(self) -> dict[str, PairedArm]:
+        """How each arm differs from the first one, by the arm's name."""
+        return {pair.arm: pair for pair in self.comparison.paired}
+
+    @property
+    def picture(self) -> Path:
+        """The file with the curves of all runs."""
+        return self.folder / COMPARISON_PICTURE
+
+    @property
+    def report(self) -> Path:
+        """The page with everything that was found, and the reports of all runs."""
+        return self.folder / REPORT_FILE
+
+    def __str__(self) -> str:
+        return "\n".join(differences_in_words(self.comparison))
+
+    def _repr_html_(self) -> str:
+        return (
+            html_paragraphs(*differences_in_words(self.comparison))
+            + html_table(comparison_columns(self.comparison), left=LEFT_COLUMNS)
+            + html_picture(self.picture, "Scores by round and by seed")
+        )
+
+
+def compare(
+    arms: Sequence[str | Arm],
+    out: str | Path,
+    *,
+    data: str | None = None,
+    seeds: int | Sequence[int] = 3,
+    settings: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    processes: int | None = None,
+    track: str | None = None,
+    on_progress: OnProgress | Progress | None = None,
+) -> ComparedMethods:
+    """Run several methods on the same data from the same start weights, and compare them seed by seed.
+
+    Every run is a process of its own. A comparison that was interrupted goes on where it stopped.
+
+    Args:
+        arms: names or folders of jobs, ``"short=fedaaai"`` for another name, or arms with settings of their own; the
+            first is the reference.
+        out: output folder.
+        data: a federation's folder, in which ``{seed}`` stands for the seed; None for generated images.
+        seeds: how many, from 0, or which.
+        settings: a set of settings, by its name beside every job or as a file.
+        changes: settings of all arms that have them.
+        processes: runs at a time; by default one per core.
+        track: ``mlflow=URI`` or ``wandb=PROJECT``: every run's numbers, settings and pictures go there as well.
+        on_progress: is given every step.
+
+    Raises:
+        JobError, SettingsError, DataError, RunError: see :func:`fedannot.apps.runs.compare.compare`.
+
+    >>> from fedannot.apps import compare
+    >>> compare(["fedavg"], "runs/compared")
+    Traceback (most recent call last):
+    ...
+    fedannot.apps.runs.job.JobError: Expected at least two jobs to compare, but got ['fedavg'].
+    """
+    if len(arms) < 2:
+        names = [arm.name if isinstance(arm, Arm) else arm for arm in arms]
+        raise JobError(f"Expected at least two jobs to compare, but got {names}.")
+    named = [one for arm in arms for one in ([arm] if isinstance(arm, Arm) else parse_arms([arm], [])[0])]
+    comparison = compare_arms(
+        named,
+        Path(out),
+        data=data,
+        seeds=range(seeds) if isinstance(seeds, int) else seeds,
+        settings=settings,
+        overrides=changes or {},
+        processes=processes,
+        track=track,
+        progress=progress_of(on_progress),
+    )
+    return ComparedMethods(Path(out), comparison)
+
+
+def read_compared(folder: str | Path) -> ComparedMethods:
+    """Return a comparison that is finished already.
+
+    Raises:
+        OutputError: if there is none.
+        DataError: if the file cannot be used.
+
+    >>> from fedannot.apps import read_compared
+    >>> read_compared("nowhere")
+    Traceback (most recent call last):
+    ...
+    fedannot.apps.reports.output.OutputError: Expected a comparison in nowhere, but there is no comparison.json.
+    """
+    return ComparedMethods(Path(folder), read_comparison(Path(folder)))

@@ -1,0 +1,136 @@
+"""Seconds and memory of one step of training and of one prediction, measured on images of noise."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...custom.networks.described import described_network
+from ...custom.networks.devices import ready_to_compute
+from ...custom.run.threads import number_of_threads
+from ...custom.settings import ClassifierTrainingSettings, RunSettings, TrainingSettings
+from ...custom.training.batch import Batch
+from ...custom.training.loop import run_epochs
+from ...custom.training.losses import build_loss
+from ...custom.training.objectives import SupervisedObjective
+from ...custom.training.optimizers import build_optimizer
+
+_MB = 2**20
+# Weights and gradients, and what an optimizer keeps of every weight.
+_COPIES = {"adam": 4, "sgd": 3}
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """What one step of training takes on this machine.
+
+    Attributes:
+        seconds: median of the measured steps.
+        prediction_seconds: of one sample, without its gradient.
+        model_mb: of the weights, as they are sent.
+        training_mb: of weights, gradients, optimizer and what a step keeps until its gradient is known.
+        device: ``cpu`` or ``cuda``.
+    """
+
+    seconds: float
+    prediction_seconds: float
+    model_mb: float
+    training_mb: float
+    device: str
+
+
+class _Noise:
+    """The same batch of noise again and again."""
+
+    def __init__(self, batch: Batch, count: int) -> None:
+        self.samples_per_epoch = count * len(batch.images)
+        self._batch, self._count = batch, count
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yield it."""
+        del generator
+        yield from [self._batch] * self._count
+
+
+def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 3) -> MeasuredStep:
+    """Train on noise for some steps with a job's network, loss, optimizer and threads.
+
+    Args:
+        settings: the job's.
+        extents: rows and columns of a sample, or the extents of a patch.
+        steps: how many are measured, after one that warms up.
+    """
+    training = settings.training
+    before = torch.get_num_threads()
+    torch.set_num_threads(number_of_threads(settings.threads))
+    try:
+        network = ready_to_compute(described_network(settings.network))
+        batch = _noise(settings, training, extents, next(network.parameters()).device)
+        objective = SupervisedObjective(build_loss(training))
+        optimizer = build_optimizer(network, training, training.learning_rate)
+
+        def run(count: int) -> None:
+            run_epochs(network, _Noise(batch, count), objective, optimizer, epochs=1, seed=0)
+
+        kept = _kept_bytes(lambda: run(1))
+        seconds = [_timed(lambda: run(1)) for _ in range(steps)]
+        network.eval()
+        predictions = [_timed(lambda: _predict(network, batch)) for _ in range(2)]
+    finally:
+        torch.set_num_threads(before)
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    return MeasuredStep(
+        seconds=sorted(seconds)[len(seconds) // 2],
+        prediction_seconds=min(predictions) / len(batch.images),
+        model_mb=weights / _MB,
+        training_mb=(weights * _COPIES[training.optimizer] + kept) / _MB,
+        device=batch.images.device.type,
+    )
+
+
+def _noise(
+    settings: RunSettings,
+    training: TrainingSettings | ClassifierTrainingSettings,
+    extents: Sequence[int],
+    device: torch.device,
+) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    shape = (training.batch_size, settings.network.in_channels, *extents)
+    images = torch.rand(shape, generator=generator)
+    is_class = settings.task == "classification"
+    of_labels = (len(images),) if is_class else (len(images), 1, *extents)
+    labels = torch.randint(0, 2, of_labels, generator=generator, dtype=torch.int64 if is_class else torch.uint8)
+    return Batch(images.to(device), labels.to(device), torch.arange(len(images)))
+
+
+@torch.no_grad()
+def _predict(network: nn.Module, batch: Batch) -> None:
+    network(batch.images)
+
+
+def _timed(work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def _kept_bytes(work: Callable[[], None]) -> int:
+    """The memory of what is kept for gradients, each piece once."""
+    pieces: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        pieces[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def give(tensor: Any) -> Any:
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, give):
+        work()
+    return sum(pieces.values())

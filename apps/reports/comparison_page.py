@@ -1,0 +1,183 @@
+"""The report of a comparison as a page: which method is better, how sure that is, and everything that was run."""
+
+import math
+import shlex
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from scipy import stats
+
+from ...custom.data.whole_files import write_text
+from ...transforms.printable import printable
+from ...transforms.strict_files import read_json
+from ..audit.pages import content_policy, page_environment, page_source
+from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
+from .comparison import LEFT_COLUMNS, comparison_columns
+from .html import html_picture, html_table
+from .output import GENERATED, percent, read_summary, scoring_of
+from .run_page import REPORT_FILE
+
+_LEVEL = 0.95
+# Beside the comparison: what was asked for.
+REQUEST_FILE = "request.json"
+_CAPTION = (
+    "Left: every seed thin, their mean thick. Right: the runs of a seed are joined; they have the same data and start "
+    "weights."
+)
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """An arm on the page.
+
+    Attributes:
+        name: the arm's.
+        mean: of its scores over the seeds, with their standard deviation.
+        difference: to the reference, in points; empty for the reference itself.
+        interval: of the difference, likewise.
+        p_value: of the paired test, likewise.
+        setting: its own settings, in words.
+    """
+
+    name: str
+    mean: str
+    difference: str
+    interval: str
+    p_value: str
+    setting: str
+
+
+def interval_of(pair: PairedArm) -> tuple[float, float] | None:
+    """Return the 95 % interval of a mean difference by Student's t; None for one seed.
+
+    With equal differences it has no width.
+    """
+    if pair.standard_deviation is None:
+        return None
+    count = len(pair.differences)
+    half = float(stats.t.ppf((1 + _LEVEL) / 2, count - 1)) * pair.standard_deviation / math.sqrt(count)
+    return pair.mean - half, pair.mean + half
+
+
+def answer(comparison: Comparison) -> str:
+    """Return what a comparison says in a sentence: of the arm that differs most from the reference."""
+    label = scoring_of(comparison.runs[0]).label
+    if not comparison.paired:
+        return f"{label} of {comparison.reference} over {len(comparison.seeds)} seeds"
+    best = max(comparison.paired, key=lambda pair: pair.mean)
+    points, interval = f"{100 * best.mean:+.1f} {label} points", interval_of(best)
+    if interval is None:
+        return f"{best.arm} against {best.reference}: {points} in one seed, which says nothing of the spread"
+    told = f"95 % interval {_points(interval)}, {len(comparison.seeds)} seeds"
+    if interval[0] <= 0 <= interval[1]:
+        return f"{best.arm} and {best.reference} cannot be told apart: {points} ({told})"
+    return f"{best.arm} {'gains' if best.mean > 0 else 'loses'} against {best.reference}: {points} ({told})"
+
+
+def write_comparison_page(out: Path, comparison: Comparison) -> Path:
+    """Write the report of a comparison into its output folder and return the file.
+
+    Args:
+        out: the comparison's output folder.
+        comparison: what was found.
+    """
+    style = page_source("site_page.css") + page_source("report.css")
+    request = _request(out)
+    first = comparison.runs[0]
+    summary = read_summary(run_folder(out, first.arm, first.seed))
+    page = (
+        page_environment()
+        .get_template("comparison_page.html")
+        .render(
+            answer=answer(comparison),
+            generated=GENERATED if comparison.data is None else "",
+            label=scoring_of(first).label,
+            arms=arm_rows(comparison, request),
+            comparison=comparison,
+            picture=html_picture(out / COMPARISON_PICTURE, _CAPTION),
+            runs=html_table(comparison_columns(comparison), left=LEFT_COLUMNS),
+            reports=_reports(out, comparison),
+            versions=summary.versions or {},
+            source=summary.source,
+            command=command_again(out, comparison, request),
+            style=Markup(style),
+            policy=content_policy(style),
+            printable=printable,
+        )
+    )
+    file = out / REPORT_FILE
+    write_text(file, page)
+    return file
+
+
+def run_folder(out: Path, arm: str, seed: int) -> Path:
+    """Return the output folder of one run of a comparison."""
+    return out / "runs" / f"{arm}-seed{seed}"
+
+
+def arm_rows(comparison: Comparison, request: Mapping[str, Any]) -> list[ArmRow]:
+    """Return the rows of the page's first table, the reference first."""
+    pairs = {pair.arm: pair for pair in comparison.paired}
+    asked = request.get("arms", {})
+    rows = []
+    for arm in comparison.arms:
+        values = [score for run in comparison.of_arm(arm) if (score := run.main_score) is not None]
+        spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+        pair = pairs.get(arm)
+        interval = None if pair is None else interval_of(pair)
+        rows.append(
+            ArmRow(
+                arm,
+                f"{percent(statistics.fmean(values))}{spread}" if values else "–",
+                "" if pair is None else f"{100 * pair.mean:+.1f}",
+                "" if interval is None else _points(interval),
+                "" if pair is None or pair.p_value is None else f"{pair.p_value:.3f}",
+                ", ".join(f"{key} = {value}" for key, value in asked.get(arm, {}).get("overrides", {}).items()),
+            )
+        )
+    return rows
+
+
+def command_again(out: Path, comparison: Comparison, request: Mapping[str, Any]) -> str:
+    """Return the command that makes the comparison once more, as far as its jobs are installed by their names."""
+    asked = request.get("arms", {})
+    words = ["fedannot", "compare"]
+    for arm in comparison.arms:
+        job = asked.get(arm, {}).get("job", arm)
+        words.append(arm if job == arm else f"{arm}={job}")
+    changes = [("", request.get("overrides", {}))]
+    changes += [(f"{arm}:", asked.get(arm, {}).get("overrides", {})) for arm in comparison.arms]
+    for prefix, overrides in changes:
+        for key, value in overrides.items():
+            words += ["--set", f"{prefix}{key}={value}"]
+    for option, value in (("--data", comparison.data), ("--settings", request.get("settings"))):
+        if value is not None:
+            words += [option, str(value)]
+    words += ["--seeds", str(len(comparison.seeds))]
+    if comparison.seeds[0]:
+        words += ["--first-seed", str(comparison.seeds[0])]
+    return shlex.join([*words, "--out", f"{out}-again"])
+
+
+def _request(out: Path) -> dict[str, Any]:
+    file = out / REQUEST_FILE
+    values = read_json(file, "what was compared") if file.is_file() else {}
+    return values if isinstance(values, dict) else {}
+
+
+def _reports(out: Path, comparison: Comparison) -> list[tuple[str, str]]:
+    """The reports of the runs that have one: their names, and where they are from here."""
+    found = []
+    for run in comparison.runs:
+        file = run_folder(out, run.arm, run.seed) / REPORT_FILE
+        if file.is_file():
+            found.append((f"{run.arm}, seed {run.seed}", file.relative_to(out).as_posix()))
+    return found
+
+
+def _points(interval: tuple[float, float]) -> str:
+    return f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}"

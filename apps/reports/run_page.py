@@ -1,0 +1,126 @@
+"""The report of a run as a page: one file that asks for nothing elsewhere; it shows cases, where there are pictures."""
+
+import shlex
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from ...custom.data.whole_files import write_text
+from ...custom.run.summary import LAST_ROUNDS
+from ...custom.run.summary_record import ClassificationSummary, Summary
+from ...transforms.printable import printable
+from ..audit.pages import content_policy, page_environment, page_source
+from .captions import caption
+from .html import html_picture, html_table
+from .output import GENERATED, number, percent, scoring_of, used_generated_images
+from .settings_rows import flat_rows
+from .site_columns import WORDS, site_columns, site_legend
+from .summary_text import conclusions
+
+REPORT_FILE = "report.html"
+# First what answers, then what explains it.
+_ORDER = ("dice", "f1", "own_cases", "cases", "confusion", "groups", "weights")
+_NAMES = {
+    **{"dice": "Dice, %", "left_empty": "empty cases left empty, %", "hd95": "HD95"},
+    **{"f1": "macro F1, %", "recall": "recall, %", "precision": "precision, %"},
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of a run.
+
+    Attributes:
+        name: with its unit.
+        mean: over the last rounds.
+        spread: lowest and highest of these rounds.
+        last: of the last round.
+    """
+
+    name: str
+    mean: str
+    spread: str
+    last: str
+
+
+def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Path:
+    """Write the report of a run into its output folder and return the file.
+
+    It shows patients' images where the pictures do, and belongs where these may be seen.
+
+    Args:
+        out: the run's output folder.
+        summary: of the run.
+        pictures: their files.
+    """
+    style = page_source("site_page.css") + page_source("report.css")
+    is_classification = isinstance(summary, ClassificationSummary)
+    shown = sorted(pictures, key=lambda file: (_place(file.stem), file.stem))
+    page = (
+        page_environment()
+        .get_template("run_page.html")
+        .render(
+            summary=summary,
+            answer=answer(summary),
+            generated=GENERATED if used_generated_images(summary, out) else "",
+            conclusions=conclusions(summary),
+            scores=scores(summary),
+            last_rounds=min(LAST_ROUNDS, len(summary.rounds)),
+            sites=html_table(site_columns(summary), left=WORDS) if summary.sites else "",
+            legend=site_legend(summary),
+            pictures=[html_picture(file, caption(file.stem, is_classification=is_classification)) for file in shown],
+            settings=html_table(flat_rows(summary.settings), left=("value",)),
+            versions=summary.versions or {},
+            source=summary.source,
+            command=command_again(out, summary),
+            style=Markup(style),
+            policy=content_policy(style),
+            printable=printable,
+        )
+    )
+    file = out / REPORT_FILE
+    write_text(file, page)
+    return file
+
+
+def answer(summary: Summary) -> str:
+    """Return what came of a run in a sentence: its main score, after how many rounds, at how many sites."""
+    label, score = scoring_of(summary).label, summary.main_score
+    where = f"after {summary.rounds_finished} rounds at {len(summary.sites) or len(summary.own_cases or {})} sites"
+    if score is None:
+        return f"No {label}: neither a test set nor validation cases, {where}"
+    return f"{label} {percent(score)} % {where}"
+
+
+def scores(summary: Summary) -> list[Score]:
+    """Return the scores of a run: means over its last rounds, and how far these rounds lie apart."""
+    found = []
+    for name in scoring_of(summary).names:
+        values = [value for record in summary.rounds if (value := getattr(record, name)) is not None][-LAST_ROUNDS:]
+        if not values:
+            continue
+        write = number if name == "hd95" else percent
+        found.append(
+            Score(
+                _NAMES[name],
+                write(statistics.fmean(values)),
+                f"{write(min(values))} to {write(max(values))}",
+                write(getattr(summary.last_round, name)),
+            )
+        )
+    return found
+
+
+def command_again(out: Path, summary: Summary) -> str:
+    """Return the command that makes a run once more, from the job as it was run."""
+    words = ["fedannot", "simulate", str(out / "job")]
+    if summary.data and not used_generated_images(summary, out):
+        words += ["--data", summary.data]
+    return shlex.join([*words, "--out", f"{out}-again"])
+
+
+def _place(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)

@@ -1,0 +1,100 @@
+"""A run that is tracked: the setting that a person gives, the job's component, and the pictures when all is over."""
+
+import importlib.util
+import json
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ...custom.flare.tracking import TRACKED_RUN_FILE
+from .job import Job, JobError
+
+EXPERIMENT = "fedannot"
+_COMPONENTS = {"mlflow": "MLflowReceiver", "wandb": "WandBReceiver"}
+_FORMS = "mlflow=URI or wandb=PROJECT"
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Where a run is tracked.
+
+    Attributes:
+        kind: by what.
+        target: MLflow's address, or the project of Weights & Biases.
+    """
+
+    kind: Literal["mlflow", "wandb"]
+    target: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Tracking":
+        """Read ``mlflow=URI`` or ``wandb=PROJECT``.
+
+        Raises:
+            JobError: if it is neither, or what it needs is not installed.
+
+        >>> Tracking.parse("mlflow")
+        Traceback (most recent call last):
+        ...
+        fedannot.apps.runs.job.JobError: --track: found 'mlflow', expected mlflow=URI or wandb=PROJECT.
+        """
+        kind, _, target = text.partition("=")
+        if not target or kind not in _COMPONENTS:
+            raise JobError(f"--track: found {text!r}, expected {_FORMS}.")
+        if importlib.util.find_spec(kind) is None:
+            raise JobError(f"--track {text}: {kind} is not installed. Install it with: pip install 'fedannot[{kind}]'")
+        return cls("mlflow" if kind == "mlflow" else "wandb", target)
+
+    def add_to(self, job: Job, run_name: str, parameters: Mapping[str, Any], run_id: str | None) -> None:
+        """Add the component that tells the tracking server to a copy of a job.
+
+        Args:
+            job: the copy, whose server's configuration is changed.
+            run_name: what the run is called.
+            parameters: its settings, by dotted key.
+            run_id: of the run that is continued, None for a new one.
+        """
+        known: dict[str, Any] = {"run_name": run_name, "parameters": dict(parameters)}
+        if self.kind == "mlflow":
+            known |= {"tracking_uri": self.target, "experiment": EXPERIMENT, "run_id": run_id or ""}
+        else:
+            mode = os.environ.get("WANDB_MODE", "online")
+            known |= {"project": self.target, "run_id": run_id or uuid.uuid4().hex[:8], "mode": mode}
+        path = f"fedannot.custom.flare.tracking.{_COMPONENTS[self.kind]}"
+        component = json.dumps({"id": "tracking", "path": path, "args": known}, ensure_ascii=False)
+        with job.server_config.open("a", encoding="utf-8") as file:
+            file.write(f"\n# Added for this run\ncomponents = ${{components}} [ {component} ]\n")
+
+    def add_pictures(self, run_id: str, pictures: Sequence[Path]) -> None:
+        """Give the pictures of a run to the tracking server, as artefacts.
+
+        Args:
+            run_id: of the run, from :func:`tracked_run`.
+            pictures: the files.
+        """
+        if self.kind == "mlflow":
+            from mlflow.tracking.client import MlflowClient  # noqa: PLC0415
+
+            client = MlflowClient(tracking_uri=self.target)
+            for file in pictures:
+                client.log_artifact(run_id, str(file), artifact_path="pictures")
+            return
+        import wandb  # noqa: PLC0415
+
+        mode = os.environ.get("WANDB_MODE", "online")
+        run = wandb.init(project=self.target, id=run_id, resume="allow", mode=mode)
+        run.log({f"pictures/{file.stem}": wandb.Image(str(file)) for file in pictures})
+        run.finish()
+
+
+def tracked_run(server_folder: Path) -> str | None:
+    """Return which run of the tracking server a run is, None if it was not tracked.
+
+    Args:
+        server_folder: the server's run folder.
+    """
+    file = server_folder / TRACKED_RUN_FILE
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else None

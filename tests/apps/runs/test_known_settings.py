@@ -1,0 +1,32 @@
+import pytest
+
+from fedannot.apps.runs.installed import installed_jobs
+from fedannot.apps.runs.job import Job, setting_names
+from fedannot.apps.runs.known_settings import KnownSetting, known_settings
+
+
+@pytest.mark.parametrize("name", ["fedaaai", "fedgsca", "auto", "decoupled"])
+def test_all_settings_are_listed_each_with_what_is_allowed(name: str) -> None:
+    job = Job.open(name)
+    found = known_settings(job)
+    assert [one.name for one in found] == setting_names(type(job.settings()))
+    assert [one.name for one in found if not one.allowed] == []
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        KnownSetting("warmup_rounds", "3", "whole number ≥ 1", "rounds of federated averaging, fewer than all."),
+        KnownSetting(
+            "balance", "0.5", "number ≥ 0, ≤ 1", "r, the share of the weight that the group of larger contours gets."
+        ),
+        KnownSetting("training.patch", "null", "list of: whole number or null", ""),
+        # Its class says nothing of it; the job's file does.
+        KnownSetting("network.in_channels", "1", "1, 3", "3 for RGB images"),
+        # The comment says what is allowed anyhow.
+        KnownSetting("training.loss", '"ce"', "ce, dice, batch_dice, ce_dice, nr_dice", ""),
+    ],
+    ids=lambda one: one.name,
+)
+def test_a_setting_is_described(expected: KnownSetting) -> None:
+    assert expected in known_settings(Job.open(installed_jobs()["fedaaai"].folder))

@@ -1,0 +1,125 @@
+"""What `pip install fedannot` gives: the wheel alone, in an environment of its own, outside the repository."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("package", "transforms", "custom", "apps", "jobs", "site_configs")
+TIMEOUT = 300
+SMALL = [
+    "rounds=2",
+    "warmup_rounds=1",
+    "network.features=[4,4,8,8,8,4]",
+    "training.local_epochs=1",
+    "embedded.sites=3",
+    "embedded.noise='M(25,-25,10,0.34)'",
+    "embedded.stratified=null",
+    "embedded.images_per_site=4",
+    "embedded.test_images=4",
+]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy of the tree, where no earlier build can add to it."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    program = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
+    built = subprocess.run(
+        [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=True, timeout=TIMEOUT
+    )
+    return source / built.stdout.splitlines()[-1]
+
+
+def test_the_wheel_holds_everything_of_the_tree(wheel: Path) -> None:
+    """Modules, pages, tables, jobs, settings and site configurations; no tests."""
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if name.startswith("fedannot/")}
+    wanted = {
+        "/".join(["fedannot", *([] if folder == "package" else [folder]), str(file.relative_to(ROOT / folder))])
+        for folder in FOLDERS
+        for file in (ROOT / folder).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert {"fedannot/jobs/fedaaai/settings/skin-ns.conf", "fedannot/site_configs/data/volume.yaml"} <= wanted
+    assert sorted(wanted ^ held) == []
+
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run a command of an environment that holds the wheel, with the tested environment's packages to import."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True, timeout=TIMEOUT)
+    python = folder / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    subprocess.run([*pip, "install", "-q", "--no-deps", "--no-index", str(wheel)], check=True, timeout=TIMEOUT)
+    # Files of that kind in a folder that is named by one are not read, so that the tree's own installation is not seen.
+    (python.parents[1] / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "packages.pth").write_text(
+        sysconfig.get_path("purelib") + "\n", encoding="utf-8"
+    )
+    work = folder / "work"
+    work.mkdir()
+
+    def run(*words: str) -> str:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "OMP_NUM_THREADS") if name in os.environ}
+        done = subprocess.run(
+            [str(python.parent / words[0]), *words[1:]],
+            cwd=work,
+            env=kept,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT,
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.simulator
+def test_the_quick_start_runs_outside_the_repository(installed: Run) -> None:
+    module = installed("python", "-c", "import fedannot.apps; print(fedannot.apps.__file__)")
+    assert "elsewhere" in module
+    assert str(ROOT) not in module
+    assert installed("fedannot", "--version") == installed("python", "-m", "fedannot", "--version")
+    assert "fedaaai" in installed("fedannot", "jobs")
+    changes = [word for one in SMALL for word in ("--set", one)]
+    said = installed("fedannot", "simulate", "fedaaai", *changes, "--out", "run")
+    assert "Model, summary and pictures: run" in said
+    read = "import json; print(json.load(open('run/summary.json'))['method'])"
+    assert installed("python", "-c", read).strip() == "feda3i"
+    installed("fedannot", "bundle", "export", "run", "--out", "bundle")
+    found = installed("python", "-c", "print(open('bundle/configs/metadata.json').read())")
+    assert json.loads(found)["fedannot"]["method"] == "feda3i"
+    # A copy to change, which NVFlare's own simulator takes as well.
+    assert "mine/fedavg" in installed("fedannot", "jobs", "copy", "fedavg", "mine")
+    installed("fedannot", "deploy", "job", "mine/fedavg", "--sites", "a,b", "--out", "deployed")
+    assert "site_configs/project.yml" in installed("fedannot", "deploy", "configs", "site_configs")
+    assert "auto" in installed("fedannot", "bench", "auto", "--list")
+
+
+@pytest.mark.simulator
+def test_a_shell_completes_the_names_of_jobs(installed: Run) -> None:
+    complete = (
+        "import os, subprocess, sys; "
+        "print(subprocess.run([os.path.join(os.path.dirname(sys.executable), 'fedannot')], capture_output=True, "
+        "text=True, env=os.environ | {'_FEDANNOT_COMPLETE': 'complete_bash', 'COMP_WORDS': 'fedannot simulate fedi', "
+        "'COMP_CWORD': '2'}).stdout)"
+    )
+    assert installed("python", "-c", complete).split() == ["fedia"]
