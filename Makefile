@@ -10,7 +10,7 @@ DEMO := runs/demo
 SITES := 8
 WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: demo test test-simulator test-poc test-processes lint bench bench-speed install install-dev clean
+.PHONY: demo test test-simulator test-poc test-processes lint docs bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -25,6 +25,10 @@ $(VENV)/.installed: $(SOURCES) | $(BIN)/pip
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) --config-settings editable_mode=strict -e '.[dev]'
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) --config-settings editable_mode=strict -e '.[docs]'
 	touch $@
 
 # A federation with badly drawn contours: FedA3I under NVFlare's simulator with a process per site, and FedAvg in-process.
@@ -57,6 +61,10 @@ lint: install-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p fedannot.transforms -p fedannot.custom -p fedannot.apps
+
+# The documentation site, in build/docs; a link that leads nowhere is an error. Half a minute.
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -q -W --keep-going -c docs/site -d build/doctrees . build/docs
 
 # Long: the comparisons that docs/benchmarks reports; each row once, an interrupted table goes on.
 bench: install-dev

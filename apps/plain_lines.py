@@ -4,6 +4,9 @@ import typer
 
 from ..transforms.printable import printable, printable_lines
 
+# On the first and the last line of a command, since --data is easily forgotten.
+GENERATED = "The images were generated, since no data were given (--data)."
+
 
 def say(text: str) -> None:
     """Print one line."""

@@ -9,10 +9,10 @@ lead=$folder/provisioned/fedannot/prod_00/lead@coordinator.org
 until nvflare system status --startup-kit "$lead" --format json | python3 -c '
 import json, sys
 sites = (json.load(sys.stdin).get("data") or {}).get("clients", [])
-print(f"{len(sites)} of 3 sites are there.")
-sys.exit(len(sites) < 3)'; do sleep 5; done
+print(f"{len(sites)} of 6 sites are there.")
+sys.exit(len(sites) < 6)'; do sleep 5; done
 job=$(nvflare job submit -j "$folder/job" --startup-kit "$lead" --format json |
   python3 -c 'import json, sys; print(json.load(sys.stdin)["data"]["job_id"])')
-nvflare job wait "$job" --timeout 3600 --startup-kit "$lead"
+nvflare job monitor "$job" --timeout 3600 --startup-kit "$lead"
 nvflare job download "$job" -o "$folder/results" --startup-kit "$lead"
 fedannot show "$folder/results/$job" --out "$folder/shown"

@@ -29,14 +29,14 @@ def write_federation_page(summary: Summary, file: Path) -> Path:
         DataError: if the run audited nothing.
     """
     report = federation_report(summary)
-    style = page_source("site_page.css") + page_source("federation_page.css")
+    style = "".join(map(page_source, ("site_page.css", "channel_tables.css", "federation_page.css")))
     file.parent.mkdir(parents=True, exist_ok=True)
     page = (
         page_environment()
         .get_template("federation_page.html")
         .render(
             report=report,
-            charts=[_chart(table) for table in report.tables],
+            charts=[channel_chart(table) for table in report.tables],
             style=Markup(style),
             policy=content_policy(style),
             printable=printable,
@@ -46,8 +46,12 @@ def write_federation_page(summary: Summary, file: Path) -> Path:
     return file
 
 
-def _chart(table: ParameterTable) -> Markup | None:
-    """Draw every site's deviation from zero with its interval; None where there is none."""
+def channel_chart(table: ParameterTable) -> Markup | None:
+    """Draw every site's deviation from zero with its interval; None where there is none.
+
+    Args:
+        table: of one parameter.
+    """
     rows = [row for row in table.rows if row.deviation is not None]
     if not rows:
         return None

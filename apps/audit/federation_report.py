@@ -133,14 +133,11 @@ def federation_report(summary: Summary) -> FederationReport:
         DataError: if the run audited nothing.
     """
     channel, audit = _concluded(summary)
-    sites = sorted(channel.sites, key=natural_order)
-    names = dict.fromkeys(name for site in sites for name in channel.sites[site].parameters)
-    tables = tuple(_table(channel, audit, name, summary) for name in sorted(names, key=_place))
     kinds = tuple(dict.fromkeys(kind for of_site in audit.kinds.values() for kind in of_site))
     return FederationReport(
         headline=_headline(channel, audit),
         decision=channel.decision,
-        tables=tables,
+        tables=parameter_tables(channel, audit.units, summary),
         kinds=tuple(_KIND_TITLES.get(kind, kind.replace("_", " ")) for kind in kinds),
         shares={
             site: tuple(_share(audit.kinds[site].get(kind)) for kind in kinds)
@@ -149,6 +146,19 @@ def federation_report(summary: Summary) -> FederationReport:
         patients=audit.patients,
         silent=tuple(sorted(set(summary.sites) - set(audit.told), key=natural_order)),
     )
+
+
+def parameter_tables(channel: ChannelRecord, units: Mapping[str, str], summary: Summary) -> tuple[ParameterTable, ...]:
+    """Return what is known of how sites annotate, a table for every parameter, by class, contours first.
+
+    Args:
+        channel: an estimate of all sites.
+        units: of offsets, by site, ``px`` or ``mm``; pixels where a site is not in it.
+        summary: of the run, for its settings.
+    """
+    sites = sorted(channel.sites, key=natural_order)
+    names = dict.fromkeys(name for site in sites for name in channel.sites[site].parameters)
+    return tuple(_table(channel, units, name, summary) for name in sorted(names, key=_place))
 
 
 def _concluded(summary: Summary) -> tuple[ChannelRecord, AuditRecord]:
@@ -231,12 +241,12 @@ def _largest_difference(parameters: Mapping[str, Mapping[str, ParameterRecord]])
     return max(extents, default=None)
 
 
-def _table(channel: ChannelRecord, audit: AuditRecord, name: str, summary: Summary) -> ParameterTable:
+def _table(channel: ChannelRecord, units: Mapping[str, str], name: str, summary: Summary) -> ParameterTable:
     kind, _, label = name.partition(" ")
     settings = read_job_settings(summary.settings)
     level = settings.level if isinstance(settings, AuditSettings) else LEVEL
     rows = tuple(
-        _row(site, name, channel.sites[site], audit.units.get(site, "px"), level)
+        _row(site, name, channel.sites[site], units.get(site, "px"), level)
         for site in sorted(channel.sites, key=natural_order)
         if name in channel.sites[site].parameters
     )

@@ -43,7 +43,7 @@ def markdown_table(figures: Sequence[RowFigures]) -> str:
 def _table_of_scores(figures: Sequence[RowFigures]) -> str:
     """The mean score of the last rounds, and what methods found out about annotations."""
     findings = {
-        heading: show for heading, show in _FINDINGS.items() if any(show(arm) for row in figures for arm in row.arms)
+        heading: show for heading, show in FINDINGS.items() if any(show(arm) for row in figures for arm in row.arms)
     }
     score = "macro F1 %" if any(arm.f1 for row in figures for arm in row.arms) else "Dice %"
     headings = ["data", "arm", f"{score}, each seed", "mean", "difference", *findings]
@@ -55,7 +55,7 @@ def _table_of_scores(figures: Sequence[RowFigures]) -> str:
                 arm.arm,
                 " / ".join(f"{value:.1f}" for value in arm.scores),
                 f"{statistics.fmean(arm.scores):.1f}",
-                _difference(arm.differences),
+                shown_difference(arm.differences),
                 *(show(arm) for show in findings.values()),
             ]
             lines.append(f"| {' | '.join(cells)} |")
@@ -81,7 +81,7 @@ def _table_of_centres(figures: Sequence[RowFigures]) -> str:
                 fixed = reference.setdefault(name, values)
                 differences = [one - other for one, other in zip(values, fixed, strict=True)] if index else None
                 cells += [" / ".join(f"{value:.1f}" for value in values), f"{statistics.fmean(values):.1f}"]
-                cells.append(_difference(differences))
+                cells.append(shown_difference(differences))
             cells += [_mean_at(site, _known(arm)) for site in sites]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -97,7 +97,8 @@ def _mean_at(site: str, centres: Sequence[CentreScores]) -> str:
     return f"{statistics.fmean(known):.1f}" if known else "-"
 
 
-def _difference(differences: Sequence[float] | None) -> str:
+def shown_difference(differences: Sequence[float] | None) -> str:
+    """Return the mean of differences to the reference and, of several seeds, their standard deviation."""
     if differences is None:
         return ""
     mean = f"{statistics.fmean(differences):+.1f}"
@@ -175,7 +176,8 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f}"
 
 
-_FINDINGS: Mapping[str, Callable[[ArmFigures], str]] = {
+# What methods found out about annotations, by the heading of its column.
+FINDINGS: Mapping[str, Callable[[ArmFigures], str]] = {
     "left empty %": _left_empty,
     "groups as drawn": _groups,
     "error of completeness": _completeness,

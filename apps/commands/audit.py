@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..plain_lines import say, say_error
+from ..plain_lines import GENERATED, say, say_error
 from ..runs.interruption import given_command
 from .errors import reported_errors
 from .simulation import SettingOption
@@ -69,10 +69,9 @@ def audit(
         from ..runs.progress import Progress
 
         with Progress() as progress:
-            progress.tell("Audit: a short federation, then every case.")
+            progress.tell(f"Audit: a short federation, then every case.{'' if data or resume else f' {GENERATED}'}")
             from ..audit.wording import headline
             from ..functions.audits import audit as run
-            from ..reports.output import GENERATED
             from ..runs.job import parse_override
 
             made = run(

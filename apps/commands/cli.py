@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..plain_lines import say
+from ..plain_lines import GENERATED, say
 from ..runs.interruption import KEPT, given_command, ignore_signals
 from .audit import audit_app
 from .bench import bench_app
@@ -144,10 +144,9 @@ def compare(
         from ..terminal import Terminal
 
         with Progress() as progress:
-            progress.tell("Reading the jobs and the data.")
+            progress.tell("Reading the jobs and the data." if data else f"Reading the jobs. {GENERATED}")
             from ..functions.comparisons import compare as run
             from ..reports.comparison import print_comparison
-            from ..reports.output import GENERATED
             from ..runs.arms import parse_arms
 
             arms, changes = parse_arms(jobs, set_ or [])

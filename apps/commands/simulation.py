@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..plain_lines import say
+from ..plain_lines import GENERATED, say
 from ..runs.interruption import given_command
 from ..runs.program import Program
 from .errors import reported_errors
@@ -62,9 +62,8 @@ def simulate(
         from ..terminal import Terminal
 
         with Progress() as progress:
-            progress.tell(f"Reading {job}.")
+            progress.tell(f"Reading {job}.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.runs import simulate as run
-            from ..reports.output import GENERATED
             from ..reports.summary_text import print_summary
             from ..runs.job import parse_override
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.run.summary_record import ClassificationSummary, Summary
+from ..plain_lines import GENERATED
 from ..reports.captions import caption
 from ..reports.html import html_paragraphs, html_picture, html_table
-from ..reports.output import DATA_FOLDER, GENERATED, MODEL_FILE, read_summary, used_generated_images
+from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary, used_generated_images
 from ..reports.pictures import PICTURE_FOLDER, draw_run
 from ..reports.run_page import REPORT_FILE, write_run_page
 from ..reports.site_columns import WORDS, site_columns, site_legend, weight_beside_noise

@@ -10,6 +10,10 @@ _CAPTIONS = {
         "How much each site counts in each layer block of the new model. Quality counts more in deeper blocks, in the "
         "first one the number of images alone."
     ),
+    "weights_by_round": (
+        "How much each site counts in the new model, round by round; of a site's layer blocks the one in which the "
+        "fewest sites count. Below: how many sites of equal weight would be as many."
+    ),
     "groups": (
         "How hard the pixels just inside and just outside the annotated contours are for the model, by site. A site "
         "whose contours are too large has wrong pixels inside, one whose contours are too small outside."

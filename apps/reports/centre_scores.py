@@ -22,6 +22,7 @@ from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
 from ...custom.run.records import Record
 from ...custom.run.summary_record import Summary
+from ...transforms.natural_order import natural_order
 from .local_models import local_model, personal_file
 from .output import MODEL_FILE
 
@@ -53,7 +54,7 @@ def centre_scores(run: Path, summary: Summary, federation: Path) -> CentreScores
         The scores, without sites that stored no model of their own or whose cases have nothing annotated.
     """
     settings = read_job_settings(summary.settings)
-    sites = [site for site in sorted(summary.sites) if count_cases(federation / site, VALIDATION)]
+    sites = [site for site in sorted(summary.sites, key=natural_order) if count_cases(federation / site, VALIDATION)]
     if not isinstance(settings, FedAvgSettings) or not sites:
         return None
     if isinstance(settings, PersonalSettings):

@@ -12,6 +12,7 @@ LARGER, SMALLER, UNGROUPED = VERMILLION, BLUE, "#777777"
 
 _CURVES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#000000")
 _STYLES = ("solid", "dashed", "dashdot", "dotted")
+_HATCHES = ("", "///", "...", "xxx")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -27,3 +28,16 @@ def curve_style(index: int) -> tuple[str, str, str]:
     again, place = divmod(index, len(_CURVES))
     # Seven colours and four styles: the next time round a colour has another style by itself.
     return _CURVES[place], _STYLES[index % len(_STYLES)], _MARKERS[(place + again) % len(_MARKERS)]
+
+
+def area_style(index: int) -> tuple[str, str]:
+    """Return colour and hatch of one of several areas side by side.
+
+    Args:
+        index: of the area, from 0; the first 28 differ.
+
+    >>> area_style(0), area_style(7)
+    (('#0072b2', ''), ('#0072b2', '///'))
+    """
+    again, place = divmod(index, len(_CURVES))
+    return _CURVES[place], _HATCHES[again % len(_HATCHES)]

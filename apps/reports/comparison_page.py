@@ -15,10 +15,11 @@ from ...custom.data.whole_files import write_text
 from ...transforms.printable import printable
 from ...transforms.strict_files import read_json
 from ..audit.pages import content_policy, page_environment, page_source
+from ..plain_lines import GENERATED
 from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
 from .comparison import LEFT_COLUMNS, comparison_columns
 from .html import html_picture, html_table
-from .output import GENERATED, percent, read_summary, scoring_of
+from .output import percent, read_summary, scoring_of
 from .run_page import REPORT_FILE
 
 _LEVEL = 0.95

@@ -24,7 +24,6 @@ _SCORE_HEADINGS = {
 MODEL_FILE = "model.pt"
 # Of an output folder: the generated images of a run that was given no data.
 DATA_FOLDER = "data"
-GENERATED = "The images were generated, since no data were given (--data)."
 # In the server's run folder.
 PERSISTED_MODEL = Path("app_server") / "FL_global_model.pt"
 

@@ -9,20 +9,25 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ...custom.data.whole_files import write_text
+from ...custom.methods.auto.records import ChannelFindings
 from ...custom.run.summary import LAST_ROUNDS
-from ...custom.run.summary_record import ClassificationSummary, Summary
+from ...custom.run.summary_record import ClassificationSummary, SegmentationRoundSummary, Summary
 from ...transforms.printable import printable
+from ..audit.federation_page import channel_chart
+from ..audit.federation_report import ParameterTable, parameter_tables
 from ..audit.pages import content_policy, page_environment, page_source
+from ..plain_lines import GENERATED
 from .captions import caption
 from .html import html_picture, html_table
-from .output import GENERATED, number, percent, scoring_of, used_generated_images
+from .output import number, percent, scoring_of, used_generated_images
+from .own_cases_columns import own_cases_columns
 from .settings_rows import flat_rows
 from .site_columns import WORDS, site_columns, site_legend
 from .summary_text import conclusions
 
 REPORT_FILE = "report.html"
 # First what answers, then what explains it.
-_ORDER = ("dice", "f1", "own_cases", "cases", "confusion", "groups", "weights")
+_ORDER = ("dice", "f1", "own_cases", "cases", "confusion", "groups", "weights", "weights_by_round")
 _NAMES = {
     **{"dice": "Dice, %", "left_empty": "empty cases left empty, %", "hd95": "HD95"},
     **{"f1": "macro F1, %", "recall": "recall, %", "precision": "precision, %"},
@@ -56,7 +61,8 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
         summary: of the run.
         pictures: their files.
     """
-    style = page_source("site_page.css") + page_source("report.css")
+    style = "".join(map(page_source, ("site_page.css", "channel_tables.css", "report.css")))
+    tables = _channels(summary)
     is_classification = isinstance(summary, ClassificationSummary)
     shown = sorted(pictures, key=lambda file: (_place(file.stem), file.stem))
     page = (
@@ -70,7 +76,10 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
             scores=scores(summary),
             last_rounds=min(LAST_ROUNDS, len(summary.rounds)),
             sites=html_table(site_columns(summary), left=WORDS) if summary.sites else "",
+            own_cases=html_table(own_cases_columns(summary.own_cases)) if summary.own_cases else "",
             legend=site_legend(summary),
+            channels=tables,
+            charts=[channel_chart(table) for table in tables],
             pictures=[html_picture(file, caption(file.stem, is_classification=is_classification)) for file in shown],
             settings=html_table(flat_rows(summary.settings), left=("value",)),
             versions=summary.versions or {},
@@ -120,6 +129,16 @@ def command_again(out: Path, summary: Summary) -> str:
     if summary.data and not used_generated_images(summary, out):
         words += ["--data", summary.data]
     return shlex.join([*words, "--out", f"{out}-again"])
+
+
+def _channels(summary: Summary) -> tuple[ParameterTable, ...]:
+    """What was measured of how sites annotate, by the last estimate; nothing where nothing was."""
+    found = summary.added(ChannelFindings)
+    if found is None or not found.channels:
+        return ()
+    known = {record.hd95_unit for record in summary.rounds if isinstance(record, SegmentationRoundSummary)}
+    units = dict.fromkeys(summary.sites, next((unit for unit in known if unit is not None), "px"))
+    return parameter_tables(found.channels[-1], units, summary)
 
 
 def _place(name: str) -> int:

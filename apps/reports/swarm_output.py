@@ -30,7 +30,8 @@ from ...transforms.printable import drawable
 from ..terminal import Terminal
 from .charts import save_figure
 from .colours import GLOBAL_MODEL, OWN_MODEL, UNGROUPED
-from .output import MODEL_FILE, OutputError, number, percent
+from .output import MODEL_FILE, OutputError
+from .own_cases_columns import MODELS, own_cases_columns
 from .site_columns import site_legend, site_weights
 from .site_files import SiteFiles, find_site_files
 from .summary_text import print_effective_sites, print_refusals
@@ -40,8 +41,7 @@ mpl.use("Agg")
 OWN_CASES_PICTURE = "own_cases.png"
 # In a run's folder at a site that made its data itself.
 _EMBEDDED = "embedded"
-_MODELS = {"global": (GLOBAL_MODEL, "o"), "local_at_half": (UNGROUPED, "^"), "local": (OWN_MODEL, "s")}
-_CALLED = {"local_at_half": "local at 0.5"}
+_STYLES = {"global": (GLOBAL_MODEL, "o"), "local_at_half": (UNGROUPED, "^"), "local": (OWN_MODEL, "s")}
 
 
 def collect_from_sites(workspace: Path, out: Path) -> Summary:
@@ -82,13 +82,14 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
         f", seed {summary.seed}, {rounds}; no server has a summary, hence from the files of: {', '.join(own_cases)}",
     )
     table = Table(title="Scores on the sites' own validation cases", box=box.SIMPLE_HEAD, pad_edge=False)
-    columns = _columns(own_cases)
-    for heading in ("site", "cases", "after round", "weight", *columns):
+    columns = own_cases_columns(own_cases)
+    weights = [site_weights(summary, site) for site in own_cases]
+    if set(weights) != {"-"}:
+        columns["weight"] = weights
+    for heading in columns:
         table.add_column(heading, justify="left" if heading == "site" else "right")
-    for site, found in own_cases.items():
-        cells = (_cell(found, *column) for column in columns.values())
-        weight = site_weights(summary, site)
-        table.add_row(site, str(found.num_cases or "-"), str(found.round), weight, *cells)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
     console.print(table)
     for sentence in site_legend(summary):
         console.print(sentence)
@@ -105,7 +106,7 @@ def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None
     A row per site, so that no label lies on another one.
     """
     sites = [site for site, found in own_cases.items() if found.models][::-1]
-    names = [name for name in _MODELS if any(name in own_cases[site].models for site in sites)]
+    names = [name for name in MODELS if any(name in own_cases[site].models for site in sites)]
     if not sites:
         return None
     figure = Figure(figsize=(7, 1.6 + 0.3 * max(len(sites), 3)), layout="constrained")
@@ -113,8 +114,8 @@ def draw_own_cases(own_cases: Mapping[str, OwnCases], file: Path) -> Path | None
     for name in names:
         scores = [own_cases[site].models.get(name) for site in sites]
         values = [float("nan") if found is None or found.dice is None else 100 * found.dice for found in scores]
-        colour, marker = _MODELS[name]
-        label = f"{_CALLED.get(name, name)} model"
+        colour, marker = _STYLES[name]
+        label = f"{MODELS[name]} model"
         axes.scatter(values, range(len(sites)), color=colour, marker=marker, s=55, label=label)
     axes.set_yticks(range(len(sites)), [drawable(site) for site in sites])
     axes.set(xlabel="Dice, %", title="On each site's own validation cases")
@@ -171,17 +172,3 @@ def _own_cases(files: SiteFiles, after_round: int) -> OwnCases:
     if scores is None:
         return OwnCases(round=after_round, num_cases=0, models={})
     return OwnCases(round=after_round, num_cases=scores.num_cases, models=scores.models)
-
-
-def _columns(own_cases: Mapping[str, OwnCases]) -> dict[str, tuple[str, str]]:
-    """For each column of scores its heading, model and score; a model that no site has gets none."""
-    names = [name for name in _MODELS if any(name in found.models for found in own_cases.values())]
-    scores = (("Dice %", "dice"), ("HD95", "hd95"))
-    return {f"{_CALLED.get(name, name)} {heading}": (name, score) for name in names for heading, score in scores}
-
-
-def _cell(found: OwnCases, model: str, score: str) -> str:
-    scores = found.models.get(model)
-    if scores is None:
-        return "-"
-    return percent(scores.dice) if score == "dice" else number(scores.hd95)

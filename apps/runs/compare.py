@@ -21,7 +21,7 @@ from ..reports.charts import draw_comparison
 from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
-from ..reports.output import GENERATED, read_summary, scoring_of
+from ..reports.output import read_summary, scoring_of
 from .arms import Arm, PlannedArm, plan
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import JOB_ID, RunError
@@ -95,8 +95,6 @@ def compare(
     }
     told = RunsProgress(list(runs.values()), progress or Progress())
     told.begin(processes)
-    if data is None:
-        told.say(GENERATED)
     branching = [arm for arm in planned if arm.shared_rounds]
     told_all: dict[str, Any] = {"reference": names[0], "data": data, "settings": settings, "track": track, "out": out}
     with _running(processes) as commands:

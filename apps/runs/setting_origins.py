@@ -28,12 +28,24 @@ def named_origins(job: Job, settings_file: SettingsFile | None, overrides: Mappi
         yield
     except SettingsError as error:
         origins = _origins(job, settings_file, overrides)
+        if (moved := _from_command_line(str(error), job, overrides)) != str(error):
+            raise SettingsError(moved) from error
         named = [key for key in origins if re.search(rf"(?<![\w.]){re.escape(key)}=", str(error))]
         if not named:
             raise
         first, *others = (f"{key} from {origins[key]}" for key in named)
         said = ", ".join([first.replace(" from ", " comes from ", 1), *others])
         raise SettingsError(f"{error} {said}. Change them together.") from error
+
+
+def _from_command_line(text: str, job: Job, overrides: Mapping[str, Any]) -> str:
+    """The text of an error, in which a key that the command line gave is no longer laid to the job's file."""
+
+    def moved(line: str) -> str:
+        found = re.match(rf"{re.escape(str(job.settings_file))}: ((?:key|no setting) '([^']+)'.*)", line)
+        return line if found is None or found[2] not in overrides else f"{COMMAND_LINE}: {found[1]}"
+
+    return "\n".join(map(moved, text.split("\n")))
 
 
 def _origins(job: Job, settings_file: SettingsFile | None, overrides: Mapping[str, Any]) -> dict[str, str]:

@@ -111,8 +111,8 @@ def simulate(
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
-        images = " Generated images: no data were given." if is_generated else ""
-        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds.{images}")
+        images = ", on generated images" if is_generated else ""
+        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}.")
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))

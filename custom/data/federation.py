@@ -60,6 +60,12 @@ def read_federation(folder: Path) -> FederationDescription:
         'segmentation'
     """
     file = folder / FEDERATION_FILE
+    if not file.is_file():
+        what = "no such file" if folder.is_dir() else "no such folder"
+        raise DataError(
+            f"{file}: found {what}; expected a federation's folder. `fedannot data import` makes one of images, "
+            "`fedannot data phantom` one of generated images."
+        )
     federation = validated(read_values(file, FederationDescription), FederationDescription, str(file))
     missing = [site for site in federation.sites if not (folder / site / DESCRIPTION_FILE).is_file()]
     if missing:

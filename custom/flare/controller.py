@@ -86,7 +86,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
             run_folder=Path(self.get_run_dir()),
             config_folder=self._config_folder(),
             job_id=str(job_id),
-            absent=tuple(sorted(named - set(self.sites()))),
+            absent=tuple(sorted(named - set(self.sites()), key=natural_order)),
             start_model=model_file(settings.start_model, self.fl_ctx) if settings.start_model else None,
             state=state_file(settings.resume_from, self.fl_ctx) if settings.resume_from else None,
         )

@@ -28,7 +28,7 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
     Nothing else that is computed over patients leaves the site exactly: losses, noise level, sample selector and scores
     are not sent, nor are quality statistics, unless a :class:`StatisticsPrivacyFilter` before or after this one gives
     them noise. Entries of the model that are no floating numbers are replaced by the received ones. Numbers of samples
-    and patients and flags are sent as they are, see `docs/deployment.md`.
+    and patients and flags are sent as they are, see `docs/privacy.md`.
 
     The account is of the site, over all its jobs, in ``fedannot_privacy.json`` of its workspace. With a result the
     server gets ε and δ of all that the site has sent, which say nothing about the data: ε of the site's taking part, by

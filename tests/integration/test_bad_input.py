@@ -102,7 +102,9 @@ def test_data_of_another_kind_than_the_network(
 
 
 def test_a_missing_federation_is_named(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere/federation\.yaml: found no such file"):
+    with pytest.raises(
+        DataError, match=r"nowhere/federation\.yaml: found no such folder; .* `fedannot data import` makes one"
+    ):
         simulate(small_job("fedavg"), tmp_path / "out", data=tmp_path / "nowhere")
 
 
@@ -128,7 +130,7 @@ def test_sites_validate_where_the_server_has_no_test_set(
 
 
 def test_a_job_folder_without_meta(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"job folder with a meta\.json"):
+    with pytest.raises(ValueError, match=r"Expected a folder with a meta\.json"):
         Job.open(tmp_path)
 
 

@@ -131,7 +131,7 @@ def test_absent_data_are_named_before_anything_runs(compared: Compared, tmp_path
     arguments = ["compare", *map(str, compared.jobs), "--data", str(tmp_path / "nowhere{seed}")]
     result = CliRunner().invoke(app, [*arguments, "--seeds", "1", "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert "nowhere0/federation.yaml: found no such file" in "".join(result.output.split("\n"))
+    assert "nowhere0/federation.yaml: found no such folder" in "".join(result.output.split("\n"))
     assert not (tmp_path / "out").exists()
 
 

@@ -53,8 +53,9 @@ def test_the_trial_starts_what_the_script_makes() -> None:
     assert (DOCKER / services["trial"]["build"]["context"]).resolve() == ROOT
     assert (ROOT / services["trial"]["build"]["dockerfile"]).is_file()
     server = services["trial"]["command"][-1]
-    project = yaml.safe_load((ROOT / "site_configs" / "project.yml").read_text(encoding="utf-8"))
-    sites = {one["name"] for one in project["participants"] if one["type"] == "client"}
+    (listed,) = re.findall(r"^sites=(.*)$", (DOCKER / "trial.sh").read_text(encoding="utf-8"), re.M)
+    sites = set(listed.split(","))
+    assert f"< {len(sites)})" in (DOCKER / "research.sh").read_text(encoding="utf-8")
     assert set(services) == {"trial", "researcher", server, *sites}
     for name in (server, *sites):
         command = services[name]["command"]
@@ -82,8 +83,8 @@ def test_the_script_makes_prepared_kits_and_a_job(tmp_path: Path) -> None:
     folder = tmp_path / "federation"
     command = ["bash", str(DOCKER / "trial.sh"), str(folder), "server"]
     subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True, timeout=TIMEOUT)
-    kits = {name: Kit.open(folder / KITS / name) for name in ("server", "hospital-1", "hospital-2", "hospital-3")}
-    assert [kit.role for kit in kits.values()] == ["server", "site", "site", "site"]
+    kits = {name: Kit.open(folder / KITS / name) for name in ("server", *(f"hospital-{n}" for n in range(1, 7)))}
+    assert [kit.role for kit in kits.values()] == ["server"] + ["site"] * 6
     for kit in kits.values():
         assert (kit.local / "approved_jobs.json").is_file()
         assert (kit.startup / "sub_start.sh").is_file()

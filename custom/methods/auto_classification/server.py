@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, ClassVar
 
+from ....transforms.natural_order import natural_order
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
 from ...channel.estimate_record import plain_estimate
@@ -114,7 +115,7 @@ class AutoClassificationServer(FedAvgServer):
         decided = self.decision(this_round.number)
         for site, one in decided.sites.items():
             this_round.info(f"Noise level of {site}: {_shown(one.estimate)}. {one.finding.reason}")
-        for site in sorted(set(this_round.num_samples) - set(decided.sites)):
+        for site in sorted(set(this_round.num_samples) - set(decided.sites), key=natural_order):
             this_round.warning(f"{site} has no estimate of its noise level; it goes on as before.")
         self._note_moves(this_round)
         if self.settings.treatment == "none" or self._other is not None:

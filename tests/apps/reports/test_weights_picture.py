@@ -37,11 +37,26 @@ def test_effective_sites_lie_beside_the_bound_of_the_warning():
     assert set(bound.get_ydata()) == {1.5}
 
 
-def test_of_many_sites_there_is_no_legend():
-    sites = [f"site-{number}" for number in range(1, 14)]
-    rounds = [weighed(1, dict.fromkeys(sites, 1 / 13), 13.0)]
-    upper, _ = weights_figure(summary(sites={site: {"num_samples": 1} for site in sites}, rounds=rounds)).axes
+def test_of_many_sites_each_has_a_row_in_natural_order_and_there_is_no_legend():
+    sites = [f"site-{number}" for number in range(13, 0, -1)]
+    rounds = [
+        weighed(1, {site: number / 91 for number, site in enumerate(sites, 1)}, 13.0),
+        weighed(2, None, None),
+        weighed(3, dict.fromkeys(sites[1:], 1 / 12), 12.0),
+    ]
+    figure = weights_figure(summary(sites={site: {"num_samples": 1} for site in sites}, rounds=rounds))
+    upper = figure.axes[0]
     assert upper.get_legend() is None
+    assert [label.get_text() for label in upper.get_yticklabels()] == sites[::-1]
+    (image,) = upper.images
+    cells = image.get_array().filled(np.nan)
+    np.testing.assert_allclose(cells[:, 0], np.arange(13, 0, -1) / 91)
+    # A round without weights is empty, and so is a site that was absent.
+    assert np.isnan(cells[:, 1]).all()
+    np.testing.assert_allclose(cells[:-1, 2], 1 / 12)
+    assert np.isnan(cells[-1, 2])
+    # Rows begin at the top, rounds lie where the lower axis has them.
+    assert image.get_extent() == [0.5, 3.5, 12.5, -0.5]
 
 
 @pytest.mark.parametrize(

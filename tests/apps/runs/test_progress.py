@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.apps.plain_lines import GENERATED
 from fedannot.apps.runs.in_process import Step
 from fedannot.apps.runs.progress import Progress, ProgressStep, progress_of
 from fedannot.apps.terminal import Terminal
@@ -61,14 +62,21 @@ def test_simulate_says_at_once_what_it_does():
     """Before anything that takes time is loaded: here the job is not even there."""
     result = CliRunner().invoke(app, ["simulate", "nowhere"])
     assert result.exit_code == 1
-    assert result.stderr.startswith("Reading nowhere.\n")
+    assert result.stderr.startswith(f"Reading nowhere. {GENERATED}\n")
 
 
 def test_compare_says_at_once_what_it_does():
     """Before anything that takes time is loaded: here the jobs are not even there."""
     result = CliRunner().invoke(app, ["compare", "nowhere", "nowhere else"])
     assert result.exit_code == 1
-    assert result.stderr.startswith("Reading the jobs and the data.\n")
+    assert result.stderr.startswith(f"Reading the jobs. {GENERATED}\n")
+
+
+@pytest.mark.parametrize("command", [["simulate", "nowhere"], ["compare", "nowhere", "nowhere else"]])
+def test_nothing_is_said_of_generated_images_where_data_are_given(command):
+    result = CliRunner().invoke(app, [*command, "--data", "mine"])
+    assert result.stderr.startswith("Reading ")
+    assert GENERATED not in result.stderr
 
 
 def test_bench_says_at_once_what_it_does():

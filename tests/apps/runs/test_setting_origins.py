@@ -6,6 +6,8 @@ import pytest
 
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.setting_origins import named_origins
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.settings import SettingsError
 
@@ -43,9 +45,21 @@ def test_a_set_of_settings_is_named_and_what_goes_with_it_is_accepted(tmp_path):
     assert "network.features" in said
 
 
-def test_other_errors_stay_as_they_are(tmp_path):
-    assert error_of(tmp_path, overrides={"rounds": 0}).endswith("greater than or equal to 1.")
-    assert "no setting 'roundz'; did you mean 'rounds'?" in error_of(tmp_path, overrides={"roundz": 9})
+def test_a_key_of_the_command_line_is_not_laid_to_the_file(tmp_path):
+    assert error_of(tmp_path, overrides={"rounds": 0}) == (
+        "--set: key 'rounds' is 0: Input should be greater than or equal to 1."
+    )
+    assert error_of(tmp_path, overrides={"roundz": 9}).startswith(
+        "--set: no setting 'roundz'; did you mean 'rounds'? All settings: "
+    )
+
+
+def test_each_wrong_key_is_named_with_its_own_place():
+    """Of two wrong keys one is the command line's."""
+    both = f"{OWN}: key 'rounds' is 0: too few.\n{OWN}: key 'seed' is 'x': no number."
+    with pytest.raises(SettingsError) as caught, named_origins(Job.open(JOBS / "fedaaai"), None, {"rounds": 0}):
+        raise SettingsError(both)
+    assert str(caught.value) == f"--set: key 'rounds' is 0: too few.\n{OWN}: key 'seed' is 'x': no number."
 
 
 def test_a_comparison_names_the_arm_too(tmp_path):

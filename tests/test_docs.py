@@ -1,0 +1,174 @@
+"""README and docs: limits of length, links, commands, names of functions, and tables that follow from their figures."""
+
+import ast
+import re
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+from benchmarks.card_tables import made_anew
+from pages import ROOT, Page, anchor, commands_of, fault_of_command, links, num_words, read_page, sentences, shown
+
+import fedannot
+from fedannot.apps.commands.cli import app
+from fedannot.custom.methods import METHODS
+
+PAGES = [read_page(path) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
+# Cards that are written anew are held to links and commands alone until they are.
+NOT_YET = {f"docs/benchmarks/{name}.md" for name in ("auto", "audit", "fedia")}
+MOST_LINES = {"README.md": 120, "docs/architecture.md": 150}
+MOST_WORDS_OF_SENTENCE, MOST_CHARACTERS_OF_LINE = 25, 120
+MOST_CHARACTERS_OF_CELL, MOST_WORDS_OF_PARAGRAPH = 80, 80
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+held = pytest.mark.parametrize("page", [page for page in PAGES if page.name not in NOT_YET], ids=lambda page: page.name)
+
+
+def page_of(text: str, folder: Path) -> Page:
+    """A page with a text of its own, below the repository's root in name alone."""
+    file = folder / "page.md"
+    file.write_text(text, encoding="utf-8")
+    return read_page(file)
+
+
+def make_targets() -> set[str]:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([\w-]+):", makefile, re.M))
+
+
+def test_there_are_pages() -> None:
+    names = {page.name for page in PAGES}
+    assert {*MOST_LINES, *NOT_YET, "docs/research.md", "docs/deployment.md", "docs/data.md"} <= names
+
+
+@pytest.mark.parametrize("name", MOST_LINES)
+def test_a_first_page_can_be_read_at_a_stretch(name: str) -> None:
+    assert read_page(ROOT / name).num_lines <= MOST_LINES[name]
+
+
+@held
+def test_sentences_are_short(page: Page) -> None:
+    too_long = [one for part in page.paragraphs for one in sentences(part) if num_words(one) > MOST_WORDS_OF_SENTENCE]
+    assert too_long == []
+
+
+@held
+def test_paragraphs_and_lines_are_short(page: Page) -> None:
+    lines = [line for part in page.paragraphs for line in part if len(line) > MOST_CHARACTERS_OF_LINE]
+    parts = [part[0] for part in page.paragraphs if num_words(shown(" ".join(part))) > MOST_WORDS_OF_PARAGRAPH]
+    assert (lines, parts) == ([], [])
+
+
+@held
+def test_table_cells_are_short(page: Page) -> None:
+    assert [cell for cell in page.cells if len(shown(cell)) > MOST_CHARACTERS_OF_CELL] == []
+
+
+@every_page
+def test_links_lead_somewhere(page: Page) -> None:
+    lost = []
+    for target in links(page):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, place = target.partition("#")
+        file = (page.path.parent / name).resolve() if name else page.path
+        if not file.is_file() or (place and place not in {anchor(heading) for heading in read_page(file).headings}):
+            lost.append(target)
+    assert lost == []
+
+
+@every_page
+def test_commands_are_understood(page: Page) -> None:
+    found = [fault_of_command(words, app, make_targets()) for words in commands_of(page)]
+    assert [fault for fault in found if fault] == []
+
+
+@every_page
+def test_python_is_python_and_names_what_there_is(page: Page) -> None:
+    for language, text in page.blocks:
+        if language.split(" ")[0] == "python":
+            used = [
+                node.attr
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fedannot"
+            ]
+            assert [name for name in used if name not in fedannot.__all__] == []
+
+
+# Of the methods that the table calls otherwise than their folders.
+FOLDERS = {"FedA³I": "feda3i", "auto, classes": "auto_classification"}
+
+
+def test_the_table_of_equations_names_functions() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\|([^|]*)\|[^|]*\| (`[^|]*) \|$", text.split("## Equation → function")[1].split("\n## ")[0], re.M
+    )
+    folder, unnamed = "", {method.name for method in METHODS}
+    assert len(rows) >= 25
+    for method, functions in rows:
+        name = method.strip()
+        folder = FOLDERS.get(name, name.lower()) if name else folder
+        for path in re.findall(r"`([\w.]+)`", functions):
+            elsewhere = path.startswith(("custom.", "transforms."))
+            resolve_name(f"fedannot.{path}" if elsewhere else f"fedannot.custom.methods.{folder}.{path}")
+        unnamed.discard(folder)
+    # Without an equation of their own.
+    assert unnamed == {"single_site", "audit_classification"}
+
+
+@every_page
+def test_tables_are_those_of_the_figures_beside_them(page: Page) -> None:
+    """`python tests/benchmarks/card_tables.py docs/benchmarks/*.md` makes them."""
+    text = page.path.read_text(encoding="utf-8")
+    assert made_anew(text, page.path.parent) == text
+
+
+def test_long_tables_are_made_from_figures() -> None:
+    marked = [page.name for page in PAGES if "<!-- end -->" in page.path.read_text(encoding="utf-8")]
+    assert {f"docs/benchmarks/{name}.md" for name in ("feda3i", "fedgsca", "decoupled")} <= set(marked)
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("fedannot simulate fedavg --out runs/a --set rounds=2", None),
+        ("fedannot simulate fedavg --rounds 2", "--rounds"),
+        ("fedannot simulte fedavg", "no command simulte"),
+        ("fedannot data import --images", "--images"),
+        ("fedannot bench feda3i surplus", "is no argument"),
+        ("make demo", None),
+        ("make dmo", "no such target"),
+        ('make demo PIP_ARGS="-q"', None),
+    ],
+)
+def test_a_wrong_command_is_found(command: str, fault: str | None, tmp_path: Path) -> None:
+    page = page_of(f"Text.\n\n```sh\nx=1 && {command}   # comment --nothing\n```\n", tmp_path)
+    (words,) = commands_of(page)
+    found = fault_of_command(words, app, make_targets())
+    assert found is None if fault is None else fault in (found or "")
+
+
+def test_a_command_goes_on_over_lines_and_in_loops_and_text(tmp_path: Path) -> None:
+    script = "for i in 1; do fedannot show \\\n  B; done | make lint"
+    text = f"By `fedannot show A`, `fedannot audit …`.\n\n```sh\n{script}\n```\n"
+    assert list(commands_of(page_of(text, tmp_path))) == [
+        ["fedannot", "show", "B"],
+        ["make", "lint"],
+        ["fedannot", "show", "A"],
+    ]
+
+
+def test_a_page_is_taken_apart(tmp_path: Path) -> None:
+    text = (
+        "# A *b* `c`\nOne [two](x.md#a-b-c), e.g. three. Four 5 `six 7`!\n- Item.\n- Other\n  item.\n\n"
+        "| a | `b \\| c` |\n|---|---|\n```sh\nls # A.\n```\nLast [v1.2](https://x.org).\n"
+    )
+    page = page_of(text, tmp_path)
+    assert page.num_lines == text.count("\n")
+    assert page.blocks == (("sh", "ls # A."),)
+    assert [anchor(heading) for heading in page.headings] == ["a-b-c"]
+    assert [shown(cell) for cell in page.cells[:2]] == ["a", "b | c"]
+    assert links(page) == ["x.md#a-b-c", "https://x.org"]
+    found = [sentences(part) for part in page.paragraphs]
+    assert [[num_words(one) for one in part] for part in found] == [[4, 2], [1], [2], [2]]
