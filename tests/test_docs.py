@@ -15,7 +15,7 @@ from fedannot.custom.methods import METHODS
 
 PAGES = [read_page(path) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
 # Cards that are written anew are held to links and commands alone until they are.
-NOT_YET = {f"docs/benchmarks/{name}.md" for name in ("auto", "audit")}
+NOT_YET = {f"docs/benchmarks/{name}.md" for name in ("auto",)}
 MOST_LINES = {"README.md": 120, "docs/architecture.md": 150}
 MOST_WORDS_OF_SENTENCE, MOST_CHARACTERS_OF_LINE = 25, 120
 MOST_CHARACTERS_OF_CELL, MOST_WORDS_OF_PARAGRAPH = 80, 80

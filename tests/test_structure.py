@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,12 @@ def test_every_package_folder_is_installed():
 @pytest.mark.parametrize("package", ["package", *LEVELS])
 def test_packages_are_marked_as_typed(package):
     assert (ROOT / package / "py.typed").is_file()
+
+
+def test_no_two_test_modules_share_a_name():
+    """Folders of tests are no packages, so that pytest takes the second one for the first."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
+    assert [name for name, count in names.items() if count > 1 and name.startswith("test_")] == []
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)

@@ -16,6 +16,8 @@ FEDERATION_PAGE = "audit.html"
 
 _NAME_WIDTH, _PLOT_WIDTH, _ROW_HEIGHT, _TOP = 130, 600, 28, 8
 _MOST_TICKS = 9
+# Right of the plot, for the half of the last figure of the axis that reaches beyond it.
+_LAST_FIGURE = 40
 
 
 def write_federation_page(summary: Summary, file: Path) -> Path:
@@ -79,7 +81,7 @@ def channel_chart(table: ParameterTable) -> Markup | None:
         )
     title = escape(f"{table.title}, by site with 90 % intervals; the table below has the figures")
     return Markup('<svg viewBox="0 0 {} {}" role="img"><title>{}</title>{}</svg>').format(
-        _NAME_WIDTH + _PLOT_WIDTH + 20, height + 26, title, Markup("").join(parts)
+        _NAME_WIDTH + _PLOT_WIDTH + _LAST_FIGURE, height + 26, title, Markup("").join(parts)
     )
 
 

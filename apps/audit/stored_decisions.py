@@ -36,15 +36,16 @@ def new_decision(finding: str, choice: Choice, *, reviewer: str, reason: str, sh
     return Decision(finding=finding, choice=choice, reviewer=reviewer, time=time, reason=reason, shown=shown)
 
 
-def read_given_decisions(file: Path) -> Decisions:
+def read_given_decisions(file: Path, audit: SiteAudit) -> Decisions:
     """Read decisions that a page without a server has exported.
 
     Raises:
-        DataError: if there is no such file, or it cannot be read.
+        DataError: if there is no such file, or it cannot be read; or as :func:`check_decisions`.
     """
     decisions = read_record(file, Decisions)
     if decisions is None:
         raise DataError(f"{file}: found no such file; expected decisions that the page of an audit has exported.")
+    check_decisions(decisions, audit, str(file))
     return decisions
 
 

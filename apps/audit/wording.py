@@ -88,12 +88,12 @@ def headline(audit: SiteAudit) -> str:
     if established := [one.sentence for one in audit.conclusions if one.verdict == "established"]:
         more = len(established) - 1
         return f"{established[0]} {_number(more)} more below." if more else established[0]
-    unknown = [_what(one) for one in audit.conclusions if one.verdict == "cannot tell"]
-    if apart := [one.sentence for one in audit.conclusions if one.verdict == "cannot tell" and _is_apart(one)]:
+    unknown = [one for one in audit.conclusions if one.verdict == "cannot tell"]
+    if apart := [one.sentence for one in unknown if _is_apart(one)]:
         return apart[0]
     if unknown:
         known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
-        return f"This audit cannot tell whether {_listed(unknown, 'or')}. {known}; {suspected}."
+        return f"This audit cannot tell whether {_whether(unknown)}. {known}; {suspected}."
     return f"This site annotates like the others, as far as this audit can tell; {suspected}."
 
 
@@ -212,7 +212,8 @@ def _value(value: float, one: Conclusion) -> str:
 
 
 def _number_of(value: float, one: Conclusion) -> str:
-    return f"{100 * value:.0f}".replace("-", "−") if one.unit is None else _signed(value)
+    # Chance may put the end of an interval below a share of nothing.
+    return f"{100 * max(value, 0.0):.0f}" if one.unit is None else _signed(value)
 
 
 def _signed(value: float) -> str:
@@ -228,17 +229,27 @@ def _is_apart(one: Conclusion) -> bool:
 def _ask_for_reference(audit: SiteAudit) -> str:
     asked = sum(bool(case.findings) and not case.has_problem for case in audit.cases)
     why = "reviewed cases are what this audit lacks to tell"
+    if not asked and audit.num_patients < _FEW_PATIENTS:
+        return f"Review all {plural(audit.num_cases, 'case')}: {why}."
     if not asked:
         return f"Review 10 to 20 cases of different patients: {why}."
     return f"Review the {plural(asked, 'case')} marked “{REFERENCE_TITLE}” at the end of the list: {why}."
 
 
-def _what(one: Conclusion) -> str:
-    """What is not known, after "whether"."""
-    name = one.class_name
-    if one.parameter.startswith("offset"):
-        return f"contours of {name} are too large or too small"
-    return f"{name} is missing" if one.parameter.startswith("missing") else f"labels of {name or 'any class'} are wrong"
+def _whether(unknown: list[Conclusion]) -> str:
+    """What is not known, after "whether": the classes of each parameter together."""
+    classes: dict[str, list[str]] = {}
+    for one in unknown:
+        parameter = "".join(character for character in one.parameter if character.isalpha())
+        classes.setdefault(parameter, []).append(one.class_name)
+    return _listed([_what(parameter, names) for parameter, names in classes.items()], "or")
+
+
+def _what(parameter: str, names: list[str]) -> str:
+    named = _listed([name for name in names if name] or ["any class"], "or")
+    if parameter == "offset":
+        return f"contours of {named} are too large or too small"
+    return f"any {named} is missing" if parameter == "missing" else f"labels of {named} are wrong"
 
 
 def _number(count: int) -> str:

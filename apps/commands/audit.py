@@ -212,7 +212,10 @@ def apply(
         from ..audit.stored_decisions import read_given_decisions
 
         found = _only(folder, site)
-        chosen = read_decisions(found.folder, found.site) if decisions is None else read_given_decisions(decisions)
+        if decisions is None:
+            chosen = read_decisions(found.folder, found.site)
+        else:
+            chosen = read_given_decisions(decisions, found.audit)
         applied = apply_decisions(CaseReader(found), chosen, out, edited=edited, update_datalist=update_datalist)
         annotations = applied.record.annotations
         new = sum(bool(one.file) for one in annotations)

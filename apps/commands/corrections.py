@@ -25,12 +25,19 @@ CaseOption = Annotated[
     list[str] | None,
     typer.Option("--case", metavar="LABEL", help="A given annotation, by its path or file name; may repeat."),
 ]
+LesionOption = Annotated[
+    list[int] | None,
+    typer.Option(min=1, help="An added lesion of the one --case, by its number in the list; may repeat."),
+]
 SiteOption = Annotated[str | None, typer.Option(help="Only this site.")]
 
 
 @corrections_app.command("list", epilog="Example: fedannot corrections list runs/simulation")
-def list_(folder: FolderArgument, site: SiteOption = None) -> None:
-    """List the annotations that were corrected, or of which something was undone: what, when, by which model."""
+def list_(folder: FolderArgument, case: CaseOption = None, site: SiteOption = None) -> None:
+    """List the annotations that were corrected, or of which something was undone: what, when, by which model.
+
+    With --case the lesions that were added to it one by one.
+    """
     with reported_errors():
         from ..audit.listing import hint_of_audit
         from ..reports.correction_lists import print_record
@@ -45,7 +52,7 @@ def list_(folder: FolderArgument, site: SiteOption = None) -> None:
             console.print(hint_of_audit(folder), soft_wrap=True)
             return
         for found in _chosen(folder, site):
-            print_record(found, console)
+            print_record(found, console, case)
 
 
 @corrections_app.command("show", epilog="Example: fedannot corrections show runs/simulation --site site-1")
@@ -66,17 +73,27 @@ def show(
 
 
 @corrections_app.command("revert", epilog="Example: fedannot corrections revert runs/simulation --site site-1")
-def revert(folder: FolderArgument, case: CaseOption = None, site: SiteOption = None) -> None:
-    """Let given annotations count again, for a site's next training; without --case all of them."""
+def revert(
+    folder: FolderArgument, case: CaseOption = None, lesion: LesionOption = None, site: SiteOption = None
+) -> None:
+    """Let given annotations count again, for a site's next training; without --case all of them.
+
+    With --lesion only those lesions become background again.
+    """
     with reported_errors():
-        _let_count(_only(folder, site), case, reverted=True)
+        _let_count(_only(folder, site), case, lesion, reverted=True)
 
 
 @corrections_app.command("restore", epilog="Example: fedannot corrections restore runs/simulation --site site-1")
-def restore(folder: FolderArgument, case: CaseOption = None, site: SiteOption = None) -> None:
-    """Take a revert back: the others count again, for a site's next training; without --case all of them."""
+def restore(
+    folder: FolderArgument, case: CaseOption = None, lesion: LesionOption = None, site: SiteOption = None
+) -> None:
+    """Take a revert back, or let corrections count that wait for a decision, for a site's next training.
+
+    Without --case all of them. With --lesion those lesions count; of an annotation that counts as given they alone.
+    """
     with reported_errors():
-        _let_count(_only(folder, site), case, reverted=False)
+        _let_count(_only(folder, site), case, lesion, reverted=False)
 
 
 @corrections_app.command("write", epilog="Example: fedannot corrections write runs/simulation --out runs/annotations")
@@ -115,15 +132,21 @@ def _write(found: "SiteCorrections | SiteUndone", folder: Path) -> "WrittenAnnot
     return write_undone_annotations(folder, found.folder, found.undone)
 
 
-def _let_count(found: "SiteCorrections | SiteUndone", names: list[str] | None, *, reverted: bool) -> None:
-    """Set which annotations count, and say it."""
+def _let_count(
+    found: "SiteCorrections | SiteUndone", names: list[str] | None, lesions: list[int] | None, *, reverted: bool
+) -> None:
+    """Set which annotations or lesions count, and say it."""
+    if lesions:
+        _let_lesions_count(found, names or [], lesions, reverted=reverted)
+        return
     from ...custom.data.corrections import restore_corrections, revert_corrections
     from ...custom.data.undone import restore_undone, revert_undone
     from ..reports.corrections import SiteCorrections
 
     if isinstance(found, SiteCorrections):
         corrections = (revert_corrections if reverted else restore_corrections)(found.folder, names)
-        given, others = sum(label.reverted for label in corrections.labels), len(corrections.used)
+        others = len(corrections.used)
+        given = sum(bool(label.file) for label in corrections.labels) - others
         how = "in corrected form"
     else:
         undone = (revert_undone if reverted else restore_undone)(found.folder, names)
@@ -131,6 +154,29 @@ def _let_count(found: "SiteCorrections | SiteUndone", names: list[str] | None, *
         others, how = len(undone.cases) - given, "with what is undone"
     say(
         f"{found.site}: {given} annotations count as they were given, {others} {how}, from the site's next training on."
+    )
+
+
+def _let_lesions_count(
+    found: "SiteCorrections | SiteUndone", names: list[str], lesions: list[int], *, reverted: bool
+) -> None:
+    from ...custom.data.corrected_lesions import set_lesions
+    from ...transforms.errors import DataError
+    from ..reports.corrections import SiteCorrections
+
+    if not isinstance(found, SiteCorrections):
+        raise DataError(
+            f"{found.folder}: no lesion was added in what was undone; revert whole cases, without --lesion."
+        )
+    if len(names) != 1:
+        raise DataError(
+            f"--lesion: found {len(names)} times --case; expected the one that these lesions were added to."
+        )
+    label = set_lesions(found.folder, names[0], lesions, reverted=reverted)
+    counting = sum(not one.reverted for one in label.lesions) if label.is_used else 0
+    say(
+        f"{found.site}: of {label.label} {counting} of {len(label.lesions)} added lesions count, from the site's next "
+        "training on."
     )
 
 

@@ -123,7 +123,7 @@ def _site_scores(folder: Path, corrections: SiteCorrections | None) -> Correctio
         given, clean = (read_classes(file, description).classes != 0 for file in (case.label, case.clean_label))
         now = given
         if corrections is not None and (label := used.get(_relative(case, folder))) is not None:
-            now = read_classes(corrections.folder / label.file, description).classes != 0
+            now = read_classes(corrections.folder / label.counting_file, description).classes != 0
         added += int(np.count_nonzero(now & ~given))
         missing += int(np.count_nonzero(clean & ~given))
         right += int(np.count_nonzero(now & ~given & clean))

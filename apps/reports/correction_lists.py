@@ -1,9 +1,11 @@
 """Lists of what sites corrected in their annotations, or undid of how they annotate, for their data managers."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.table import Table
 
+from ...custom.data.corrections import CorrectedLabel, find_corrected
 from ...transforms.errors import DataError
 from ..terminal import Terminal
 from .corrections import SiteCorrections, SiteUndone
@@ -11,16 +13,24 @@ from .undone_changes import CaseChange, SiteChanges, count, read_changes, undone
 
 _Columns = dict[str, Literal["left", "right"]]
 _CORRECTED: _Columns = {"annotation": "left", "voxels added": "right", "new lesions": "right", "state": "left"}
+_LESIONS: _Columns = {"lesion": "right", "voxels": "right", "centre (from 0)": "left", "state": "left"}
 _UNDONE: _Columns = {"annotation": "left", "pixels moved": "right", "ignored objects": "right", "state": "left"}
 
 
-def print_record(site: SiteCorrections | SiteUndone, console: Terminal) -> None:
+def print_record(site: SiteCorrections | SiteUndone, console: Terminal, names: Sequence[str] | None = None) -> None:
     """Print what became of each annotation of a site: how, when, by which model.
 
+    Args:
+        site: what a site corrected or undid.
+        console: where it is printed.
+        names: given annotations, by their path or file name, whose added lesions are listed instead.
+
     Raises:
-        DataError: if what was undone cannot be read.
+        DataError: if what was undone cannot be read, or a name is not that of exactly one corrected annotation.
     """
-    if isinstance(site, SiteCorrections):
+    if names is not None:
+        _print_lesions(site, names, console)
+    elif isinstance(site, SiteCorrections):
         _print_corrections(site, console)
     else:
         _print_undone(site, console)
@@ -41,11 +51,37 @@ def _print_corrections(site: SiteCorrections, console: Terminal) -> None:
     )
     table = _table(_CORRECTED)
     for label in corrections.labels:
-        state = "unchanged" if not label.file else "reverted" if label.reverted else "corrected"
-        table.add_row(label.label, str(label.added_voxels), str(label.new_lesions), state)
+        table.add_row(label.label, str(label.added_voxels), str(label.new_lesions), _state_of(label))
     for failed, reason in corrections.failed:
         table.add_row(failed, "-", "-", f"not corrected: {reason}")
     console.print(table)
+
+
+def _print_lesions(site: SiteCorrections | SiteUndone, names: Sequence[str], console: Terminal) -> None:
+    """The lesions that were added to some annotations, by their numbers."""
+    if not isinstance(site, SiteCorrections):
+        raise DataError(f"{site.folder}: no lesion was added in what was undone; list it without --case.")
+    chosen = find_corrected(site.corrections, names, site.folder)
+    for label in site.corrections.labels:
+        if label.label not in chosen:
+            continue
+        console.print_named(site.site, f": {label.label}: {_state_of(label)}")
+        table = _table(_LESIONS)
+        for one in label.lesions:
+            state = "reverted" if one.reverted else "waits" if label.waits else "added"
+            table.add_row(str(one.number), str(one.voxels), ", ".join(map(str, one.centre)), state)
+        console.print(table)
+
+
+def _state_of(label: CorrectedLabel) -> str:
+    if not label.file:
+        return "unchanged"
+    if label.waits:
+        return "waits for a decision"
+    if label.reverted:
+        return "reverted"
+    out = sum(one.reverted for one in label.lesions)
+    return f"corrected, without {count(out, 'added lesion')}" if out else "corrected"
 
 
 def _print_undone(site: SiteUndone, console: Terminal) -> None:

@@ -56,10 +56,10 @@ def _draw_corrected(
 ) -> Path:
     """Draw the planes of a case with the largest additions."""
     made, data = site.corrections, Path(site.corrections.data)
-    planes = _planes_of_files(data / label.image, data / label.label, site.folder / label.file, description)
+    planes = _planes_of_files(data / label.image, data / label.label, site.folder / label.counting_file, description)
     heading = (
-        f"{site.site}: {label.label}{', reverted' if label.reverted else ''}",
-        f"{label.added_voxels} voxels added, {label.new_lesions} new lesions; {made.method}, before "
+        f"{site.site}: {label.label}{', reverted' if label.reverted else ', waits' if label.waits else ''}",
+        f"{label.counting_voxels} voxels added, {label.new_lesions} new lesions; {made.method}, before "
         f"round {made.round_number}, {'probability above' if made.smallest_lesion is None else 'lesions above'} "
         f"{made.threshold:g}",
     )

@@ -1,5 +1,6 @@
 """Corrected annotations of a site: new files with their provenance, beside which the given ones stay as they are."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...transforms.errors import DataError
@@ -9,6 +10,22 @@ from .json_record import JsonRecord, read_record, write_record
 CORRECTIONS_FOLDER = "corrections"
 CORRECTIONS_FILE = "corrections.json"
 _LABELS_FOLDER = "labels"
+
+
+class AddedLesion(JsonRecord):
+    """One connected part of what was added to an annotation.
+
+    Args:
+        number: from 1, in the order of the first voxels in the file.
+        voxels: of it, or pixels.
+        centre: the voxel at its middle, by the file's axes from 0; of two-dimensional files row and column.
+        reverted: whether it is background again.
+    """
+
+    number: int
+    voxels: int
+    centre: tuple[int, ...]
+    reverted: bool = False
 
 
 class CorrectedLabel(JsonRecord):
@@ -21,6 +38,9 @@ class CorrectedLabel(JsonRecord):
         added_voxels: voxels, or pixels, that were background and are foreground now.
         new_lesions: connected lesions that the given annotation has nothing of.
         reverted: whether the given annotation counts again.
+        waits: whether nobody has decided yet whether the corrected one counts; until then the given one does.
+        lesions: the connected parts of what was added; none in records of earlier versions.
+        partial_file: the corrected annotation without the lesions that are reverted; empty where none is.
     """
 
     label: str
@@ -29,11 +49,24 @@ class CorrectedLabel(JsonRecord):
     added_voxels: int = 0
     new_lesions: int = 0
     reverted: bool = False
+    waits: bool = False
+    lesions: tuple[AddedLesion, ...] = ()
+    partial_file: str = ""
 
     @property
     def is_used(self) -> bool:
         """Whether the site trains on the corrected annotation."""
-        return bool(self.file) and not self.reverted
+        return bool(self.file) and not self.reverted and not self.waits
+
+    @property
+    def counting_voxels(self) -> int:
+        """How many voxels are foreground by a correction that counts."""
+        return self.added_voxels - sum(lesion.voxels for lesion in self.lesions if lesion.reverted)
+
+    @property
+    def counting_file(self) -> str:
+        """The corrected annotation that counts where a correction does, relative to the folder of the corrections."""
+        return self.partial_file or self.file
 
 
 class Corrections(JsonRecord):
@@ -120,11 +153,11 @@ def labels_in_use(folder: Path, data_folder: Path) -> dict[Path, Path]:
     corrections = read_corrections(folder)
     if corrections is None:
         return {}
-    return {data_folder / label.label: folder / label.file for label in corrections.used}
+    return {data_folder / label.label: folder / label.counting_file for label in corrections.used}
 
 
 def revert_corrections(folder: Path, names: list[str] | None = None) -> Corrections:
-    """Let given annotations count again; the corrected files stay for the record.
+    """Let given annotations count again, also such as wait; the corrected files stay for the record.
 
     Args:
         folder: the folder of the corrections.
@@ -140,7 +173,7 @@ def revert_corrections(folder: Path, names: list[str] | None = None) -> Correcti
 
 
 def restore_corrections(folder: Path, names: list[str] | None = None) -> Corrections:
-    """Let corrected annotations count again that were reverted; what is known of their origin stays as it is.
+    """Let corrected annotations count that were reverted or wait; what is known of their origin stays as it is.
 
     Args:
         folder: the folder of the corrections.
@@ -155,20 +188,35 @@ def restore_corrections(folder: Path, names: list[str] | None = None) -> Correct
     return _with_reverted(folder, names, reverted=False)
 
 
+def find_corrected(corrections: Corrections, names: Sequence[str] | None, folder: Path) -> frozenset[str]:
+    """Return the corrected annotations that are meant by some names, by their path in the site's data.
+
+    Args:
+        corrections: they.
+        names: such paths, or file names; None for all.
+        folder: the folder of the corrections, for an error.
+
+    Raises:
+        DataError: if a name is not that of exactly one corrected annotation.
+    """
+    corrected = [label.label for label in corrections.labels if label.file]
+    if names is None:
+        return frozenset(corrected)
+    return find_given(corrected, names, what="corrected", source=folder / CORRECTIONS_FILE)
+
+
 def _with_reverted(folder: Path, names: list[str] | None, *, reverted: bool) -> Corrections:
     """Set which annotation counts, of all named cases in one step."""
     corrections = read_corrections(folder)
     if corrections is None:
         raise DataError(f"{folder}: found no {CORRECTIONS_FILE}; expected the folder of a site's corrections.")
-    corrected = [label.label for label in corrections.labels if label.file]
-    source = folder / CORRECTIONS_FILE
-    chosen = corrected if names is None else find_given(corrected, names, what="corrected", source=source)
+    chosen = find_corrected(corrections, names, folder)
     labels = tuple(
-        label.model_copy(update={"reverted": reverted}) if label.file and label.label in chosen else label
-        for label in corrections.labels
+        _let_count(label, reverted=reverted) if label.label in chosen else label for label in corrections.labels
     )
     changed = corrections.model_copy(update={"labels": labels})
-    gone = [] if reverted else [label.file for label in changed.used if not (folder / label.file).is_file()]
+    files = [label.counting_file for label in changed.used]
+    gone = [] if reverted else [file for file in files if not (folder / file).is_file()]
     if gone:
         raise DataError(
             f"{folder}: found no {', '.join(gone)}; expected the corrected annotations that are to count. Restore the "
@@ -176,3 +224,14 @@ def _with_reverted(folder: Path, names: list[str] | None, *, reverted: bool) -> 
         )
     write_corrections(folder, changed)
     return changed
+
+
+def _let_count(label: CorrectedLabel, *, reverted: bool) -> CorrectedLabel:
+    """Return an annotation that counts as given or as corrected; where all its lesions were reverted, with all of them.
+
+    What was decided of some lesions alone is kept.
+    """
+    changes: dict[str, object] = {"reverted": reverted, "waits": False}
+    if not reverted and all(lesion.reverted for lesion in label.lesions):
+        changes["lesions"] = tuple(lesion.model_copy(update={"reverted": False}) for lesion in label.lesions)
+    return label.model_copy(update=changes)

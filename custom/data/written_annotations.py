@@ -164,13 +164,13 @@ def _undone_annotation(
 def _corrected_annotation(
     folder: Path, position: int, record: Path, corrections: Corrections, label: CorrectedLabel
 ) -> WrittenAnnotation:
-    given, corrected = Path(corrections.data) / label.label, record / label.file
+    given, corrected = Path(corrections.data) / label.label, record / label.counting_file
     digest = _sha256(given)
     target = corrected_label_target(folder, position, plain_name(given))
     target = target.with_name(target.name + corrected.name.removeprefix(plain_name(corrected)))
     shutil.copyfile(corrected, target)
     file = str(target.relative_to(folder))
-    return WrittenAnnotation(given=label.label, given_sha256=digest, file=file, changed=label.added_voxels)
+    return WrittenAnnotation(given=label.label, given_sha256=digest, file=file, changed=label.counting_voxels)
 
 
 def _written(

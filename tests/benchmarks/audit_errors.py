@@ -121,8 +121,16 @@ def rows(pack: Pack, scores: Scores, errors: list[str]) -> dict[str, dict[str, d
     return result
 
 
+def run_record(pack: Pack, scores: Scores, errors: list[str]) -> dict[str, Any]:
+    """Return the share of cases without an error that have findings, and the figures where there are errors."""
+    found, clean = np.array(scores["findings"]) > 0, np.array(errors) == ""
+    return {"alarms": float(found[clean].mean()), "figures": {} if clean.all() else rows(pack, scores, errors)}
+
+
 def print_rows(table: dict[str, dict[str, dict[str, float]]]) -> None:
-    """Print AUROC and share to review of all scores, kind by kind."""
+    """Print all figures of all scores, kind by kind."""
+    if not table:
+        return
     names = list(next(iter(table.values())))
     print(f"{'':12s}" + "".join(f"{name:>24s}" for name in names))
     for kind, by_name in table.items():
@@ -151,23 +159,18 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.packs:
         for share in arguments.shares:
-            tables = []
+            runs: dict[int, dict[str, Any]] = {}
             for seed in arguments.seeds:
                 folder = arguments.out / f"{name}-{share:g}-{seed}"
                 scores, errors = federation_scores(PACKS[name], folder, share, seed)
-                found = np.array(scores["findings"]) > 0
-                clean = np.array(errors) == ""
-                alarms = 100 * found[clean].mean()
-                print(f"{name}, share {share:g}, seed {seed}: findings in {alarms:.1f} % of cases without error")
                 (folder / "scores.json").write_text(json.dumps({"scores": scores, "errors": errors}))
-                if share:
-                    tables.append(rows(PACKS[name], scores, errors))
-                    print_rows(tables[-1])
-            if tables:
-                mean = mean_rows(tables)
-                print(f"mean of {len(tables)} seeds")
-                print_rows(mean)
-                (arguments.out / f"{name}-{share:g}.json").write_text(json.dumps(mean, indent=2))
+                runs[seed] = run_record(PACKS[name], scores, errors)
+                print(f"{name}, share {share:g}, seed {seed}: findings in {runs[seed]['alarms']:.1%} of right cases")
+                print_rows(runs[seed]["figures"])
+            content = {"share": share, "runs": runs, "mean": mean_rows(list(runs.values()))}
+            print(f"mean of {len(runs)} seeds")
+            print_rows(content["mean"]["figures"])
+            (arguments.out / f"{name}-{share:g}.json").write_text(json.dumps(content, indent=2))
 
 
 if __name__ == "__main__":

@@ -88,7 +88,8 @@ def trained_dice(pack: Pack, folder: Path, name: str, seed: int) -> float:
     """Train on a federation, or find what was trained before; return the test Dice."""
     out = folder / f"run-{name}"
     if not (out / "summary.json").exists():
-        simulate(JOBS / "fedavg", out, data=folder / name, overrides={"seed": seed, **pack.settings, "rounds": ROUNDS})
+        overrides = {"seed": seed, **pack.settings, "rounds": ROUNDS}
+        simulate(JOBS / "fedavg", out, data=folder / name, overrides=overrides, resume=out.exists())
     dice = getattr(read_summary(out).last_rounds, "dice", None)
     assert dice is not None, "expected a test set"
     return 100 * float(dice)

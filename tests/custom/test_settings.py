@@ -174,6 +174,12 @@ def test_imperfections_belong_to_a_task(embedded, text):
     assert text in error_text({"method": "fedia", "embedded": embedded})
 
 
+@pytest.mark.parametrize("changes", [{"correction": False}, {"trigger": "loss"}])
+def test_corrections_that_ask_need_the_form_that_acts_on_estimates(changes):
+    values = {"method": "fedia", "corrections": "ask", "trigger": "estimate", "estimator": "sure"}
+    assert "key 'corrections' is 'ask'" in error_text(values | changes)
+
+
 @pytest.mark.parametrize(("threshold", "allowed"), [(0.49, "greater than or equal to 0.5"), (1.0, "less than 1")])
 def test_a_correction_needs_a_model_that_is_rather_sure(threshold, allowed):
     text = error_text({"method": "fedia", "correction_threshold": threshold})

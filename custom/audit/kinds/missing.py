@@ -116,7 +116,7 @@ class Missing(Kind[RealObjects]):
     def sentence(self, suspicion: Suspicion, usual: RealObjects, names: Sequence[str], unit: Unit) -> str:
         """Say what seems to be there."""
         return (
-            f"{names[suspicion.labels[0]]} may have been left out here: the model sees it with a probability of "
+            f"Here {names[suspicion.labels[0]]} may have been left out: the model sees it with a probability of "
             f"{100 * suspicion.features[1]:.0f} %, and nothing is annotated."
         )
 

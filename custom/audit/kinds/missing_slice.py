@@ -63,8 +63,7 @@ class MissingSlice(Kind[None]):
 
     def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
         """Say what is interrupted."""
-        name = names[suspicion.labels[0]]
-        return f"{name} is annotated in the slices on both sides, and is not in this one."
+        return f"In the slices on both sides {names[suspicion.labels[0]]} is annotated, and in this one it is not."
 
     def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the slice with the gap filled."""

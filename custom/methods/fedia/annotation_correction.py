@@ -14,6 +14,7 @@ from torch import nn
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.errors import DataError
 from ....transforms.printable import printable_logger
+from ...data.corrected_lesions import added_lesions
 from ...data.corrections import (
     CorrectedLabel,
     Corrections,
@@ -45,6 +46,7 @@ def correct_annotations(
     threshold: float,
     inference: Inference,
     smallest_lesion: int | None = None,
+    waits: bool = False,
 ) -> Corrections:
     """Add what the model is sure of to every annotation, and write those that change as new files.
 
@@ -64,6 +66,7 @@ def correct_annotations(
         threshold: τ, from 0.5 to below 1.
         inference: how the model is run.
         smallest_lesion: voxels of the smallest lesions that are added as a whole; None adds voxels by the threshold.
+        waits: whether given annotations count until the site's data manager has decided.
 
     Returns:
         What was written to ``corrections.json``.
@@ -102,6 +105,8 @@ def correct_annotations(
                 "file": str(file.relative_to(unfinished)),
                 "added_voxels": int(np.count_nonzero(kept)),
                 "new_lesions": _new_lesions(before, kept),
+                "lesions": added_lesions(kept),
+                "waits": waits,
             }
             labels.append(record.model_copy(update=changes))
         corrections = Corrections(
@@ -143,7 +148,8 @@ def adopt_corrections(earlier: Path, folder: Path, *, data_folder: Path, last_ro
     corrections = read_corrections(earlier)
     if corrections is None or corrections.round_number > last_round:
         return False
-    files = {label.file: earlier / label.file for label in corrections.labels if label.file}
+    names = {name for label in corrections.labels for name in (label.file, label.partial_file) if name}
+    files = {name: earlier / name for name in sorted(names)}
     if absent := [str(file) for file in files.values() if not file.is_file()]:
         _LOGGER.warning("Site %s: corrected annotations of the earlier run are absent: %s", corrections.site, absent)
         return False

@@ -27,6 +27,8 @@ class FedIASettings(WarmupSettings):
         estimates: how often the completeness is estimated where it has to be established: after the warm-up, then in
             equal steps.
         correction: whether sites correct their annotations; off is the ablation without.
+        corrections: ``use``: a site trains on what it has corrected, until its data manager reverts it; ``ask``: it
+            trains on the given annotations until its data manager has restored corrected ones.
         trigger: what makes a site correct: ``loss`` is Eq. 7; ``estimate``, a completeness that is established below
             one, judged by a model that is fit to judge.
         least_recall: share of the annotated lesions that such a model finds.
@@ -45,6 +47,7 @@ class FedIASettings(WarmupSettings):
     completeness_floor: Annotated[float, Field(ge=0, lt=1)] = 0.05
     estimates: Positive = 2
     correction: bool = True
+    corrections: Literal["use", "ask"] = "use"
     trigger: Literal["loss", "estimate"] = "loss"
     least_recall: Share = 0.7
     least_precision: Share = 0.7
@@ -68,5 +71,14 @@ class FedIASettings(WarmupSettings):
             raise ValueError(
                 f"key 'estimator' is {self.estimator!r}: weighting = established and trigger = estimate need "
                 "estimator = sure, the one whose intervals are known; or take the published form, --settings published"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_ask(self) -> "FedIASettings":
+        if self.corrections == "ask" and (not self.correction or self.trigger != "estimate"):
+            raise ValueError(
+                "key 'corrections' is 'ask': it needs correction = true and trigger = estimate; with the published "
+                "trigger weights end when all sites have corrected, which is unknown of sites that ask first"
             )
         return self

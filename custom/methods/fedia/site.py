@@ -80,12 +80,19 @@ class FedIASite(FedAvgSite):
             threshold=_CONTOUR if self.settings.additions == "lesions" else self.settings.correction_threshold,
             inference=Inference.of(self.settings),
             smallest_lesion=self.settings.smallest_lesion if self.settings.additions == "lesions" else None,
+            waits=self.settings.corrections == "ask",
         )
-        voxels, lesions = (
-            sum(getattr(label, of) for label in corrections.used) for of in ("added_voxels", "new_lesions")
-        )
-        site.info(
-            f"Before round {site.round_number}: {len(corrections.used)} of {len(corrections.labels)} annotations "
-            f"corrected, {voxels} voxels and {lesions} lesions added. To look at them or to undo it: fedannot "
-            f"corrections show {folder}"
-        )
+        changed = [label for label in corrections.labels if label.file]
+        voxels, lesions = (sum(getattr(label, of) for label in changed) for of in ("added_voxels", "new_lesions"))
+        added = f"{voxels} voxels and {lesions} lesions"
+        count = f"{len(changed)} of {len(corrections.labels)} annotations"
+        if self.settings.corrections == "ask":
+            told = (
+                f"{count} would be corrected, {added} added; the given ones count. To look at them: fedannot "
+                f"corrections show {folder}; to let them count: fedannot corrections restore {folder}"
+            )
+        else:
+            told = (
+                f"{count} corrected, {added} added. To look at them or to undo it: fedannot corrections show {folder}"
+            )
+        site.info(f"Before round {site.round_number}: {told}")

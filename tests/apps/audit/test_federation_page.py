@@ -151,6 +151,13 @@ def test_everybody_can_use_the_page(tmp_path, width, dark):
         browser.get(page.as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert browser.get_log("browser") == []
+        # No text of a drawing is cut off at its sides.
+        beyond = browser.execute_script(
+            "return [...document.querySelectorAll('svg text')].filter((text) => {"
+            "const box = text.getBBox(), whole = text.ownerSVGElement.viewBox.baseVal;"
+            "return box.x < 0 || box.x + box.width > whole.width}).map((text) => text.textContent)"
+        )
+        assert beyond == []
         assert accessibility_faults(browser) == []
 
 

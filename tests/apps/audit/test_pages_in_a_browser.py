@@ -1,6 +1,7 @@
 """The pages as a reader uses them, in Chromium: a review by keys alone, what survives, what is asked for."""
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -13,7 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 from support.audits import audited_images, conclusion
 from support.chromium import accessibility_faults, asked_addresses, chromium
+from support.served_reviews import serving
 
+from fedannot.apps.audit import site_page
+from fedannot.apps.audit.case_pictures import content_and_crop
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.site_page import write_site_page
 from fedannot.custom.audit.decisions import Decisions, read_decisions
@@ -104,8 +108,8 @@ def test_a_review_of_twenty_cases_by_keys_and_what_outlives_a_killed_server(audi
         press(browser, "k")
         wait_for(lambda: "the command that serves this page has ended" in text_of(browser, "status"))
         browser.get_log("browser")
-        with reviewing(found) as (_, address):
-            open_page(browser, address)
+        with serving(found) as server:
+            open_page(browser, server.address)
             assert text_of(browser, "progress") == "15 of 20 findings decided, 5 for later"
             assert "Accepted by Dr Ada" in text_of(browser, "findings")
             assert browser.get_log("browser") == []
@@ -148,8 +152,8 @@ def test_image_and_contours_are_on_the_canvas_and_can_be_hidden(large_audit, tmp
 def test_a_comment_is_stored_with_the_decision(audit_copy, tmp_path):
     from selenium.webdriver.common.keys import Keys
 
-    with chromium(tmp_path / "profile") as browser, reviewing(audit_copy) as (_, address):
-        open_page(browser, address)
+    with chromium(tmp_path / "profile") as browser, serving(audit_copy) as server:
+        open_page(browser, server.address)
         press(browser, "c")
         press(browser, "Ask Dr Bo: rim?" + Keys.ESCAPE)
         assert read_decisions(audit_copy.folder, audit_copy.site).decisions == ()
@@ -259,8 +263,11 @@ def test_pages_can_be_used_by_everybody(made_audits, tmp_path, kind, width, dark
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_two_thousand_cases_do_not_stall(large_audit, tmp_path):
+def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
     """The page is there within seconds, and a key acts at once; bounds are wide, as machines differ."""
+    # A hundred cases are the same image, which is read and drawn once.
+    drawn = functools.cache(lambda reader, image, form: content_and_crop(reader, by_image[image], form))
+    monkeypatch.setattr(site_page, "content_and_crop", lambda reader, case, form: drawn(reader, case.image, form))
     cases = tuple(
         large_audit.audit.cases[number % CASES].model_copy(
             update={
@@ -273,6 +280,7 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path):
         )
         for number in range(2000)
     )
+    by_image = {case.image: case for case in cases}
     audit = large_audit.audit.model_copy(update={"cases": cases, "num_cases": len(cases)})
     page = write_site_page(FoundAudit(large_audit.folder, audit), tmp_path / "page.html", check_files=False)
     with chromium(tmp_path / "profile") as browser:

@@ -1,7 +1,6 @@
 import contextlib
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -10,25 +9,13 @@ import threading
 import time
 
 import pytest
+from support.served_reviews import serving
+from typer.testing import CliRunner
 
 from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.review import MAX_REQUEST_BYTES, TOKEN_HEADER, ReviewServer
+from fedannot.apps.commands.audit import audit_app
 from fedannot.custom.audit.decisions import read_decisions
-
-
-@contextlib.contextmanager
-def serving(found, idle=60.0):
-    server = ReviewServer(CaseReader(found), None, "Dr Ada")
-    thread = threading.Thread(target=server.serve, args=(idle,), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        # As if nobody had ever asked; a connection has it notice at once.
-        server._last_request = float("-inf")
-        socket.create_connection(("127.0.0.1", server.server_port)).close()
-        thread.join()
-        server.server_close()
 
 
 def ask(server, path, method="GET", body=None, *, timeout=30.0, **headers):
@@ -291,9 +278,9 @@ def test_connections_that_say_nothing_do_not_stop_others(server):
             connection.close()
 
 
-def command(folder, *options):
+def command(folder):
     """Start the command and return it with the address that it prints."""
-    arguments = ["review", str(folder), "--no-open", "--no-files", "--reviewer", "Dr Ada", *options]
+    arguments = ["review", str(folder), "--no-open", "--no-files", "--reviewer", "Dr Ada"]
     program = f"from fedannot.apps.commands.audit import audit_app; audit_app({arguments!r})"
     started = subprocess.Popen(
         [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -303,34 +290,26 @@ def command(folder, *options):
     return started, line.split(": ", 1)[1].strip()
 
 
-def test_ctrl_c_ends_the_command(audit_of):
-    started, _ = command(audit_of("classes").folder)
-    started.send_signal(signal.SIGINT)
-    _, errors = started.communicate(timeout=30)
-    assert started.returncode == 130
-    assert errors.splitlines() == ["Stopped by SIGINT. All decisions are stored."]
-
-
-def test_the_command_ends_when_the_page_asks_nothing(audit_of):
-    started, _ = command(audit_of("classes").folder, "--idle-minutes", "0.02")
-    assert started.wait(timeout=30) == 0
-    # Of what was read ahead with the first line communicate() would know nothing.
-    output = started.stdout.read()
-    assert output.splitlines()[-1].startswith("Ended after 0.02 minutes without a request.")
-
-
-def test_a_decision_that_was_answered_outlives_a_killed_server(audit_of):
+def test_ctrl_c_ends_the_command_and_what_was_answered_is_stored(audit_of):
     found = audit_of("images")
-    reader = CaseReader(found)
     started, address = command(found.folder)
     port, token = address.removeprefix("http://127.0.0.1:").split("/?token=")
 
     class Known:
         server_port, cases = int(port), [case for case in found.audit.cases if case.findings]
 
-    Known.reader, Known.token = reader, token
+    Known.reader, Known.token = CaseReader(found), token
     for case in range(2):
         assert ask(Known, "/decisions", "POST", posted(Known, case))[0] == 200
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    started.send_signal(signal.SIGINT)
+    _, errors = started.communicate(timeout=30)
+    assert started.returncode == 130
+    assert errors.splitlines() == ["Stopped by SIGINT. All decisions are stored."]
     assert len(read_decisions(found.folder, found.site).decisions) == 2
+
+
+def test_the_command_ends_when_the_page_asks_nothing(audit_of):
+    arguments = ["review", str(audit_of("classes").folder), "--no-open", "--no-files", "--idle-minutes", "0.02"]
+    result = CliRunner().invoke(audit_app, arguments)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[-1].startswith("Ended after 0.02 minutes without a request.")

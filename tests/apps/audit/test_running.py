@@ -13,7 +13,7 @@ from fedannot.transforms.errors import DataError
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, seed=103, images_per_site=1)
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, seed=103, images_per_site=1, test_images=1)
     return tmp_path / "data"
 
 

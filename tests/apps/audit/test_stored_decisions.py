@@ -1,3 +1,4 @@
+import json
 import threading
 
 import pytest
@@ -59,6 +60,33 @@ def test_decisions_of_another_site_are_refused(made_audits):
         check_decisions(Decisions(site="site-2"), made_audits["images"].audit, "decisions.json")
 
 
-def test_a_file_of_decisions_that_is_not_there_is_an_error(tmp_path):
+def test_a_file_of_decisions_that_is_not_there_is_an_error(made_audits, tmp_path):
     with pytest.raises(DataError, match="found no such file"):
-        read_given_decisions(tmp_path / "absent.json")
+        read_given_decisions(tmp_path / "absent.json", made_audits["images"].audit)
+
+
+GIVEN = {"finding": "boundary-0-0-1", "choice": "keep", "reviewer": "Dr Bo", "time": "", "reason": "", "shown": ""}
+FILE = {"version": 1, "site": "site-1", "decisions": [GIVEN]}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (FILE | {"site": "../../site-1"}, "found decisions of site '../../site-1'"),
+        (FILE | {"decisions": [GIVEN | {"finding": "../../etc/passwd"}]}, "1 finding that this audit does not have"),
+        (FILE | {"decisions": [GIVEN | {"choice": "delete"}]}, "key 'decisions.0.choice' is 'delete'"),
+        (FILE | {"version": 2}, "key 'version' is 2"),
+        (FILE | {"data": "/etc"}, "unknown key 'data'"),
+        ('{"site": "site-1", "site": "site-2"}', "found the key 'site' twice"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "valid dictionary"),
+        ("", "is not JSON"),
+    ],
+)
+def test_a_file_of_decisions_that_means_something_else_is_refused_by_name(made_audits, tmp_path, content, problem):
+    file = tmp_path / "decisions.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(DataError) as caught:
+        read_given_decisions(file, made_audits["images"].audit)
+    assert str(file) in str(caught.value)
+    assert problem in str(caught.value)

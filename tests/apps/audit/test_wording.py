@@ -57,6 +57,18 @@ def test_the_headline_says_the_worst(verdicts, expected):
     assert headline(audit(*(conclusion(verdict, sentence) for verdict in verdicts))) == expected
 
 
+def test_what_cannot_be_told_of_several_classes_is_one_phrase_for_each_parameter():
+    unknown = [
+        conclusion("cannot tell", "x", parameter="missing 1", class_name="head", unit=None),
+        conclusion("cannot tell", "x", parameter="missing 2", class_name="tail", unit=None),
+        conclusion("cannot tell", "x", parameter="offset 2", class_name="tail"),
+    ]
+    assert headline(audit(*unknown)).startswith(
+        "This audit cannot tell whether any head or tail is missing or contours of tail are too large or too small. "
+        "Nothing is established;"
+    )
+
+
 def test_what_needs_something_done_comes_first():
     verdicts = ("none", "small", "cannot tell", "established")
     told = told_conclusions(audit(*(conclusion(verdict, "x") for verdict in verdicts)))
@@ -77,6 +89,12 @@ def test_a_share_has_no_zero():
         )
     )
     assert told.figures == "80 % (90 % interval 70 to 90 %), 34 patients"
+
+
+def test_no_share_is_below_nothing():
+    values = {"estimate": 0.01, "low": -0.14, "high": 0.18, "deviation": 0.01, "unit": None}
+    (told,) = told_conclusions(audit(conclusion("cannot tell", "x", parameter="missing 1", **values)))
+    assert told.figures == "1 % (90 % interval 0 to 18 %), 34 patients"
 
 
 def test_what_has_no_estimate_has_no_figures():
@@ -104,6 +122,11 @@ def test_where_nothing_is_known_of_the_probability_a_tenth_is_reviewed():
 def test_who_cannot_tell_asks_for_reviewed_cases():
     (step,) = next_steps(audit(conclusion("cannot tell", "x")), None)
     assert step.startswith("Review 10 to 20 cases of different patients")
+
+
+def test_who_has_few_patients_is_asked_for_all_of_them():
+    few = audit(conclusion("cannot tell", "x")).model_copy(update={"num_cases": 6, "num_patients": 6})
+    assert next_steps(few, None) == ["Review all 6 cases: reviewed cases are what this audit lacks to tell."]
 
 
 def test_where_nothing_is_wrong_there_is_nothing_to_do():

@@ -59,7 +59,7 @@ def red(part):
 
 
 def yellow(part):
-    return (part[..., 0] > part[..., 2] + 60) & (part[..., 1] > part[..., 2] + 60)
+    return (part[..., 0] > part[..., 2] + 60) & (part[..., 1] > part[..., 2] + 60) & (part[..., 1] > 150)
 
 
 def is_blank(part):

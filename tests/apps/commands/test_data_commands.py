@@ -292,7 +292,7 @@ def test_real_packs_come_in_with_one_command(real_data, tmp_path, pack, options,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("noise", "nowhere", "--model", "M(1,-1,1,0.5)"), "Error: nowhere/federation.yaml: found no such file"),
+        (("noise", "nowhere", "--model", "M(1,-1,1,0.5)"), "Error: nowhere/federation.yaml: found no such folder"),
         (("phantom", "--noise", "M(1)"), "Error: Contour noise: Found 'M(1)'"),
         (("phantom", "--sites", "0"), "Error: Phantom: found num_sites=0"),
         (("import", "--images", "nowhere", "--labels", "nowhere"), "Error: nowhere: found no such folder"),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 
 import nibabel
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.annotation_findings import completeness_errors, correction_scores, pooled_correction
+from fedannot.custom.data.corrected_lesions import added_lesions
 from fedannot.custom.data.corrections import (
     CORRECTIONS_FILE,
     CorrectedLabel,
@@ -125,6 +127,49 @@ def test_a_revert_can_be_taken_back(run, tmp_path):
     text = invoke("restore", copy)
     assert "site-1: 0 annotations count as they were given, 2 in corrected form" in text
     assert record.read_bytes() == before
+
+
+def test_lesions_are_listed_reverted_and_restored_one_by_one(run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "copy")
+    (record,) = (file.parent for file in folder.glob("**/corrections.json"))
+    corrections = read_corrections(record)
+    first = corrections.labels[0]
+    given, corrected = (
+        np.asarray(nibabel.load(file).dataobj)
+        for file in (folder / "data" / "site-1" / first.label, record / first.file)
+    )
+    lesions = added_lesions(np.where(given == 0, corrected, 0).astype(np.uint8))
+    assert len(lesions) > 1
+    labels = (first.model_copy(update={"lesions": lesions}), *corrections.labels[1:])
+    data = str(folder / "data" / "site-1")
+    write_corrections(record, corrections.model_copy(update={"labels": labels, "data": data}))
+    case = ("--case", "volume_001.nii.gz")
+    listed = invoke("list", folder / "run", *case)
+    assert listed.count("added") == len(lesions)
+    # The three voxels in the corner are the first ones.
+    assert [one.strip() for one in re.split(r" {2,}", listed.splitlines()[2].strip())] == ["1", "3", "0, 0, 1", "added"]
+    text = invoke("revert", folder / "run", *case, "--lesion", "1")
+    assert f"of labels/volume_001.nii.gz {len(lesions) - 1} of {len(lesions)} added lesions count" in text
+    assert "corrected, without 1 added lesion" in invoke("list", folder / "run")
+    assert invoke("list", folder / "run", *case).count("reverted") == 1
+    counting = np.asarray(nibabel.load(record / read_corrections(record).labels[0].counting_file).dataobj)
+    assert not counting[0, 0, :3].any()
+    assert np.count_nonzero(counting != corrected) == 3
+    assert f"{len(lesions)} of {len(lesions)} added" in invoke("restore", folder / "run", *case, "--lesion", "1")
+    assert "found 0 times --case" in " ".join(invoke("revert", folder / "run", "--lesion", "1", code=1).split())
+
+
+def test_corrections_that_wait_are_listed_as_such_and_restored(run, tmp_path):
+    copy = shutil.copytree(run / "run", tmp_path / "run")
+    record = next(copy.rglob(CORRECTIONS_FILE)).parent
+    corrections = read_corrections(record)
+    labels = tuple(one.model_copy(update={"waits": True}) for one in corrections.labels)
+    write_corrections(record, corrections.model_copy(update={"labels": labels}))
+    listed = invoke("list", copy)
+    assert (listed.count("waits for a decision"), "0 of 2 annotations are used" in listed) == (2, True)
+    assert "1 in corrected form" in invoke("restore", copy, "--case", "volume_001.nii.gz")
+    invoke("revert", copy, "--case", "volume_002.nii.gz")
+    assert "waits" not in invoke("list", copy)
 
 
 def test_a_corrected_file_that_is_gone_is_not_restored(run, tmp_path):

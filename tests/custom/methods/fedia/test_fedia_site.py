@@ -10,7 +10,7 @@ import torch
 from support.site_views import HandmadeSite
 from torch import nn
 
-from fedannot.custom.data.corrections import CORRECTIONS_FOLDER, read_corrections
+from fedannot.custom.data.corrections import CORRECTIONS_FOLDER, read_corrections, restore_corrections
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
@@ -67,6 +67,26 @@ def test_annotations_are_corrected_once_and_counted_from_then_on(tmp_path: Path,
     assert method.answer(CORRECT_ANNOTATIONS, Everything(), site.view(method, 6)).fields == {"has_corrected": True}
     assert read_corrections(site.run_folder / CORRECTIONS_FOLDER) == first
     assert [text.split(":")[0] for text in site.said] == ["Before round 5"]
+
+
+def test_a_site_that_asks_trains_on_given_annotations_until_somebody_has_decided(
+    tmp_path: Path, data_folder: Path
+) -> None:
+    method, site = (
+        method_of(corrections="ask", trigger="estimate", estimator="sure"),
+        HandmadeSite(tmp_path, data_folder=data_folder),
+    )
+    view = site.view(method, 5)
+    given = view.load("training").labels.clone()
+    assert method.answer(CORRECT_ANNOTATIONS, Everything(), view).fields == {"has_corrected": True}
+    assert method.labels_in_use("training", view) == {}
+    assert torch.equal(view.load("training").labels, given)
+    assert "3 of 3 annotations would be corrected" in site.said[-1]
+    restore_corrections(site.run_folder / CORRECTIONS_FOLDER, ["lesion_001.png"])
+    assert [file.name for file in method.labels_in_use("training", view)] == ["lesion_001.png"]
+    # What is asked once is not asked again.
+    assert method.answer(CORRECT_ANNOTATIONS, Everything(), site.view(method, 6)).fields == {"has_corrected": True}
+    assert len(method.labels_in_use("training", view)) == 1
 
 
 @pytest.mark.parametrize("correction", [True, False])

@@ -1,0 +1,26 @@
+"""A review that is served in the test's own process, which starts at once."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.found import FoundAudit
+from fedannot.apps.audit.review import ReviewServer
+
+
+@contextmanager
+def serving(found: FoundAudit, idle: float = 600.0) -> Iterator[ReviewServer]:
+    """Serve the review of an audit until the block ends."""
+    server = ReviewServer(CaseReader(found), None, "Dr Ada")
+    thread = threading.Thread(target=server.serve, args=(idle,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        # As if nobody had ever asked; a connection has it notice at once.
+        server._last_request = float("-inf")
+        socket.create_connection(("127.0.0.1", server.server_port)).close()
+        thread.join()
+        server.server_close()
