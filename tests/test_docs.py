@@ -15,7 +15,7 @@ from fedannot.custom.methods import METHODS
 
 PAGES = [read_page(path) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
 # Cards that are written anew are held to links and commands alone until they are.
-NOT_YET = {f"docs/benchmarks/{name}.md" for name in ("auto", "fedia")}
+NOT_YET = {f"docs/benchmarks/{name}.md" for name in ("auto",)}
 MOST_LINES = {"README.md": 120, "docs/architecture.md": 150}
 MOST_WORDS_OF_SENTENCE, MOST_CHARACTERS_OF_LINE = 25, 120
 MOST_CHARACTERS_OF_CELL, MOST_WORDS_OF_PARAGRAPH = 80, 80
@@ -126,7 +126,7 @@ def test_tables_are_those_of_the_figures_beside_them(page: Page) -> None:
 
 def test_long_tables_are_made_from_figures() -> None:
     marked = [page.name for page in PAGES if "<!-- end -->" in page.path.read_text(encoding="utf-8")]
-    assert {f"docs/benchmarks/{name}.md" for name in ("feda3i", "fedgsca", "decoupled")} <= set(marked)
+    assert {f"docs/benchmarks/{name}.md" for name in ("feda3i", "fedia", "fedgsca", "decoupled")} <= set(marked)
 
 
 @pytest.mark.parametrize(

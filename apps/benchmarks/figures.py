@@ -25,6 +25,8 @@ class ArmFigures(Record):
         differences: to the reference, in points; None for the reference.
         p_value: of the paired t-test.
         stability: of every round.
+        effective_sites: how many sites the weights are of in effect, in the round in which they are fewest; None where
+            they are as many in all rounds.
     """
 
     arm: str
@@ -41,6 +43,7 @@ class ArmFigures(Record):
     rare_recall: tuple[float | None, ...] = ()
     stability: tuple[tuple[float | None, ...], ...] = ()
     centres: tuple[CentreScores | None, ...] = ()
+    effective_sites: tuple[float | None, ...] = ()
     seconds: tuple[float, ...]
 
     @property
@@ -83,9 +86,15 @@ def _arm_figures(arm: str, runs: Sequence[ComparedRun], pair: PairedArm | None) 
             "rare_recall": [run.rare_recall for run in runs],
             "stability": [[record.stability for record in run.rounds] for run in runs],
             "centres": [run.centres for run in runs],
+            "effective_sites": [_fewest_sites(run) for run in runs],
             "seconds": [run.seconds for run in runs],
         }
     )
+
+
+def _fewest_sites(run: ComparedRun) -> float | None:
+    counts = [record.effective_sites for record in run.rounds if record.effective_sites is not None]
+    return min(counts) if len({round(count, 6) for count in counts}) > 1 else None
 
 
 def read_table(file: Path) -> list[RowFigures]:

@@ -167,6 +167,11 @@ def _stability(arm: ArmFigures) -> str:
     return f"{statistics.fmean(values):.2f}" if values else ""
 
 
+def _effective_sites(arm: ArmFigures) -> str:
+    """The smallest number of effective sites of a round, of each seed."""
+    return " / ".join(f"{count:.1f}" for count in arm.effective_sites if count is not None)
+
+
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f}"
 
@@ -182,4 +187,5 @@ FINDINGS: Mapping[str, Callable[[ArmFigures], str]] = {
     "right pseudo-labels %": _pseudo_labels,
     "recall of the rarer classes %": _rare_recall,
     "stability": _stability,
+    "fewest effective sites": _effective_sites,
 }

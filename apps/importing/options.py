@@ -73,6 +73,8 @@ def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[in
         values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
     else:
         values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels, "size": (256, 256)}
+    if "labels" in values:
+        _check_names(values["labels"], values["classes"])
     if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):
         raise DataError(
             f"--classes: found {len(values['classes'])} names; expected one for each of the {len(dataset.classes)} "
@@ -96,3 +98,14 @@ def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[in
             f"{'three extents' if extents == 3 else 'ROWS,COLUMNS'} for the pipeline {values['pipeline']!r}."
         )
     return check_site_description(values, source="Import")
+
+
+def _check_names(labels: Mapping[int, int], classes: Sequence[str]) -> None:
+    """Refuse label values that lead to other classes than those that have a name."""
+    found, wanted = sorted(set(labels.values())), list(range(len(classes) + 1))
+    if found != wanted:
+        raise DataError(
+            f"Import: the label values lead to the classes {found}, and the names are {', '.join(classes)}; expected 0 "
+            f"(background) and one class for each name, {wanted}. Names are given by --classes NAME,…, classes by "
+            "--label-map VALUE:CLASS,…"
+        )

@@ -32,9 +32,10 @@ def read_values(file: Path, colours: Mapping[int, int] | None) -> NDArray[np.int
             found = read_colours(file)
             others = [int(colour) for colour in np.unique(found) if colour != _BLACK]
             example = ",".join(f"{shown_colour(colour)}:{index}" for index, colour in enumerate(others[:2], 1))
+            names = ' --classes "lesion,cyst"' if len(others) > 1 else ""
             raise DataError(
                 f"{file}: found a mask in the colours {_shares(found, others)} beside black; expected one grey value "
-                f'per pixel. Say which class each is: --label-map "{example}".'
+                f'per pixel. Say which class each is: --label-map "{example}"{names}.'
             ) from error
     found, known = read_colours(file), {_BLACK: 0} | dict(colours)
     unknown = [int(colour) for colour in np.unique(found) if int(colour) not in known]

@@ -49,7 +49,7 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
             "left out": str(report.num_excluded or "-"),
             "threads": str(report.num_threads or "-") if has_own_threads else "-",
             "loss": number(report.train_loss, 3),
-            _WEIGHT_OF_SITE: _weights(summary, site),
+            _WEIGHT_OF_SITE: site_weights(summary, site),
             "noisy, %": "-" if level is None else f"{100 * level:.0f}",
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
@@ -60,12 +60,21 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
     return {heading: entries for heading, entries in columns.items() if set(entries) != {"-"}}
 
 
+def site_weights(summary: Summary, site: str) -> str:
+    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
+    quality = summary.added(QualityFindings)
+    known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
+    if not known or (quality is not None and quality.weights is not None):
+        return "-"
+    return number_range(min(known), max(known), 2)
+
+
 def site_legend(summary: Summary) -> list[str]:
     """Return what the headings of the table mean that do not say it themselves, a sentence each."""
     quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
     channels = summary.added(ChannelFindings)
     legend = []
-    if any(_weights(summary, site) != "-" for site in summary.sites):
+    if any(site_weights(summary, site) != "-" for site in summary.sites):
         legend.append(_AVERAGED)
     if quality is not None and quality.estimate is not None:
         legend.append(_DIFFICULTY)
@@ -109,15 +118,6 @@ def weight_beside_noise(summary: Summary) -> str | None:
         f"block's weight. Those that draw {group} ({len(members)} of {len(judged)} sites) share {sum(members):.2f} of "
         "it, however noisy the others are; only within the group a noisier site weighs less."
     )
-
-
-def _weights(summary: Summary, site: str) -> str:
-    """The smallest and largest weight of a site over the rounds; a dash where single blocks have columns (FedA³I)."""
-    quality = summary.added(QualityFindings)
-    known = [record.weights[site] for record in summary.rounds if record.weights and site in record.weights]
-    if not known or (quality is not None and quality.weights is not None):
-        return "-"
-    return number_range(min(known), max(known), 2)
 
 
 def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]:

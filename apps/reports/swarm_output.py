@@ -32,6 +32,7 @@ from .charts import save_figure
 from .colours import GLOBAL_MODEL, OWN_MODEL, UNGROUPED
 from .output import MODEL_FILE, OutputError
 from .own_cases_columns import MODELS, own_cases_columns
+from .site_columns import site_legend, site_weights
 from .site_files import SiteFiles, find_site_files
 from .summary_text import print_effective_sites, print_refusals
 
@@ -82,11 +83,16 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
     )
     table = Table(title="Scores on the sites' own validation cases", box=box.SIMPLE_HEAD, pad_edge=False)
     columns = own_cases_columns(own_cases)
+    weights = [site_weights(summary, site) for site in own_cases]
+    if set(weights) != {"-"}:
+        columns["weight"] = weights
     for heading in columns:
         table.add_column(heading, justify="left" if heading == "site" else "right")
     for cells in zip(*columns.values(), strict=True):
         table.add_row(*cells)
     console.print(table)
+    for sentence in site_legend(summary):
+        console.print(sentence)
     for site, found in own_cases.items():
         if found.round < summary.rounds_finished:
             console.print(f"{site}: has the model after round {found.round}, not the last one.", style="yellow")

@@ -50,6 +50,7 @@ class AveragedRound:
             "sites": _sorted(self.reports),
             "refused": _sorted(self.refused),
             "effective_sites": weights.fewest_effective_sites,
+            "weights": weights.most_concentrated,
             "seconds": round(seconds, 3),
         }
         if (dominant := dominant_site(weights)) is not None:

@@ -21,7 +21,9 @@ from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.fedia.completeness import Completeness
+from fedannot.custom.methods.fedia.judged_lesions import judge_lesions, sure_completeness
 from fedannot.custom.methods.fedia.lesion_counts import count_site_lesions
+from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import ready_to_compute
@@ -47,11 +49,15 @@ def estimates(state: RunState, sites: Mapping[str, SiteData]) -> dict[str, dict[
     network = build_network(**settings.network.model_dump())
     network.load_state_dict(state.params)
     network = ready_to_compute(network)
-    found: dict[str, dict[str, float]] = {"counts": {}, "matched": {}}
+    found: dict[str, dict[str, float]] = {"counts": {}, "matched": {}, "sure": {}}
+    smallest = FedIASettings.model_fields["smallest_lesion"].default
     for site, data in sites.items():
-        counts = count_site_lesions(network, data.cases, len(data.classes), Inference.of(settings))
+        inference, num_classes = Inference.of(settings), len(data.classes)
+        counts = count_site_lesions(network, data.cases, num_classes, inference)
         found["counts"][site] = Completeness.of_counts(counts.annotated, counts.predicted).value
         found["matched"][site] = Completeness.of_matches(counts.annotated, counts.predicted, counts.matched).value
+        lesions = judge_lesions(network, data.cases, inference, smallest=smallest)
+        found["sure"][site] = sure_completeness(lesions, num_classes, seed=0).value
     return found
 
 

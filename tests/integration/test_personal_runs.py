@@ -106,7 +106,10 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
     assert_same_tensors(model(tmp_path / "shown"), model(whole / "whole"))
     # The sites made their data themselves, so that there are cases to show.
     pictures = {file.name for file in (tmp_path / "shown" / "pictures").iterdir()}
-    assert pictures == {"own_cases.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
+    assert pictures == {
+        *("own_cases.png", "cases.png", "weights_by_round.png"),
+        *("site-1-own-model.png", "site-2-own-model.png"),
+    }
     # As if all had been killed in the last round.
     for site in ("site-1", "site-2"):
         for file in ("round_3.pt", LOCAL_MODEL_FILE):
@@ -184,7 +187,10 @@ def test_what_sites_stored_is_shown_where_no_server_has_a_summary(
         assert f"{site} 6 3" in text
         assert f"{100 * dice:.1f}" in text
     pictures = {file.name for file in (out / "pictures").iterdir()}
-    assert pictures == {"own_cases.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
+    assert pictures == {
+        *("own_cases.png", "cases.png", "weights_by_round.png"),
+        *("site-1-own-model.png", "site-2-own-model.png"),
+    }
 
 
 def test_a_sites_own_workspace_is_shown_with_a_site_that_lags_named(sites_alone: Path, tmp_path: Path) -> None:

@@ -12,6 +12,11 @@ Equations:
     Eq. 5   fedannot.custom.training.losses.DiceRecord
     Eq. 6   completeness.IouLine.fit
     Eq. 7   completeness.IouLine.asks_for_correction
+
+The job's own form, which acts on what is established alone:
+    completeness   judged_lesions.sure_completeness, Completeness.is_established, Completeness.is_judged_well
+    weights        established_weights.established_weights
+    corrections    judged_lesions.missing_lesions
 """
 
 from ..declaration import Method

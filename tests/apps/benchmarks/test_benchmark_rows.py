@@ -145,6 +145,18 @@ def test_rare_classes_and_stability_have_their_columns():
     assert [line.split(" | ")[-2:] for line in lines] == [["25 / 50", "3.00 |"], ["75 / 100", "3.00 |"]]
 
 
+def test_the_fewest_effective_sites_of_weights_that_change_have_a_column():
+    compared = comparison({"fedavg": [0.5, 0.5], "fedia": [0.6, 0.6]})
+    counts = ([4.0, 4.0], [4.0, 4.0], [4.0, None, 1.25, 1.5], [4.0, 2.0])
+    for run, of_rounds in zip(compared["runs"], counts, strict=True):
+        run["rounds"] = [{"effective_sites": count} for count in of_rounds]
+    figures = row_figures("ms", "volumes", compared)
+    assert [arm.effective_sites for arm in figures.arms] == [(None, None), (1.25, 2.0)]
+    heading, _, *lines = markdown_table([figures]).splitlines()
+    assert heading.endswith("| difference | fewest effective sites |")
+    assert [line.split(" | ")[-1] for line in lines] == [" |", "1.2 / 2.0 |"]
+
+
 def test_rows_come_in_the_order_asked_for():
     assert list(chosen_rows(ROWS, None)) == list(ROWS)
     assert list(chosen_rows(ROWS, "weak, clean")) == ["weak", "clean"]

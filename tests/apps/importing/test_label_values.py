@@ -162,7 +162,9 @@ def test_masks_in_colours_by_a_table(dataset, tmp_path):
     coloured[1:3], coloured[5:8, :4] = (255, 0, 0), (0, 128, 255)
     other = coloured.copy()
     other[0, 0] = (1, 2, 3)
-    with pytest.raises(DataError, match=r'colours #0080ff \(15\.00% .*, #ff0000 \(25.* --label-map "#0080ff:1,#ff0'):
+    with pytest.raises(
+        DataError, match=r'colours #0080ff \(15\.00% .*, #ff0000 \(25.* --label-map "#0080ff:1,#ff0000:2" --classes "l'
+    ):
         import_to(tmp_path / "out", dataset(coloured, other))
     colours = parse_colour_map("#ff0000:1, #0080FF:2")
     report = import_to(tmp_path / "out", dataset(coloured, other), colours=colours, classes=("red", "blue"))

@@ -309,8 +309,12 @@ def test_data_sets_that_differ_are_not_put_together(pair, tmp_path, others):
             {"pipeline": "volume"},
             "--pipeline: found 'volume', but any holds pictures; expected 'image2d'",
         ),
-        (segmentation, {"labels": {255: 2}}, r"'labels' leads to the classes \[0, 2\]"),
-        (segmentation, {"classes": ("a", "b")}, r"'labels' leads to the classes \[0, 1\]"),
+        (segmentation, {"labels": {255: 2}}, r"lead to the classes \[0, 2\], and the names are .*; expected 0"),
+        (
+            segmentation,
+            {"classes": ("a", "b")},
+            r"\[0, 1\], and the names are a, b; expected 0 .*\[0, 1, 2\]\. .* --classes",
+        ),
         (segmentation, {"sites": SiteChoice(2)}, "found 1 usable cases"),
         (
             segmentation,

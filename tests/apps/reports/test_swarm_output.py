@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,11 +24,14 @@ def stored(site: str, workspace: Path, rounds: dict[int, float]) -> None:
     (folder / f"app_{site}" / "config" / "settings.conf").write_text(settings)
     (folder / PERSONAL_FOLDER).mkdir()
     torch.save({"round": 3, "shared": {}, "personal": {}}, folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE)
-    few = {"dominant": {"site": "site-1", "weight": 0.9}}
+    few: dict[str, Any] = {"dominant": {"site": "site-1", "weight": 0.9}}
     refused = {"site-3": "it has no model"}
     kept = [
         record(
-            number, stage="swarm", sites=SITES, refused=refused, effective_sites=sites, **(few if sites < 1.5 else {})
+            number,
+            **{"stage": "swarm", "sites": SITES, "refused": refused, "effective_sites": sites},
+            **{"weights": {"site-1": number / 4, "site-2": 1 - number / 4}},
+            **(few if sites < 1.5 else {}),
         )
         for number, sites in rounds.items()
     ]
@@ -51,6 +55,10 @@ def test_rounds_of_all_sites_make_one_summary(tmp_path: Path) -> None:
     text = shown(tmp_path / "workspace", tmp_path / "out")
     assert "effective sites of 2: 1.2 to 2.0 (swarm, rounds 1 to 3)" in text
     assert "In 1 of 3 rounds one site nearly decided alone: in round 3 site-1 had 0.90 of the weight." in text
+    (row,) = (line.split() for line in text.splitlines() if line.strip().startswith("site-1 "))
+    # After round 3 the site counts a quarter in the first and three quarters in the last.
+    assert row == ["site-1", "-", "3", "0.25", "to", "0.75"]
+    assert "weight: of the site in the average" in text
     assert text.count("site-3 refused: it has no model") == 3
 
 
@@ -64,4 +72,4 @@ def test_a_site_alone_has_the_rounds_that_it_averaged(
     stored("site-1", tmp_path / "workspace", rounds)
     text = shown(tmp_path / "workspace" / "site-1", tmp_path / "out")
     assert "hence from the files of: site-1" in text
-    assert said in text if said else "effective sites" not in text
+    assert said in text if said else "effective sites" not in text and "weight:" not in text

@@ -29,6 +29,7 @@ def test_the_record_has_sites_refusals_and_weights_and_no_score(task: str, score
     assert {site: report["num_samples"] for site, report in record["sites"].items()} == {"a": 90, "b": 10}
     assert record["refused"] == {"d": "it has no model"}
     assert record["effective_sites"] == pytest.approx(1.2195122)
+    assert record["weights"] == {"a": pytest.approx(0.9), "b": pytest.approx(0.1)}
     assert record["dominant"] == {"site": "a", "weight": 0.9}
 
 
