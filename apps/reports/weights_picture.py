@@ -19,7 +19,7 @@ _Weights = Sequence[tuple[int, dict[str, float]]]
 
 def has_weights(summary: Summary) -> bool:
     """Return whether a run's summary says what the sites weighed; with one site there is nothing to see."""
-    return len(summary.sites) > 1 and any(record.weights for record in summary.rounds)
+    return len(_weighted_sites(summary)) > 1
 
 
 def weights_figure(summary: Summary) -> Figure:
@@ -32,7 +32,7 @@ def weights_figure(summary: Summary) -> Figure:
         summary: of a run for which :func:`has_weights` holds.
     """
     known = [(record.round, record.weights) for record in summary.rounds if record.weights]
-    sites = sorted({site for _, weights in known for site in weights}, key=natural_order)
+    sites = _weighted_sites(summary)
     figure = Figure(figsize=(7, max(5.0, 2.2 + 0.17 * len(sites))), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(figure.get_figheight() - 1.7, 1.7))
     upper.set(title=f"{drawable(summary.method)}, seed {summary.seed}: aggregation weights")
@@ -48,6 +48,11 @@ def weights_figure(summary: Summary) -> Figure:
     lower.set(xlabel="round", ylabel=f"effective sites of {len(sites)}", ylim=(0, len(sites) + 0.5))
     lower.legend(fontsize=8)
     return figure
+
+
+def _weighted_sites(summary: Summary) -> list[str]:
+    """The sites that had a weight in any round. Of a swarm the summary names no others."""
+    return sorted({site for record in summary.rounds for site in record.weights or ()}, key=natural_order)
 
 
 def _draw_bars(axes: Axes, known: _Weights, sites: Sequence[str]) -> None:

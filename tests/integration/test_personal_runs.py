@@ -186,11 +186,9 @@ def test_what_sites_stored_is_shown_where_no_server_has_a_summary(
         dice = stored.models["local"].dice
         assert f"{site} 6 3" in text
         assert f"{100 * dice:.1f}" in text
+    # Sites know of no weights: rounds are the server's.
     pictures = {file.name for file in (out / "pictures").iterdir()}
-    assert pictures == {
-        *("own_cases.png", "cases.png", "weights_by_round.png"),
-        *("site-1-own-model.png", "site-2-own-model.png"),
-    }
+    assert pictures == {"own_cases.png", "cases.png", "site-1-own-model.png", "site-2-own-model.png"}
 
 
 def test_a_sites_own_workspace_is_shown_with_a_site_that_lags_named(sites_alone: Path, tmp_path: Path) -> None:

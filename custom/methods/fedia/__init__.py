@@ -14,8 +14,9 @@ Equations:
     Eq. 7   completeness.IouLine.asks_for_correction
 
 The job's own form, which acts on what is established alone:
-    completeness   judged_lesions.sure_completeness, Completeness.is_established, Completeness.is_judged_well
+    completeness   judged_lesions.sure_completeness, completeness.Completeness.is_established
     weights        established_weights.established_weights
+    good models    completeness.Completeness.is_judged_well
     corrections    judged_lesions.missing_lesions
 """
 
