@@ -196,6 +196,8 @@ def _place(name: str) -> tuple[int, bool]:
 
 
 def _headline(channel: ChannelRecord, audit: AuditRecord) -> str:
+    if audit.is_fit is False:
+        return "Nothing could be judged: the model found too little of what is annotated."
     parameters = {site: record.parameters for site, record in channel.sites.items()}
 
     def sites_where(kind: str, sign: int) -> int:

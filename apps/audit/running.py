@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, FederationDescription, read_federation, write_federation
 from ...custom.data.yaml_file import read_values, validated
+from ...custom.methods.audit.records import AuditFindings
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
 from ..runs.installed import jobs_folder
@@ -22,6 +23,8 @@ JOBS = {"segmentation": "audit", "classification": "audit_classification"}
 # Beside the output folder, after its name: a federation of the one site that is audited.
 ALONE_FOLDER = "federation"
 _MADE = "One site alone"
+# A quick audit whose model cannot judge yet goes on to twice the rounds, up to so many.
+_MOST_ROUNDS = 24
 
 
 def run_audit(
@@ -40,9 +43,10 @@ def run_audit(
         out: the output folder.
         jobs: a folder of jobs; None for those that are installed.
         data: a federation's folder, or one site's; None for the embedded phantom.
-        profile: ``quick`` has one early model judge all cases, ``thorough`` is the job as it is: of contours models
-            that have not learnt them, of labels one of more rounds.
-        overrides: settings that replace the job's.
+        profile: ``quick`` has one early model judge all cases, after more rounds where it finds too little to judge;
+            ``thorough`` is the job as it is: of contours models that have not learnt them, of labels one of more
+            rounds.
+        overrides: settings that replace the job's; rounds that are given stay.
         resume: whether the run in the output folder goes on.
         progress: where it is told what is done.
 
@@ -52,15 +56,33 @@ def run_audit(
     """
     federation = None if data is None else _federation(data, out)
     task = "segmentation" if federation is None else read_federation(federation).task
-    return simulate(
-        jobs_folder(jobs) / JOBS[task],
-        out,
-        data=federation,
-        settings="quick" if profile == "quick" else None,
-        overrides=overrides,
-        resume=resume,
-        progress=progress,
-    )
+    progress = progress or Progress()
+
+    def run(changes: Mapping[str, Any], *, resume: bool) -> Summary:
+        return simulate(
+            jobs_folder(jobs) / JOBS[task],
+            out,
+            data=federation,
+            settings="quick" if profile == "quick" else None,
+            overrides=changes,
+            resume=resume,
+            progress=progress,
+        )
+
+    given = dict(overrides or {})
+    summary = run(given, resume=resume)
+    if profile == "thorough" or "rounds" in given:
+        return summary
+    while not _is_fit(summary) and (more := 2 * summary.rounds_finished) <= _MOST_ROUNDS:
+        progress.tell(f"The model finds too little of what is annotated to judge it: on to {more} rounds.")
+        summary = run(given | {"rounds": more}, resume=True)
+    return summary
+
+
+def _is_fit(summary: Summary) -> bool:
+    """Whether the model could judge; also where that is not asked."""
+    found = summary.added(AuditFindings)
+    return found is None or found.audit is None or found.audit.is_fit is not False
 
 
 def _federation(data: Path, out: Path) -> Path:

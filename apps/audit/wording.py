@@ -6,6 +6,7 @@ from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult,
 from ...custom.audit.kinds.registry import KINDS
 from ...custom.channel.established import UNKNOWN_ZERO
 from ...custom.methods.audit.conclusions import is_apart
+from ...custom.methods.auto.decisions import UNFIT
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 
@@ -88,6 +89,8 @@ def headline(audit: SiteAudit) -> str:
     if established := [one.sentence for one in audit.conclusions if one.verdict == "established"]:
         more = len(established) - 1
         return f"{established[0]} {_number(more)} more below." if more else established[0]
+    if _is_unjudged(audit):
+        return f"The model of this audit found too little of what is annotated to judge it; {suspected}."
     unknown = [one for one in audit.conclusions if one.verdict == "cannot tell"]
     if apart := [one.sentence for one in unknown if _is_apart(one)]:
         return apart[0]
@@ -114,7 +117,11 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         first = "first case" if count == 1 else f"first {count} cases"
         steps.append(f"Review the {first} below. The worst come first.")
     verdicts = {one.verdict for one in audit.conclusions}
-    if "cannot tell" in verdicts:
+    if _is_unjudged(audit):
+        steps.append(
+            "Ask for another audit whose model trains longer: rounds, or training.local_epochs, twice as many."
+        )
+    elif "cannot tell" in verdicts:
         steps.append(_ask_for_reference(audit))
     if "established" in verdicts:
         agreed = (
@@ -224,6 +231,11 @@ def _signed(value: float) -> str:
 def _is_apart(one: Conclusion) -> bool:
     """Whether a site is unlike the others, though nobody knows who is right."""
     return UNKNOWN_ZERO in one.reason and one.from_zero is not None and is_apart(one.from_zero)
+
+
+def _is_unjudged(audit: SiteAudit) -> bool:
+    """Whether nothing is told because the model has not learnt enough."""
+    return bool(audit.conclusions) and all(UNFIT in one.reason for one in audit.conclusions)
 
 
 def _ask_for_reference(audit: SiteAudit) -> str:

@@ -253,7 +253,7 @@ def _print_jobs(federation: Path) -> None:
     which = f"Jobs that fit: {', '.join(job.name for job in fitting)}." if fitting else ""
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
-        example = next((job for job in fitting if job.name.startswith("fedavg")), fitting[0])
+        example = next((job for job in fitting if job.name.startswith("auto")), fitting[0])
         patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 else ""
         say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())

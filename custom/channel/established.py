@@ -138,7 +138,8 @@ def _p_value(estimate: Estimate, criterion: Criterion) -> float:
 
 def _finding(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> Finding:
     if not estimate.is_known:
-        return Finding(False, math.nan, math.nan, "Cannot tell: there is no estimate.")
+        why = criterion.doubted or "there is no estimate"
+        return Finding(False, math.nan, math.nan, f"Cannot tell: {why}.")
     deviation = estimate.value - criterion.neutral
     if p_value is None:
         return Finding(False, deviation, math.nan, f"Cannot tell: {criterion.doubt(estimate)} ({deviation:+.2f}).")

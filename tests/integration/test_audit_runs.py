@@ -11,16 +11,22 @@ from plain_records import collect_output, read_summary, simulate
 from support.audit_runs import assert_no_case_at_the_server, findings
 from test_simulator import run_simulator
 
+from fedannot.apps.audit import running
+from fedannot.apps.audit.found import find_audits
 from fedannot.apps.audit.running import run_audit
+from fedannot.apps.audit.wording import headline, next_steps
 from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.progress import progress_of
 from fedannot.custom.audit.decisions import Decision, Decisions, read_decisions, write_decisions
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.state import STATE_FILE
+from fedannot.custom.run.summary_record import Summary
 
 # A model that has hardly learnt anything finds nothing; here it is about what goes where.
 QUICK = {"rounds": 4, "folds": 2, "min_predicted_share": 0.0}
 SITES = 3
+WITHOUT_ROUNDS = {name: value for name, value in SMALL.items() if name != "rounds"}
 
 
 def federation(folder: Path) -> Path:
@@ -122,3 +128,33 @@ def _blank(file: Path) -> None:
     with Image.open(file) as image:
         size = image.size
     Image.fromarray(np.zeros(size[::-1], dtype=np.uint8)).save(file)
+
+
+def test_a_quick_audit_goes_on_until_its_model_can_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, out, told = federation(tmp_path / "data"), tmp_path / "out", list[str]()
+
+    def audit(*, resume: bool) -> Summary:
+        changes = WITHOUT_ROUNDS | {"min_predicted_share": 1.0}
+        progress = progress_of(lambda step: told.append(step.text))
+        return run_audit(out, jobs=JOBS, data=data, overrides=changes, resume=resume, progress=progress)
+
+    monkeypatch.setattr(running, "_MOST_ROUNDS", 6)
+    assert audit(resume=False).rounds_finished == 6
+    assert "Nothing could be judged: the model finds too little" in read_summary(out)["channels"][0]["decision"]
+    for found in find_audits(out):
+        assert headline(found.audit).startswith("The model of this audit found too little of what is annotated")
+        steps = next_steps(found.audit, None)
+        assert any("trains longer" in step for step in steps)
+        assert not any("reviewed cases" in step for step in steps)
+    monkeypatch.undo()
+    assert audit(resume=True).rounds_finished == 12
+    assert [line for line in told if "on to" in line] == [
+        "The model finds too little of what is annotated to judge it: on to 12 rounds."
+    ]
+    assert not any("found too little" in headline(found.audit) for found in find_audits(out))
+
+
+def test_rounds_that_are_asked_for_stay(tmp_path: Path) -> None:
+    data = federation(tmp_path / "data")
+    asked = SMALL | {"min_predicted_share": 1.0, "rounds": 1}
+    assert run_audit(tmp_path / "out", jobs=JOBS, data=data, overrides=asked).rounds_finished == 1

@@ -32,6 +32,7 @@ class AuditRecord(Record):
         patients: audited, by site.
         units: of the offsets, by site; empty where contours are not what is audited.
         told: sites that have what the federation concludes of them.
+        is_fit: whether the model found enough of what is annotated to judge it; None where that was not asked.
     """
 
     version: int = 1
@@ -39,6 +40,7 @@ class AuditRecord(Record):
     patients: dict[str, int]
     units: dict[str, Unit] = Field(default_factory=dict)
     told: tuple[str, ...]
+    is_fit: bool | None = None
 
     @classmethod
     def of(
@@ -47,6 +49,8 @@ class AuditRecord(Record):
         kinds: Sequence[str],
         told: Sequence[str],
         units: Mapping[str, Unit] | None = None,
+        *,
+        is_fit: bool | None = None,
     ) -> "AuditRecord":
         """Take over what sites reported.
 
@@ -55,13 +59,15 @@ class AuditRecord(Record):
             kinds: the kinds of problems, in the order of the fields.
             told: see above.
             units: see above.
+            is_fit: see above.
         """
         record = cls(
             kinds={site: _shares(fields, kinds) for site, fields in reported.items()},
             patients={site: fields["num_patients"] for site, fields in reported.items()},
             told=tuple(told),
         )
-        return record if units is None else record.model_copy(update={"units": dict(units)})
+        added = {"units": None if units is None else dict(units), "is_fit": is_fit}
+        return record.model_copy(update={name: value for name, value in added.items() if value is not None})
 
 
 class AuditFindings(Record):

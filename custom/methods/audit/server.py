@@ -56,7 +56,7 @@ class AuditServer(FoldsServer):
             return False
         # Where a pixel has no size, or one of a millimetre, both units say the same.
         units: dict[str, Unit] = {site: "px" if answer.pixel_size == 1 else "mm" for site, answer in answers.items()}
-        self._audit = AuditRecord.of(reported, SEGMENTATION_KINDS, told, units)
+        self._audit = AuditRecord.of(reported, SEGMENTATION_KINDS, told, units, is_fit=decisions.unfit is None)
         return True
 
     def describe(self, this_round: Round) -> dict[str, Any]:
@@ -72,6 +72,8 @@ class AuditServer(FoldsServer):
 def _decision(decisions: Decisions) -> str:
     """What `auto` would do."""
     undo = decisions.undo
+    if decisions.unfit is not None:
+        return f"Nothing could be judged: {decisions.unfit}. More rounds, or more epochs in each, may help."
     sites = sorted((site for site, one in undo.items() if one), key=natural_order)
     if sites:
         return f"jobs/auto would undo what is established at {len(sites)} of {len(undo)} sites: {', '.join(sites)}."

@@ -19,6 +19,8 @@ OFFSET, MISSING = "offset", "missing"
 OTHER_IMAGES = (
     "its images are of another kind than the other sites', so that the model may err there; review some cases"
 )
+# Why nothing is told of any site although all have reported.
+UNFIT = "the model finds too little of what is annotated to judge it"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Decisions:
         undo: what each site undoes; sites that undo nothing are there, too.
         harmless: by class where federated averaging's contours lie, where that is so near zero that established offsets
             are left as they are.
+        unfit: why the model judges nobody, None where it does; see :data:`UNFIT`.
     """
 
     anchors: tuple[Anchor | None, ...]
@@ -55,6 +58,7 @@ class Decisions:
     findings: dict[str, dict[str, Finding]]
     undo: dict[str, SiteUndo]
     harmless: dict[int, AveragedContour] = field(default_factory=dict)
+    unfit: str | None = None
 
     @property
     def anything_established(self) -> bool:
@@ -111,7 +115,7 @@ def decide(
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
-    return Decisions(tuple(anchors), judged, findings, undo, harmless)
+    return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit)
 
 
 def _gates(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings) -> dict[str, ImageGate]:
@@ -204,7 +208,7 @@ def _other_images(gate: ImageGate) -> str | None:
 def _unfit(share: float, settings: JudgingSettings) -> str | None:
     if share >= settings.min_predicted_share:
         return None
-    return f"the model finds what is annotated in {share:.0%} of the annotated patients only; more rounds may help"
+    return f"{UNFIT}: in {share:.0%} of the annotated patients, expected {settings.min_predicted_share:.0%}"
 
 
 def _most_complete(answers: Mapping[str, ChannelAnswer], label: int) -> Estimate | None:
