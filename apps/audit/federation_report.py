@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from ...custom.audit.kinds.registry import KINDS
 from ...custom.channel.established import LEVEL, UNKNOWN_ZERO
+from ...custom.channel.estimate_record import EstimateRecord
 from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
 from ...custom.methods.audit_classification.records import LabelAuditFindings
 from ...custom.methods.auto.decisions import MISSING, OFFSET
 from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
+from ...custom.methods.auto_classification.records import NoiseLevelEstimate
 from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
@@ -168,23 +170,47 @@ def _concluded(summary: Summary) -> tuple[ChannelRecord, AuditRecord]:
         return channels.channels[-1], findings.audit
     labels = summary.added(LabelAuditFindings)
     if labels is not None and labels.audit is not None:
-        return _labels_as_channel(labels, summary.rounds_finished), labels.audit
+        noisy = sorted((site for site, one in labels.noise_levels.items() if one.established), key=natural_order)
+        would = f"wrong labels at {len(noisy)} of {len(labels.noise_levels)} sites" if noisy else "nothing at any site"
+        decision = f"jobs/auto_classification would undo {would}."
+        channel = _labels_as_channel(labels.noise_levels, labels.neutral_is, summary.rounds_finished + 1, decision)
+        return channel, labels.audit
     raise DataError(f"The run of {summary.method!r} audited nothing; expected one of jobs/audit that came to its end.")
 
 
-def _labels_as_channel(labels: LabelAuditFindings, rounds: int) -> ChannelRecord:
+def noise_level_tables(estimate: NoiseLevelEstimate, summary: Summary) -> tuple[ParameterTable, ...]:
+    """Return what `auto_classification` knows of the sites' labels, as :func:`parameter_tables` does of contours.
+
+    Args:
+        estimate: of all sites.
+        summary: of the run, for its settings.
+    """
+    levels = {
+        site: ParameterRecord(
+            **one.model_dump(include=set(EstimateRecord.model_fields)),
+            deviation=None if one.estimate is None else one.estimate - estimate.neutral,
+            p_value=one.p_value,
+            established=one.is_established,
+            reason=one.reason,
+        )
+        for site, one in estimate.sites.items()
+    }
+    return parameter_tables(_labels_as_channel(levels, estimate.neutral_is, estimate.before_round), {}, summary)
+
+
+def _labels_as_channel(
+    levels: Mapping[str, ParameterRecord], neutral_is: str, before_round: int, decision: str = ""
+) -> ChannelRecord:
     """The noise levels as a channel with one parameter, of all classes together."""
-    noisy = sorted((site for site, one in labels.noise_levels.items() if one.established), key=natural_order)
-    would = f"wrong labels at {len(noisy)} of {len(labels.noise_levels)} sites" if noisy else "nothing at any site"
     return ChannelRecord(
-        before_round=rounds + 1,
-        zero={ALL_CLASSES: labels.neutral_is},
-        decision=f"jobs/auto_classification would undo {would}.",
+        before_round=before_round,
+        zero={ALL_CLASSES: neutral_is},
+        decision=decision,
         sites={
             site: SiteChannelRecord(
                 parameters={f"{WRONG_LABELS} {ALL_CLASSES}": one}, offsets={}, missing={}, undone_before_round=None
             )
-            for site, one in labels.noise_levels.items()
+            for site, one in levels.items()
         },
     )
 
@@ -299,5 +325,7 @@ def _share(found: KindShare | None) -> str:
 
 
 def _signed(value: float, unit: str) -> str:
-    """With a true minus, which is not taken for a hyphen."""
-    return (f"{value:+.0f}" if unit == "%" else f"{value:+.1f}").replace("-", "−")
+    """With a true minus, which is not taken for a hyphen, and no sign where it rounds to nothing."""
+    decimals = 0 if unit == "%" else 1
+    rounded = round(value, decimals)
+    return f"{rounded:+.{decimals}f}".replace("-", "−") if rounded else f"{0.0:.{decimals}f}"

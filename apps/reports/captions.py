@@ -26,7 +26,7 @@ _CAPTIONS = {
     "own_cases": "Dice of the global model and of each site's own on that site's validation cases.",
 }
 _CASES_WITH_CLASSES = (
-    "Cases of some sites, and of the test set, with their given, true and predicted classes; red: they differ."
+    "Cases of some sites, and of the test set, with their given, true and predicted classes; orange: they differ."
 )
 _OWN_MODEL = (
     "What the model of {site} says beside the global one, on the site's validation cases; right: where its own layers "

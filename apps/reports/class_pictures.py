@@ -46,7 +46,7 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
 
 
 def case_figure(network: nn.Module, sites: Sequence[SiteData], inference: Inference) -> Figure:
-    """Draw the first cases of each class of some sites with their classes; red where they differ.
+    """Draw the first cases of each class of some sites with their classes; orange where they differ.
 
     Args:
         network: the trained network.

@@ -10,11 +10,12 @@ from markupsafe import Markup
 
 from ...custom.data.whole_files import write_text
 from ...custom.methods.auto.records import ChannelFindings
+from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.run.summary import LAST_ROUNDS
 from ...custom.run.summary_record import ClassificationSummary, SegmentationRoundSummary, Summary
 from ...transforms.printable import printable
 from ..audit.federation_page import channel_chart
-from ..audit.federation_report import ParameterTable, parameter_tables
+from ..audit.federation_report import ParameterTable, noise_level_tables, parameter_tables
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
 from .captions import caption
@@ -133,6 +134,9 @@ def command_again(out: Path, summary: Summary) -> str:
 
 def _channels(summary: Summary) -> tuple[ParameterTable, ...]:
     """What was measured of how sites annotate, by the last estimate; nothing where nothing was."""
+    labels = summary.added(ConfusionFindings)
+    if labels is not None and labels.noise_levels:
+        return noise_level_tables(labels.noise_levels[-1], summary)
     found = summary.added(ChannelFindings)
     if found is None or not found.channels:
         return ()

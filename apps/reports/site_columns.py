@@ -4,11 +4,14 @@ import statistics
 from collections.abc import Sequence
 
 from ...custom.methods.auto.records import ChannelFindings
+from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
 from ...custom.run.summary_record import Summary
 from ...transforms.natural_order import natural_order
 from .channel_text import LEGEND, channel_entries
+from .noise_level_text import LEGEND as LEGEND_OF_LABELS
+from .noise_level_text import noise_level_entries
 from .output import noise_level, number, number_range
 
 SITE, GROUP = "site", "draws"
@@ -54,6 +57,7 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
             **channel_entries(summary.added(ChannelFindings), site),
+            **noise_level_entries(summary.added(ConfusionFindings), site),
         }
         for heading, entry in entries.items():
             columns.setdefault(heading, []).append(entry)
@@ -86,6 +90,9 @@ def site_legend(summary: Summary) -> list[str]:
         legend.append(_COMPLETENESS)
     if channels is not None and channels.channels:
         legend.append(LEGEND)
+    labels = summary.added(ConfusionFindings)
+    if labels is not None and labels.noise_levels:
+        legend.append(LEGEND_OF_LABELS)
     return legend
 
 

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ...custom.evaluation.score_records import ClassificationMeans, SegmentationMeans
 from ...custom.methods.auto.records import ChannelFindings, ShadowFindings
+from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.run.records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
@@ -15,6 +16,7 @@ from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from .channel_text import print_channels, print_shadow
 from .compared_runs import ComparedRun
+from .noise_level_text import print_noise_levels
 from .output import number, number_range, percent, score_columns, scoring_of
 from .site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 
@@ -77,6 +79,7 @@ def _print_conclusions(summary: Summary, console: Terminal) -> None:
     if explanation := weight_beside_noise(summary):
         console.print(explanation)
     print_channels(summary.added(ChannelFindings), summary.rounds_finished, console)
+    print_noise_levels(summary.added(ConfusionFindings), console)
     print_shadow(summary.added(ShadowFindings), console)
     if summary.absent:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")

@@ -99,6 +99,31 @@ def test_channels_are_shown_with_their_intervals(tmp_path):
     assert "How sites annotate" not in page_of(tmp_path)
 
 
+def test_wrong_labels_are_shown_with_their_intervals(tmp_path):
+    level = {"estimate": 0.375, "low": 0.3, "high": 0.4, "patients": 150, "slope": 1.0, "auroc": 0.9, "support": 0.9}
+    level |= {"support_low": 0.8, "p_value": 0.001, "is_established": True, "decision": "decided", "reason": "Enough."}
+    right = level | {"estimate": 0.0, "low": -0.001, "high": 0.02, "is_established": False, "p_value": 1.0}
+    estimate = {"before_round": 3, "neutral": 0.0, "neutral_is": "Right is 0.", "floor": 0.05, "threshold": 0.05}
+    page = page_of(
+        tmp_path,
+        noise_levels=[estimate | {"sites": {"site-2": level, "site-10": right}}],
+        undone_from_round={"site-2": 3},
+        settings={"method": "auto_classification", "task": "classification", "rounds": 16},
+    )
+    for said in (
+        "Wrong labels, %",
+        "+38 %",
+        "+30 to +40",
+        "undo wrong labels",
+        "Undone at 1 of 2 sites: site-2.",
+        "<svg",
+    ):
+        assert said in page
+    # What rounds to nothing has no sign.
+    assert "0 to +2" in page
+    assert "−0" not in page
+
+
 def test_generated_images_are_said_first_and_have_no_data_in_the_command(tmp_path):
     page = page_of(tmp_path, data=str(tmp_path / "data"))
     assert page.index("The images were generated") < page.index("Scores")

@@ -1,0 +1,49 @@
+"""What is printed of wrong labels: what `auto` for classification has estimated, what follows from it, and why."""
+
+from ...custom.methods.auto_classification.records import ConfusionFindings, NoiseLevelRecord
+from ...transforms.natural_order import natural_order
+from ..terminal import Terminal
+
+LEGEND = (
+    "wrong: share of the labels that are; in brackets: not established; ?: cannot tell; undone from: the round from "
+    "which on the site trains without what is surely wrong"
+)
+
+
+def noise_level_entries(found: ConfusionFindings | None, site: str) -> dict[str, str]:
+    """Return what the last estimate says of a site, and since when it is undone, for the table of sites."""
+    estimates = () if found is None else found.noise_levels
+    level = estimates[-1].sites.get(site) if estimates else None
+    since = None if found is None else found.undone_from_round.get(site)
+    return {"wrong, %": _entry(level), "undone from": "-" if since is None else f"round {since}"}
+
+
+def print_noise_levels(found: ConfusionFindings | None, console: Terminal) -> None:
+    """Print what counts as right, when sites were judged, where wrong labels were undone, and who cannot be judged.
+
+    Args:
+        found: by the run; None where it estimated nothing.
+        console: where it is printed.
+    """
+    if found is None or not found.noise_levels:
+        return
+    last = found.noise_levels[-1]
+    undone = sorted(found.undone_from_round, key=natural_order)
+    before = ", ".join(str(one.before_round) for one in found.noise_levels)
+    did = (
+        f"Undone at {len(undone)} of {len(last.sites)} sites: {', '.join(undone)}." if undone else "Nothing is undone."
+    )
+    console.print(last.neutral_is)
+    console.print(f"Estimated before round{'s' if len(found.noise_levels) > 1 else ''} {before}. {did}")
+    for site in sorted(last.sites, key=natural_order):
+        if last.sites[site].p_value is None:
+            console.print(f"{site}: {last.sites[site].reason}")
+
+
+def _entry(level: NoiseLevelRecord | None) -> str:
+    if level is None:
+        return "-"
+    if level.estimate is None or level.p_value is None:
+        return "?"
+    text = f"{100 * level.estimate:.0f}"
+    return text if level.is_established else f"({text})"
