@@ -120,7 +120,7 @@ def choose_anchor(
         return _with_edges(median, seen, edge_error)
     balanced = _balanced(known, seed, level, seen, edge_error)
     if choice == "balanced" or (balanced is not None and _edges_favour(balanced, median, seen, edge_error)):
-        return balanced
+        return None if balanced is None else _beside_edges(balanced, seen)
     return _with_edges(median, seen, edge_error)
 
 
@@ -197,10 +197,18 @@ def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, marg
 
 def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float) -> Anchor:
     """A zero is not sure where the images have their edges far from it: all sites may err alike, or one lies."""
-    if edges is None or not anchor.is_sure or abs(anchor.value - edges.value) <= edge_error:
+    if edges is None or not anchor.is_sure:
         return anchor
-    sentence = f"{anchor.sentence} But the images have their edges {edges.value - anchor.value:+.2f} from it."
-    return replace(anchor, sentence=sentence, is_sure=False)
+    is_near = abs(anchor.value - edges.value) <= edge_error
+    return replace(_beside_edges(anchor, edges, "The" if is_near else "But the"), is_sure=is_near)
+
+
+def _beside_edges(anchor: Anchor, edges: Estimate | None, begins: str = "The") -> Anchor:
+    """Say where the images have their edges, which is part of the evidence."""
+    if edges is None:
+        return anchor
+    beside = f"{begins} images have their edges {edges.value - anchor.value:+.2f} from it."
+    return replace(anchor, sentence=f"{anchor.sentence} {beside}")
 
 
 def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> Anchor:
