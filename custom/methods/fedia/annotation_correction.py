@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,8 @@ from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .correction import confident_classes
 from .judged_lesions import as_mask, judge_lesions, missing_lesions
+
+Classes = NDArray[np.uint8]
 
 _LOGGER = printable_logger(__name__)
 
@@ -94,21 +97,12 @@ def correct_annotations(
             if not added.any():
                 labels.append(record)
                 continue
-            target = corrected_label_target(unfinished, position, plain_name(given))
             try:
-                placed = restore(image, given, added)
-                file, before, kept = write_with_additions(target, given, placed, description)
+                changes = _write(unfinished, position, given, restore(image, given, added), description)
             except DataError as error:
                 failed.append((record.label, str(error)))
-                continue
-            changes = {
-                "file": str(file.relative_to(unfinished)),
-                "added_voxels": int(np.count_nonzero(kept)),
-                "new_lesions": _new_lesions(before, kept),
-                "lesions": added_lesions(kept),
-                "waits": waits,
-            }
-            labels.append(record.model_copy(update=changes))
+            else:
+                labels.append(record.model_copy(update=changes | {"waits": waits}))
         corrections = Corrections(
             site=data.site,
             data=str(data_folder.resolve()),
@@ -169,6 +163,24 @@ def _whole_lesions(network: nn.Module, data: SiteData, inference: Inference, sma
         yield torch.from_numpy(as_mask(missing, of_case.shape)).reshape(case.label.shape)
 
 
+def _write(
+    folder: Path, position: int, given: Path, placed: Classes, description: SegmentationDescription
+) -> dict[str, Any]:
+    """Write a given annotation with what is added, and return what the record says of the new file.
+
+    Raises:
+        DataError: if the given annotation cannot be read.
+    """
+    target = corrected_label_target(folder, position, plain_name(given))
+    file, before, kept = write_with_additions(target, given, placed, description)
+    return {
+        "file": str(file.relative_to(folder)),
+        "added_voxels": int(np.count_nonzero(kept)),
+        "new_lesions": _new_lesions(before, kept),
+        "lesions": added_lesions(kept),
+    }
+
+
 def _files(case: LoadedCase) -> tuple[Path, Path]:
     """The files of a case's annotation and image."""
     assert case.files is not None
@@ -176,7 +188,7 @@ def _files(case: LoadedCase) -> tuple[Path, Path]:
     return case.files.label, case.files.image
 
 
-def _new_lesions(given: NDArray[np.uint8], added: NDArray[np.uint8]) -> int:
+def _new_lesions(given: Classes, added: Classes) -> int:
     """Number of connected lesions of a corrected annotation that have nothing of the given one."""
     numbers, count = label_lesions((given != 0) | (added != 0))
     return count - int(np.count_nonzero(np.unique(numbers[given != 0])))
