@@ -65,7 +65,8 @@ VOLUME_SETTINGS = {
 # Two sites annotate as they are given, one opens and one closes; of each site's nine volumes it keeps three to score.
 HIPPOCAMPUS_PROTOCOLS = "0-0-C(10,8)-D(10,8)"
 BLOOD_SETTINGS = {"network.in_channels": 3, "rounds": 24}
-BLOOD_ARMS = fedgsca.with_both_forms(warmup_rounds=10)
+BLOOD_WARMUP = 10
+BLOOD_ARMS = fedgsca.with_both_forms(warmup_rounds=BLOOD_WARMUP)
 BLOOD_TABLE = Path(__file__).with_name("blood_cells.yaml")
 
 AddNoise = Callable[..., None]
@@ -174,6 +175,12 @@ def with_auto(row: Row) -> Row:
     return replace(row, arms=(*(PAIR if "warmup_rounds" in row.settings else [FEDAVG]), auto))
 
 
+def with_auto_of_labels(row: Row) -> Row:
+    """The same data with `auto` for classification beside federated averaging and FedGSCA's own form."""
+    auto = Arm("auto", Path("auto_classification"), {"warmup_rounds": BLOOD_WARMUP}, BLOOD_WARMUP)
+    return replace(row, arms=(*(arm for arm in row.arms if arm.name != "fedgsca"), auto))
+
+
 # Cells of five sources keep their own images; each site draws by an offset of its own, in pixels of the given masks.
 NOISE_OF_CELLS = "M(12,-12,2,0.4)"
 CELLS_WITH_OFFSETS = real(write_majority_cells, NOISE_OF_CELLS)
@@ -194,6 +201,7 @@ ROWS |= {
 }
 CONTOURS = [name for name in ROWS if name.startswith(("busi-", "hippocampus-2d", "hippocampus-3d", "cells"))]
 ROWS |= {f"auto-{name}": with_auto(ROWS[name]) for name in CONTOURS}
+ROWS |= {f"auto-{name}": with_auto_of_labels(row) for name, row in ROWS.items() if name.startswith("blood-")}
 
 
 def main() -> None:
