@@ -72,6 +72,7 @@ def choose_anchor(
     edges: Estimate | None = None,
     edge_error: float = 2.0,
     level: float = GROUP_LEVEL,
+    unit: str = "px",
 ) -> Anchor | None:
     """Choose zero for the offsets of a class.
 
@@ -92,6 +93,7 @@ def choose_anchor(
         edges: of the images' edges, likewise; None where they are not known.
         edge_error: annotators may draw so far from the edges.
         level: share of federations at one level that may pass for two where edges say nothing.
+        unit: of all offsets, for the sentence.
 
     Returns:
         None where there is nothing to choose from: no estimate, or no two levels for ``balanced``. What is asked for
@@ -103,7 +105,7 @@ def choose_anchor(
     known = {site: estimates[site] for site in sorted(estimates) if estimates[site].is_known}
     seen = edges if edges is not None and edges.is_known else None
     if choice == "reference" or (choice == "auto" and reference is not None):
-        return _with_edges(_reference(reference, reference_at), seen, 2 * edge_error)
+        return _with_edges(_reference(reference, reference_at), seen, 2 * edge_error, unit)
     if choice.startswith("site:"):
         return _site(choice.removeprefix("site:"), known)
     if choice == "edges":
@@ -117,11 +119,11 @@ def choose_anchor(
         return None
     median = _median(known, seed, floor)
     if choice == "median":
-        return _with_edges(median, seen, edge_error)
-    balanced = _balanced(known, seed, level, seen, edge_error)
+        return _with_edges(median, seen, edge_error, unit)
+    balanced = _balanced(known, seed, level, seen, edge_error, unit)
     if choice == "balanced" or (balanced is not None and _edges_favour(balanced, median, seen, edge_error)):
-        return None if balanced is None else _beside_edges(balanced, seen)
-    return _with_edges(median, seen, edge_error)
+        return None if balanced is None else _beside_edges(balanced, seen, unit)
+    return _with_edges(median, seen, edge_error, unit)
 
 
 def deviation_of(estimate: Estimate) -> float:
@@ -154,7 +156,7 @@ def _edges(edges: Estimate | None) -> Anchor:
 
 
 def _balanced(
-    known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, edge_error: float
+    known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, edge_error: float, unit: str
 ) -> Anchor | None:
     level = level if edges is None else max(level, LEVEL_WITH_EDGES)
     levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
@@ -172,7 +174,7 @@ def _balanced(
     value = sum(means) / 2
     if edges is not None and abs(value - edges.value) > edge_error:
         value = min(max(value, edges.value - edge_error), edges.value + edge_error)
-        sentence += f" It is moved to {edge_error:g} from the edges of the images."
+        sentence += f" It is moved to {edge_error:g} {unit} from the edges of the images."
     groups = (tuple(levels.upper), tuple(levels.lower))
     return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence, groups=groups)
 
@@ -195,19 +197,19 @@ def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, marg
     return lower + margin <= edge <= upper - margin
 
 
-def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float) -> Anchor:
+def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float, unit: str) -> Anchor:
     """A zero is not sure where the images have their edges far from it: all sites may err alike, or one lies."""
     if edges is None or not anchor.is_sure:
         return anchor
     is_near = abs(anchor.value - edges.value) <= edge_error
-    return replace(_beside_edges(anchor, edges, "The" if is_near else "But the"), is_sure=is_near)
+    return replace(_beside_edges(anchor, edges, unit, "The" if is_near else "But the"), is_sure=is_near)
 
 
-def _beside_edges(anchor: Anchor, edges: Estimate | None, begins: str = "The") -> Anchor:
+def _beside_edges(anchor: Anchor, edges: Estimate | None, unit: str, begins: str = "The") -> Anchor:
     """Say where the images have their edges, which is part of the evidence."""
     if edges is None:
         return anchor
-    beside = f"{begins} images have their edges {edges.value - anchor.value:+.2f} from it."
+    beside = f"{begins} images have their edges {edges.value - anchor.value:+.2f} {unit} from it."
     return replace(anchor, sentence=f"{anchor.sentence} {beside}")
 
 

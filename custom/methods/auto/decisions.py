@@ -172,6 +172,8 @@ def _anchor(
         edges=middle([answer.edges[label - 1] for answer in answers.values()]),
         edge_error=settings.edge_error * pixel_size,
         level=settings.group_level,
+        # Where a pixel has no size, or one of a millimetre, both units say the same.
+        unit="px" if pixel_size == 1 else "mm",
     )
     if anchor is None or not is_other:
         return anchor

@@ -135,10 +135,23 @@ def test_a_median_far_from_the_edges_is_not_sure():
     assert choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, 1.9, 1.8, 2.0)).is_sure
     anchor = choose_anchor(sites, seed=100, floor=0.5, edges=Estimate(60, -4.0, -4.1, -3.9))
     assert not anchor.is_sure
-    assert "-4.10 from it" in anchor.sentence
+    assert "-4.10 px from it" in anchor.sentence
 
 
 def test_edges_are_zero_where_they_are_asked_for():
     anchor = choose_anchor(estimates(1.0, 2.0), seed=100, floor=0.5, choice="edges", edges=EDGE)
     assert (anchor.kind, anchor.value) == ("edges", 0.3)
     assert not choose_anchor(estimates(1.0, 2.0), seed=100, floor=0.5, choice="edges").is_sure
+
+
+def test_where_edges_are_stands_beside_a_zero_that_they_confirm() -> None:
+    near = choose_anchor(
+        estimates(0.1, -0.2, 0.0, 0.3, 0.2), seed=100, floor=0.5, edges=Estimate(40, 1.1, 0.9, 1.3), unit="mm"
+    )
+    assert near is not None
+    assert near.is_sure
+    assert near.sentence.endswith("The images have their edges +1.00 mm from it.")
+    balanced = choose_anchor(estimates(*GROUPS), seed=100, floor=0.5, edges=Estimate(40, 0.0, -0.2, 0.2))
+    assert balanced is not None
+    assert balanced.kind == "balanced"
+    assert "The images have their edges" in balanced.sentence
