@@ -1,7 +1,7 @@
 """What a site's own estimates make of errors that it puts into a copy of its annotations, in memory."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,6 @@ SHARE = 0.2
 # Of fewer patients the AUROC is an accident.
 _LEAST_UNITS = 10
 _OFFSETS = (-2.0, -1.0, 1.0, 2.0)
-_COMPLETENESS = 0.5
 _LABEL_NOISE = 0.2
 _TRIED_PLACES = 20
 
@@ -93,6 +92,8 @@ def calibrate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int, unit
 def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Calibration:
     """Take half of the annotated objects of a fifth of the patients away, and see by how much completeness falls.
 
+    They are half of all together, not of each case: who leaves most out annotates one object in a case, if any.
+
     The slope is the fall of the share of predicted objects that are annotated over that of the number of annotated
     objects among those that were found. An object that is left out shows if the model sees it: annotated objects are
     told from the same shapes elsewhere, where nothing is annotated, by the largest probability in them.
@@ -102,12 +103,9 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
         label: the class.
         seed: decides patients and objects.
     """
-    from ...transforms.noise.missing_lesions import DropLesions  # noqa: PLC0415
-
     chosen = [case for case in _some_patients(cases, seed) if (case.annotation == label).any()]
-    dropping = DropLesions(_COMPLETENESS).set_random_state(seed=seed)
     before = [case_detections(case, label) for case in chosen]
-    after = [case_detections(_with_class(case, label, dropping), label) for case in chosen]
+    after = [case_detections(case, label) for case in _without_half(chosen, label, seed)]
     shares = [
         (len(a.matched) / a.num_predicted, len(b.matched) / b.num_predicted, a.num_annotated / b.num_annotated)
         for a, b in zip(after, before, strict=True)
@@ -162,6 +160,17 @@ def _with_class(case: JudgedCase, label: int, noise: Callable[[Any], Any]) -> Ju
     changed = np.asarray(noise((case.annotation == label).astype(np.uint8))) != 0
     others = np.where(case.annotation == label, 0, case.annotation)
     return case.with_annotation(np.where((others == 0) & changed, label, others).astype(case.annotation.dtype))
+
+
+def _without_half(cases: Sequence[JudgedCase], label: int, seed: int) -> Iterator[JudgedCase]:
+    """Yield the cases without half of the objects of a class, drawn from all of them together."""
+    numbered = [label_lesions(case.annotated_as(label)) for case in cases]
+    objects = [(index, number) for index, (_, count) in enumerate(numbered) for number in range(1, count + 1)]
+    drawn = np.random.default_rng(seed).permutation(len(objects))[: len(objects) // 2]
+    gone = {objects[index] for index in drawn}
+    for index, (case, (numbers, count)) in enumerate(zip(cases, numbered, strict=True)):
+        left_out = [number for number in range(1, count + 1) if (index, number) in gone]
+        yield case.with_annotation(np.where(np.isin(numbers, left_out), 0, case.annotation))
 
 
 def _inside_and_elsewhere(case: JudgedCase, label: int, generator: np.random.Generator) -> list[tuple[float, float]]:

@@ -59,7 +59,10 @@ def test_a_model_that_sees_no_object_tells_none_that_is_missing():
 def test_a_site_that_leaves_most_out_is_seen_to_do_so():
     """One of eight objects is annotated; the model sees all of them, and more of them than of what is elsewhere."""
     cases = [case_of(squares(1), squares(8), unit=str(index)) for index in range(8)]
-    assert calibrate_completeness(cases, 1, seed=100).auroc >= 0.7
+    found = calibrate_completeness(cases, 1, seed=100)
+    assert found.auroc >= 0.7
+    # Of four of eight cases the only object goes: completeness falls from an eighth to none.
+    assert found.slope == pytest.approx(1.0)
 
 
 def test_wrong_labels_show_where_the_model_is_right():
