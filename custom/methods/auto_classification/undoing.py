@@ -8,9 +8,6 @@ from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels
 from .settings import Treatment
 from .sure_samples import Flags
 
-# A model knows a class that it predicts for at least this share of the number of samples that are given as it.
-_LEAST_SEEN = 0.25
-
 
 @dataclass(frozen=True)
 class Undoing:
@@ -36,9 +33,6 @@ def undo(
     class is on average for the samples that seem to be of it: a model that has learnt from wrong labels is less sure of
     everything. Never more labels are changed than are wrong by the estimate: the surest ones.
 
-    Labels of a class that the model hardly ever predicts count as right, as the model does not know the class yet: it
-    would take the class away from itself.
-
     Args:
         probabilities: of the model that judged, ``(N, C)``.
         labels: given, ``(N,)``.
@@ -47,30 +41,13 @@ def undo(
         margin: likewise.
     """
     changed = np.zeros(len(labels), dtype=np.bool_)
-    unknown = _unknown_classes(probabilities, labels)
-    confusion = _with_right_labels(confusion, unknown)
     if treatment in ("relabel", "both"):
         doubt = doubt_of_labels(probabilities, labels) / _usual_confidence(probabilities)
-        doubt[unknown[labels]] = 0.0
         most = np.argsort(-doubt, kind="stable")[: round(confusion.noise_level * len(labels))]
         changed[most] = doubt[most] > margin
     undone = np.where(changed, probabilities.argmax(axis=1), labels)
     corrects = treatment in ("forward", "both")
     return Undoing(undone, changed, residual_transition(confusion, labels, undone) if corrects else None)
-
-
-def _unknown_classes(probabilities: Floats, labels: Labels) -> Flags:
-    """Which classes the model predicts for far fewer samples than are given as them, ``(C,)``."""
-    num_classes = probabilities.shape[1]
-    predicted = np.bincount(probabilities.argmax(axis=1), minlength=num_classes)
-    return np.asarray(predicted < _LEAST_SEEN * np.bincount(labels, minlength=num_classes))
-
-
-def _with_right_labels(confusion: Confusion, classes: Flags) -> Confusion:
-    """The confusion where all that is given as some classes is truly of them."""
-    joint = confusion.joint.copy()
-    joint[classes] = np.diag(joint.sum(axis=1))[classes]
-    return Confusion(joint, confusion.counts)
 
 
 def _usual_confidence(probabilities: Floats) -> Floats:

@@ -54,13 +54,3 @@ def test_what_is_left_of_the_noise_when_two_of_three_labels_were_changed() -> No
     undone = LABELS.copy()
     undone[[7, 8]] = 0
     np.testing.assert_allclose(residual_transition(confusion(3), LABELS, undone), [[8 / 9, 1 / 9], [0, 1]])
-
-
-def test_labels_of_a_class_that_the_model_does_not_know_stay() -> None:
-    """Of five samples given as 1 the model sees one, a fifth: it would take the class away from itself."""
-    probabilities = PROBABILITIES.copy()
-    probabilities[5] = [0.9, 0.1]
-    found = undo(probabilities, LABELS, confusion(4), treatment="both", margin=0.1)
-    assert not found.changed.any()
-    # Nor does the loss take such a label for noise.
-    np.testing.assert_allclose(found.transition, np.eye(2))
