@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....transforms.natural_order import natural_order
-from ...audit.findings import Unit
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...channel.anchor import Anchor
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
-from ..auto.answers import ChannelAnswer
+from ..auto.answers import ChannelAnswer, unit_of
 from ..auto.channel_record import channel_record, why_left
 from ..auto.decisions import Decisions, decide
 from ..auto.outbound import ESTIMATE_CHANNEL
@@ -54,8 +53,7 @@ class AuditServer(FoldsServer):
         )
         if this_round.is_stopped():
             return False
-        # Where a pixel has no size, or one of a millimetre, both units say the same.
-        units: dict[str, Unit] = {site: "px" if answer.pixel_size == 1 else "mm" for site, answer in answers.items()}
+        units = {site: unit_of(answer.pixel_size) for site, answer in answers.items()}
         self._audit = AuditRecord.of(reported, SEGMENTATION_KINDS, told, units, is_fit=decisions.unfit is None)
         return True
 

@@ -4,12 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...audit.findings import Unit
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
 from ...channel.image_features import ImageStatistics
 from ...channel.noisy_estimates import noisy_completeness, noisy_offset
 from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of
 from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, RESAMPLED, REVIEWED
+
+
+def unit_of(pixel_size: float) -> Unit:
+    """Return the unit of a site's lengths; where a pixel has no size, or one of a millimetre, both say the same."""
+    return "px" if pixel_size == 1 else "mm"
 
 
 @dataclass(frozen=True)

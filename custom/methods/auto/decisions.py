@@ -10,7 +10,7 @@ from ...channel.averaged_contour import AveragedContour, averaged_contour
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
-from .answers import ChannelAnswer
+from .answers import ChannelAnswer, unit_of
 from .server_reference import OTHER_IMAGES as OTHER_IMAGES_AT_SERVER
 from .server_reference import ServerReference
 from .settings import JudgingSettings
@@ -172,8 +172,7 @@ def _anchor(
         edges=middle([answer.edges[label - 1] for answer in answers.values()]),
         edge_error=settings.edge_error * pixel_size,
         level=settings.group_level,
-        # Where a pixel has no size, or one of a millimetre, both units say the same.
-        unit="px" if pixel_size == 1 else "mm",
+        unit=unit_of(pixel_size),
     )
     if anchor is None or not is_other:
         return anchor

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedannot.custom.channel.averaged_contour import AveragedContour, averaged_contour
@@ -38,6 +38,7 @@ def test_within_is_all_of_the_range():
     assert not AveragedContour(-2.1, 1.0).is_within(2.0)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from("abcdefghij"), st.tuples(st.floats(-9, 9), st.integers(1, 50)), min_size=1, max_size=10
