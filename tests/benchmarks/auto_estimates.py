@@ -4,15 +4,16 @@
 
 Offsets: true ones are the medians over a site's cases of the offset between its masks and the clean ones. Since zero is
 common to all sites, errors and coverage are of the site less the anchor, the anchor being what makes the mean error 0;
-the last column is the error of the anchor itself. Missing objects: the true share is that of the objects of the clean
-masks that the given ones have nothing of, less that of the most complete site. In the unit of the estimates; the first
-and the last estimate of each run.
+the last column is the error of the anchor itself. A site with reviewed cases of its own needs no anchor: its errors are
+of the offset as it is, and stand in a line of their own. Missing objects: the true share is that of the objects of the
+clean masks that the given ones have nothing of, less that of the most complete site. In the unit of the estimates, for
+each class; the first and the last estimate of each run.
 """
 
 import argparse
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,27 +25,28 @@ from fedannot.custom.channel.offset import mask_offset
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.transforms.connected_lesions import label_lesions
 
-LABEL = 1
+# Where true offsets spread by less, in the unit of the estimates, there is no order to be found.
+SMALLEST_SPREAD = 0.3
 
 
-def samples(data: SiteData) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-    """Yield the spacing, the given and the clean mask of every sample."""
+def samples(data: SiteData, label: int) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+    """Yield the spacing, the given and the clean mask of a class in every sample."""
     for case in data.cases:
         if case.clean_label is not None:
             for given, clean in zip(case.label.numpy(), case.clean_label.numpy(), strict=True):
-                yield case.spacing, given == LABEL, clean == LABEL
+                yield case.spacing, given == label, clean == label
 
 
-def true_offset(data: SiteData) -> float:
-    """Return the median offset of a site's masks from the clean ones."""
-    found = [mask_offset(given, clean, spacing) for spacing, given, clean in samples(data)]
+def true_offset(data: SiteData, label: int = 1) -> float:
+    """Return the median offset of a site's masks of a class from the clean ones."""
+    found = [mask_offset(given, clean, spacing) for spacing, given, clean in samples(data, label)]
     return statistics.median(one.offset for one in found if one is not None)
 
 
-def complete_share(data: SiteData) -> float:
+def complete_share(data: SiteData, label: int) -> float:
     """Return the share of the clean objects of which the given masks have something."""
     kept = total = 0
-    for _, given, clean in samples(data):
+    for _, given, clean in samples(data, label):
         objects, count = label_lesions(clean)
         total += count
         kept += len(np.unique(objects[given & (objects > 0)]))
@@ -59,39 +61,65 @@ def rows(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
         yield name, folder / file.parents[3].name / "data" / file.parent.name.removeprefix("auto-"), summary
 
 
-def print_run(name: str, data: Path, summary: dict[str, Any]) -> None:
-    """Print a line for the first and one for the last estimate of a run."""
-    sites = list(summary["channels"][0]["sites"])
-    with TemporaryDirectory() as cache:
-        loaded = {site: load_site_data(data / site, Path(cache), site=site) for site in sites}
-        offsets = np.array([true_offset(loaded[site]) for site in sites])
-        complete = np.array([complete_share(loaded[site]) for site in sites])
+def by_one_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
+    """Say how right offsets are that have their zero in common."""
+    value, low, high = (np.array([one[key] for one in found]) for key in ("estimate", "low", "high"))
+    shared = (value - true).mean()
+    inside = (low - shared <= true) & (true <= high - shared)
+    error = np.abs(value - shared - true).mean()
+    deviation = [one["deviation"] for one in found if one["deviation"] is not None]
+    zero = value.mean() - np.mean(deviation) - shared if len(deviation) == len(value) else np.nan
+    return (
+        f"  Pearson {pearsonr(value, true).statistic:.3f}  error {error:.2f} = {100 * error / true.std():.0f} % of the "
+        f"spread  coverage {100 * inside.mean():.0f} %  zero {zero:+.2f}"
+    )
+
+
+def by_own_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
+    """Say how right offsets are that each site has from reviewed cases of its own."""
+    errors = np.array([one["estimate"] for one in found]) - true
+    inside = np.array([one["low"] <= offset <= one["high"] for one, offset in zip(found, true, strict=True)])
+    return (
+        f"  own reviewed cases: errors {' '.join(f'{error:+.2f}' for error in errors)}"
+        f"  mean {np.abs(errors).mean():.2f}  coverage {100 * inside.mean():.0f} %"
+    )
+
+
+def has_own_zero(found: Mapping[str, Any]) -> bool:
+    """Tell whether an offset is what it was measured to be, with nothing taken off for a common zero."""
+    return found["deviation"] is not None and found["deviation"] == found["estimate"]
+
+
+def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[str, SiteData]) -> None:
+    """Print a line for the first and one for the last estimate of a class in a run."""
+    sites = list(loaded)
+    offsets = np.array([true_offset(loaded[site], label) for site in sites])
+    complete = np.array([complete_share(loaded[site], label) for site in sites])
     missing = 1 - complete / complete.max()
     for channel in dict.fromkeys((0, len(summary["channels"]) - 1)):
         parameters = [summary["channels"][channel]["sites"][site]["parameters"] for site in sites]
-        line = f"{name:34s} before round {summary['channels'][channel]['before_round']:2d}"
-        found = [one["offset 1"] for one in parameters]
+        line = f"{name:34s} class {label} before round {summary['channels'][channel]['before_round']:2d}"
+        found = [one[f"offset {label}"] for one in parameters]
         known = np.array([one["estimate"] is not None for one in found])
-        if known.sum() > 2 and offsets.std() > 0.3:
-            value, low, high = (
-                np.array([one[key] for one in found if one["estimate"] is not None])
-                for key in ("estimate", "low", "high")
-            )
-            true = offsets[known]
-            shared = (value - true).mean()
-            inside = (low - shared <= true) & (true <= high - shared)
-            error = np.abs(value - shared - true).mean()
-            deviation = [one["deviation"] for one in found if one["deviation"] is not None]
-            zero = value.mean() - np.mean(deviation) - shared if len(deviation) == len(value) else np.nan
-            spread = 100 * error / true.std()
-            line += (
-                f"  Pearson {pearsonr(value, true).statistic:.3f}  error {error:.2f} = {spread:.0f} % of the spread"
-                f"  coverage {100 * inside.mean():.0f} %  zero {zero:+.2f}"
-            )
-        shares = [one["missing 1"]["estimate"] for one in parameters]
+        own = np.array([has_own_zero(one) for one in found])
+        for chosen, said, fewest in ((known & ~own, by_one_zero, 3), (own, by_own_zero, 1)):
+            if chosen.sum() >= fewest and (said is by_own_zero or offsets.std() > SMALLEST_SPREAD):
+                line += said([one for one, is_chosen in zip(found, chosen, strict=True) if is_chosen], offsets[chosen])
+        shares = [one[f"missing {label}"]["estimate"] for one in parameters]
         if missing.max() > 0.1 and None not in shares:
             line += f"  missing: mean error {np.abs(np.array(shares) - missing).mean():.2f}"
         print(line, flush=True)
+
+
+def print_run(name: str, data: Path, summary: dict[str, Any]) -> None:
+    """Print the lines of all classes of a run."""
+    of_first = summary["channels"][0]["sites"]
+    parameters = {parameter for site in of_first.values() for parameter in site["parameters"]}
+    labels = sorted(int(one.removeprefix("offset ")) for one in parameters if one.startswith("offset "))
+    with TemporaryDirectory() as cache:
+        loaded = {site: load_site_data(data / site, Path(cache), site=site) for site in of_first}
+        for label in labels:
+            print_class(name, label, summary, loaded)
 
 
 def main() -> None:
