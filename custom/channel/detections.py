@@ -24,7 +24,7 @@ class CaseDetections:
     Attributes:
         num_annotated: annotated objects.
         num_spurious: of these, those that match none and of which the model sees nothing.
-        matched: largest probability in each predicted object that matches an annotated one, ``(m,)``.
+        matched: largest probability in each predicted object of which something is annotated, ``(m,)``.
         unmatched: in each of the others, ``(u,)``.
     """
 
@@ -51,15 +51,17 @@ class CaseDetections:
 def case_detections(case: JudgedCase, label: int) -> CaseDetections:
     """Find what is annotated or predicted alone in a case.
 
+    An object that is drawn far too small overlaps a predicted one too little to match it, and is not left out.
+
     Args:
         case: the case.
         label: the class.
     """
-    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
+    annotated = case.annotated_as(label)
+    matched = match_objects(annotated, case.predicted_as(label))
     probability = np.asarray(case.probabilities[label], dtype=np.float64)
     sureness = _largest(probability, matched.predicted, matched.num_predicted)
-    found = np.zeros(matched.num_predicted, dtype=np.bool_)
-    found[[number - 1 for _, number in matched.pairs]] = True
+    found = np.isin(np.arange(1, matched.num_predicted + 1), matched.predicted[annotated])
     return CaseDetections(matched.num_annotated, _num_spurious(matched, probability), sureness[found], sureness[~found])
 
 

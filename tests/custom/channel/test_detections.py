@@ -25,6 +25,14 @@ def test_objects_are_counted_by_hand():
     assert found.unmatched.tolist() == [0.9, 0.9]
 
 
+def test_an_object_that_is_drawn_far_too_small_is_not_left_out():
+    predicted = np.zeros((30, 30), dtype=np.uint8)
+    predicted[2:14, 2:14] = predicted[20:26, 20:26] = 1
+    drawn = squares((6, 6))  # 9 of 144 pixels: an intersection over union of 0.06
+    found = case_detections(case_of(drawn, predicted), 1)
+    assert (len(found.matched), len(found.unmatched)) == (1, 1)
+
+
 def test_an_annotated_object_of_which_the_model_sees_something_nearby_is_not_spurious():
     case = case_of(squares((10, 10)), squares())
     probabilities = case.probabilities.copy()
