@@ -11,6 +11,7 @@ Equations, by what they define:
     share of doubted labels that are so too  sure_samples.estimate_support
     what is established (Holm)               fedannot.custom.channel.established.established
     labels that are changed                  undoing.undo
+    classes that the model may mix up        undoing.mixed_up
     T of what is left of the noise           undoing.residual_transition
     −log Σ_c p_c T_c,given                   fedannot.custom.training.corrected_loss.ForwardCorrected
 """

@@ -130,6 +130,11 @@ class AutoClassificationSite(FedAvgSite):
             f"Round {site.round_number}: {len(record.changed)} of {len(labels)} labels count as another class"
             f"{'' if undoing.transition is None else '; the loss is corrected for the other wrong ones'}."
         )
+        for given, seems in np.argwhere(undoing.mixed_up):
+            site.info(
+                f"Labels {data.classes[given]} of samples that look like {data.classes[seems]} are left alone: the "
+                "model may mix the two up."
+            )
         return record
 
     def _note(

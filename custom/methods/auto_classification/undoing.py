@@ -8,6 +8,11 @@ from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels
 from .settings import Treatment
 from .sure_samples import Flags
 
+# Of the samples that seem to be of a class, so many times as many are given as another one as are given as it: from
+# there on the model may take that class for this one. Up to a third of the labels may be wrong by one other class.
+_MIXED_UP = 0.5
+_FEWEST_MIXED_UP = 3
+
 
 @dataclass(frozen=True)
 class Undoing:
@@ -17,11 +22,13 @@ class Undoing:
         labels: of each sample, given or changed, ``(N,)``.
         changed: which are changed, ``(N,)``.
         transition: T of the noise that is left in these labels, ``(C, C)``; None for a loss without correction.
+        mixed_up: given and seeming classes whose samples are left alone, ``(C, C)``; see :func:`mixed_up`.
     """
 
     labels: Labels
     changed: Flags
     transition: Floats | None
+    mixed_up: Flags
 
 
 def undo(
@@ -31,7 +38,8 @@ def undo(
 
     A label is changed where another class is more probable by more than the margin, as a share of how probable that
     class is on average for the samples that seem to be of it: a model that has learnt from wrong labels is less sure of
-    everything. Never more labels are changed than are wrong by the estimate: the surest ones.
+    everything. Never more labels are changed than are wrong by the estimate: the surest ones. Labels of classes that
+    the model may mix up count as right.
 
     Args:
         probabilities: of the model that judged, ``(N, C)``.
@@ -41,13 +49,50 @@ def undo(
         margin: likewise.
     """
     changed = np.zeros(len(labels), dtype=np.bool_)
+    seems, mixed = probabilities.argmax(axis=1), mixed_up(probabilities, labels)
+    confusion = _with_right(confusion, mixed)
     if treatment in ("relabel", "both"):
         doubt = doubt_of_labels(probabilities, labels) / _usual_confidence(probabilities)
+        doubt[mixed[labels, seems]] = -np.inf
         most = np.argsort(-doubt, kind="stable")[: round(confusion.noise_level * len(labels))]
         changed[most] = doubt[most] > margin
-    undone = np.where(changed, probabilities.argmax(axis=1), labels)
+    undone = np.where(changed, seems, labels)
     corrects = treatment in ("forward", "both")
-    return Undoing(undone, changed, residual_transition(confusion, labels, undone) if corrects else None)
+    transition = residual_transition(confusion, labels, undone) if corrects else None
+    return Undoing(undone, changed, transition, mixed)
+
+
+def mixed_up(probabilities: Floats, labels: Labels) -> Flags:
+    """Return which given classes a model may take for which seeming ones, ``(C, C)``.
+
+    A model that has hardly learnt a class takes its samples for another one. Relabelled so, they teach it what it
+    errs in, and it never learns the class. But such a class is given to many of the samples that seem to be of the
+    other, while labels that are wrong at random are of all classes. Wrong labels of one class for one other cannot be
+    told from that where they are more than a third.
+
+    Args:
+        probabilities: of the model, ``(N, C)``.
+        labels: given, ``(N,)``.
+
+    Example:
+        >>> seems = np.eye(2)[[0, 0, 0, 0, 0, 0, 1]]
+        >>> mixed_up(seems, np.array([0, 0, 0, 1, 1, 1, 1])).tolist()
+        [[False, False], [True, False]]
+        >>> mixed_up(seems, np.array([0, 0, 0, 0, 0, 1, 1])).any()
+        np.False_
+    """
+    counts = np.zeros((probabilities.shape[1],) * 2, dtype=np.int64)
+    np.add.at(counts, (labels, probabilities.argmax(axis=1)), 1)
+    mixed = (counts >= _MIXED_UP * np.diag(counts)) & (counts >= _FEWEST_MIXED_UP)
+    np.fill_diagonal(mixed, False)
+    return np.asarray(mixed)
+
+
+def _with_right(confusion: Confusion, mixed: Flags) -> Confusion:
+    """The confusion in which labels of classes that are mixed up are right ones."""
+    joint = np.where(mixed, 0.0, confusion.joint)
+    joint[np.diag_indices_from(joint)] += np.where(mixed, confusion.joint, 0.0).sum(axis=1)
+    return Confusion(joint, confusion.counts)
 
 
 def _usual_confidence(probabilities: Floats) -> Floats:
