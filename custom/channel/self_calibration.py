@@ -12,7 +12,7 @@ from scipy import ndimage, stats
 from ...transforms.connected_lesions import label_lesions
 from .cases import JudgedCase
 from .confusion import confident_joint, doubt_of_labels
-from .detections import case_detections
+from .detections import case_detections, sure_parts
 from .estimate import Estimate
 from .offset import case_offset, mask_offset
 
@@ -94,9 +94,9 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
 
     They are half of all together, not of each case: who leaves most out annotates one object in a case, if any.
 
-    The slope is the fall of the share of predicted objects that are annotated over that of the number of annotated
-    objects among those that were found. An object that is left out shows if the model sees it: annotated objects are
-    told from the same shapes elsewhere, where nothing is annotated, by the largest probability in them.
+    The slope is the fall of completeness over that of the number of annotated objects, among those that were found. An
+    object that is left out shows if the model sees it: annotated objects are told from the same shapes elsewhere, where
+    nothing is annotated, by the largest probability in them.
 
     Args:
         cases: of the site.
@@ -107,17 +107,19 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
     before = [case_detections(case, label) for case in chosen]
     after = [case_detections(case, label) for case in _without_half(chosen, label, seed)]
     shares = [
-        (len(a.matched) / a.num_predicted, len(b.matched) / b.num_predicted, a.num_annotated / b.num_annotated)
-        for a, b in zip(after, before, strict=True)
-        if b.num_predicted and a.num_predicted
+        (left / of_left, whole / of_whole, a.num_annotated / b.num_annotated)
+        for a, b, (left, of_left), (whole, of_whole) in zip(
+            after, before, sure_parts(after), sure_parts(before), strict=True
+        )
+        if of_whole and of_left
     ]
     if not shares:
         return UNTRIED
-    left, whole, kept = np.array(shares).T
-    injected = whole * (1 - kept)
+    remaining, complete, kept = np.array(shares).T
+    injected = complete * (1 - kept)
     generator = np.random.default_rng(seed)
     seen = np.array([pair for case in chosen for pair in _inside_and_elsewhere(case, label, generator)]).reshape(-1, 2)
-    return Calibration(_slope(injected.tolist(), (whole - left).tolist()), _told(seen[:, 0], seen[:, 1]))
+    return Calibration(_slope(injected.tolist(), (complete - remaining).tolist()), _told(seen[:, 0], seen[:, 1]))
 
 
 def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, seed: int) -> Calibration:

@@ -8,7 +8,7 @@ import numpy as np
 from .bootstrap import Interval, bootstrap_interval, median_interval, ratio_interval
 from .cases import JudgedCase
 from .confusion import Confusion, Floats, Labels, confident_joint
-from .detections import CaseDetections, case_detections, equal_weight, probability_as_weight
+from .detections import CaseDetections, case_detections, equal_weight, probability_as_weight, sure_parts
 from .estimate import Estimate
 from .offset import CaseOffset, case_offset
 from .protocol import BINS, binned_offset
@@ -26,12 +26,15 @@ class Detections:
         counted: completeness as annotated over predicted objects, at most 1.
         matched: as the share of the predicted objects that are annotated.
         calibrated: likewise, each predicted object counting by its probability.
+        sure: likewise, of the others only those counting that are as sure; see
+            :func:`fedannot.custom.channel.detections.sure_parts`.
         spurious: share of the annotated objects of which the model sees nothing.
     """
 
     counted: Estimate
     matched: Estimate
     calibrated: Estimate
+    sure: Estimate
     spurious: Estimate
 
 
@@ -102,7 +105,7 @@ def estimate_detections(
     seed: int,
     reality: Callable[[Floats], Floats] = probability_as_weight,
 ) -> Detections:
-    """Return completeness, in three forms, and the rate of spurious objects.
+    """Return completeness, in four forms, and the rate of spurious objects.
 
     Args:
         cases: of the site.
@@ -129,10 +132,12 @@ def estimate_detections(
 
     if not found:
         return Detections(*(Estimate.unknown() for _ in fields(Detections)))
+    sure, wholes = zip(*sure_parts(found), strict=True)
     return Detections(
         counted=_at_most_one(ratio(lambda one: (one.num_annotated, one.num_predicted))),
         matched=ratio(lambda one: one.by_weight(equal_weight)),
         calibrated=ratio(lambda one: one.by_weight(reality)),
+        sure=_estimate(units, lambda: ratio_interval(sure, wholes, units, seed=seed)),
         spurious=ratio(lambda one: (one.num_spurious, one.num_annotated)),
     )
 

@@ -59,7 +59,7 @@ def channel_report(
         for label, found in zip(labels, of_cases, strict=True)
     ]
     completeness = [
-        calibrate_completeness(cases, label, seed=seed).of(estimate_detections(cases, label, seed=seed).matched)
+        calibrate_completeness(cases, label, seed=seed).of(estimate_detections(cases, label, seed=seed).sure)
         for label in labels
     ]
     report |= sent(OFFSET, offsets, calibrated=True) | sent(COMPLETENESS, completeness, calibrated=True)

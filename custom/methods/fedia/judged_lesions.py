@@ -16,13 +16,12 @@ from torch import nn
 from ....transforms.connected_lesions import label_lesions
 from ...channel.bootstrap import Interval, ratio_interval
 from ...channel.cases import JudgedCase
+from ...channel.detections import SURE_QUANTILE
 from ...channel.judging import judged_samples
 from ...data.site_data import LoadedCase
 from ...evaluation.inference import Inference
 from .lesion_counts import LesionCounts, count_lesions
 
-# Three in four annotated lesions are at least so sure; of new ones that are as sure there are three in four, too.
-SURE_QUANTILE = 0.25
 # Nine in ten are at least so sure; what is less so is no lesion.
 LEAST_QUANTILE = 0.1
 

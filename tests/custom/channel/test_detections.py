@@ -52,6 +52,29 @@ def test_estimates_of_a_site_are_ratios_of_sums():
     assert found.counted.patients == 2
 
 
+def test_of_what_is_not_annotated_only_sure_objects_are_left_out():
+    """Three in four matched objects have 0.8 and more. Of the unmatched ones one has it: it stands for 4/3."""
+    given, extra = squares((2, 2), (2, 8), (2, 14), (2, 20)), [(12, 2), (12, 12), (20, 20)]
+    case = case_of(given, given | squares(*extra))
+    probabilities = case.probabilities.copy()
+    sureness = {(2, 2): 0.6, (2, 8): 0.8, (2, 14): 0.9, (2, 20): 1.0, (12, 2): 0.85, (12, 12): 0.7, (20, 20): 0.55}
+    for (row, column), value in sureness.items():
+        probabilities[1, row : row + 3, column : column + 3] = value
+        probabilities[0, row : row + 3, column : column + 3] = 1 - value
+    found = estimate_detections([JudgedCase("patient", case.annotation, probabilities)], 1, seed=100)
+    assert found.sure.value == pytest.approx(4 / (4 + 1 / 0.75))
+    assert found.matched.value == pytest.approx(4 / 7)
+
+
+def test_where_all_are_as_sure_all_count():
+    found = estimate_detections([case_of(ANNOTATED, PREDICTED)], 1, seed=100)
+    assert found.sure.value == found.matched.value == pytest.approx(1 / 2)
+
+
+def test_where_nothing_matches_everything_that_is_found_is_left_out():
+    assert estimate_detections([case_of(squares(), PREDICTED)], 1, seed=100).sure.value == 0
+
+
 def test_counted_completeness_is_at_most_one():
     assert estimate_detections([case_of(PREDICTED, squares((2, 2)))], 1, seed=100).counted.value == 1
 
