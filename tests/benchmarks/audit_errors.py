@@ -3,9 +3,11 @@
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_errors.py --packs phantom busi --seeds 100 --out DIR
 
 Errors of all kinds are in one federation, each case has at most one; the early model of federated averaging judges all
-cases, those that it was trained on. A row of a kind tells its cases from those without any error; the row "all" tells
-every erroneous case from them by the score of the case in the audit's list. Cases are ranked over all sites together.
-What was trained is kept in the output folder. Seeds below 100 are for figures that are reported.
+cases, those that it was trained on (`--profile quick`). With `--folds 2` as many rounds make each of two models, which
+judge the patients that they have not learnt (`--profile thorough`). A row of a kind tells its cases from those without
+any error; the row "all" tells every erroneous case from them by the score of the case in the audit's list. Cases are
+ranked over all sites together. What was trained is kept in the output folder. Seeds below 100 are for figures that are
+reported.
 """
 
 import argparse
@@ -13,6 +15,8 @@ import json
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,41 +33,89 @@ from fedannot.custom.audit.findings import CASES_FOLDER
 from fedannot.custom.audit.measuring import examined_cases, measured_site
 from fedannot.custom.audit.reporting import audited_cases
 from fedannot.custom.data.federation import read_federation
-from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.data.round_tensors import load_latest_tensors
+from fedannot.custom.data.site_data import LoadedCase, SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.audit.folds import parts
+from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
+from fedannot.custom.methods.audit.judges import Judges
+from fedannot.custom.methods.audit.settings import FoldsSettings
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.run.state import STATE_FILE, RunState
+from fedannot.custom.settings import RunSettings
 
 JOBS = Path(__file__).parents[2] / "jobs"
-JOB = "fedavg"
+QUICK, THOROUGH = "fedavg", "audit"
 ALL = "all"
 AUDIT = "audit"
 
 Floats = NDArray[np.float64]
 # By the name of a score, the scores of a federation's cases.
 Scores = dict[str, list[float]]
+NetworkOf = Callable[[LoadedCase], torch.nn.Module]
 
 
-def trained(pack: Pack, folder: Path, share: float, seed: int) -> tuple[torch.nn.Module, Inference]:
-    """Make the erroneous federation and train on it, or find what was trained before; return the global model."""
+@dataclass(frozen=True)
+class Judged:
+    """A short federation that is trained.
+
+    Attributes:
+        folder: where its data and its run lie.
+        settings: of the run.
+        network: the global model.
+        seed: of the run.
+    """
+
+    folder: Path
+    settings: RunSettings
+    network: torch.nn.Module
+    seed: int
+
+    @property
+    def inference(self) -> Inference:
+        """How models are run."""
+        return Inference.of(self.settings)
+
+    def network_of(self, data: SiteData) -> NetworkOf:
+        """Return which model judges a case of a site: of several parts that which has not learnt it."""
+        if not isinstance(self.settings, FoldsSettings):
+            return lambda _: self.network
+        run, rounds = self.folder / "run" / RUN_FOLDER / data.site / JOB_ID, self.settings.rounds
+        found = {
+            fold: load_latest_tensors([(run / JUDGES_FOLDER / f"part_{fold + 1}", rounds)])
+            for fold in range(self.settings.folds - 1)
+        }
+        kept = {fold: tensors[1] for fold, tensors in found.items() if tensors is not None}
+        if len(kept) < len(found):
+            raise FileNotFoundError(f"{run / JUDGES_FOLDER}: expected the models of {len(found)} parts.")
+        of_patient = parts(data.units, self.settings.folds, seed=self.seed, site=data.site)
+        return Judges(self.settings, self.network, of_patient, kept).network_of
+
+
+def trained(pack: Pack, folder: Path, share: float, seed: int, folds: int) -> Judged:
+    """Make the erroneous federation and train on it, or find what was trained before."""
     state_file = folder / "run" / RUN_FOLDER / "server" / JOB_ID / STATE_FILE
     if not state_file.exists():
         pack.write(folder / "data", seed)
         if share:
             put_errors(folder / "data", pack, share, seed)
-        simulate(JOBS / JOB, folder / "run", data=folder / "data", overrides={"seed": seed, **pack.settings})
+        settings = {"seed": seed, **pack.settings}
+        if folds > 1:
+            settings |= {"folds": folds, "rounds": folds * settings["rounds"]}
+        simulate(JOBS / (QUICK if folds == 1 else THOROUGH), folder / "run", data=folder / "data", overrides=settings)
     state = RunState.load(state_file)
-    settings = read_job_settings(state.settings)
-    network = build_network(**settings.network.model_dump())
+    of_run = read_job_settings(state.settings)
+    network = build_network(**of_run.network.model_dump())
     network.load_state_dict(state.params)
-    return ready_to_compute(network), Inference.of(settings)
+    return Judged(folder, of_run, ready_to_compute(network), seed)
 
 
-def site_scores(network: torch.nn.Module, inference: Inference, data: SiteData, folder: Path, seed: int) -> Scores:
+def site_scores(judged: Judged, data: SiteData) -> Scores:
     """Return the scores of a site's cases: of every kind, of the case in the audit's list, and of the baselines."""
-    measured = measured_site(data, lambda _: network, inference, seed=seed)
+    folder, seed, network_of, inference = judged.folder, judged.seed, judged.network_of(data), judged.inference
+    measured = measured_site(data, network_of, inference, seed=seed)
     (folder / "audit" / CASES_FOLDER).mkdir(parents=True, exist_ok=True)
     cases = audited_cases(measured, data, folder / "data" / data.site, folder / "audit")
     by_image = {case.image: case for case in cases}
@@ -72,20 +124,20 @@ def site_scores(network: torch.nn.Module, inference: Inference, data: SiteData, 
     result[AUDIT] = measured.case_scores().tolist()
     result["largest"] = [by_image[name].score for name in names]
     result["findings"] = [float(by_image[name].has_problem) for name in names]
-    examined = sorted(examined_cases(data, lambda _: network, inference), key=lambda case: case.index)
+    examined = sorted(examined_cases(data, network_of, inference), key=lambda case: case.index)
     return result | {name: scores.tolist() for name, scores in baseline_scores(examined, seed).items()}
 
 
-def federation_scores(pack: Pack, folder: Path, share: float, seed: int) -> tuple[Scores, list[str]]:
+def federation_scores(pack: Pack, folder: Path, share: float, seed: int, folds: int) -> tuple[Scores, list[str]]:
     """Return the scores of all cases, and the error of each, empty for none."""
-    network, inference = trained(pack, folder, share, seed)
+    judged = trained(pack, folder, share, seed, folds)
     truth = json.loads((folder / "data" / TRUTH_FILE).read_text()) if share else {}
     scores: Scores = defaultdict(list)
     errors: list[str] = []
     for site in read_federation(folder / "data").sites:
         data = load_site_data(folder / "data" / site, folder / "cache", site=site)
         started = time.monotonic()
-        for name, of_site in site_scores(network, inference, data, folder, seed).items():
+        for name, of_site in site_scores(judged, data).items():
             scores[name] += of_site
         of_this = truth.get(site, {})
         errors += [of_this.get(case.image_name(folder / "data" / site), "") for case in data.cases]
@@ -155,6 +207,7 @@ def main() -> None:
     parser.add_argument("--packs", nargs="+", default=["phantom"], choices=PACKS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100])
     parser.add_argument("--shares", type=float, nargs="+", default=[0.1], help="0 counts false alarms on clean data")
+    parser.add_argument("--folds", type=int, default=1, help="parts of the patients, each judged by a model of its own")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     for name in arguments.packs:
@@ -162,7 +215,7 @@ def main() -> None:
             runs: dict[int, dict[str, Any]] = {}
             for seed in arguments.seeds:
                 folder = arguments.out / f"{name}-{share:g}-{seed}"
-                scores, errors = federation_scores(PACKS[name], folder, share, seed)
+                scores, errors = federation_scores(PACKS[name], folder, share, seed, arguments.folds)
                 (folder / "scores.json").write_text(json.dumps({"scores": scores, "errors": errors}))
                 runs[seed] = run_record(PACKS[name], scores, errors)
                 print(f"{name}, share {share:g}, seed {seed}: findings in {runs[seed]['alarms']:.1%} of right cases")
