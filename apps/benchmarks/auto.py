@@ -17,7 +17,7 @@ from ...custom.data.phantoms.writer import write_phantom_federation
 from ...custom.data.whole_files import write_text
 from ...transforms.strict_files import read_json
 from ..runs.arms import Arm
-from . import feda3i, fedia
+from . import decoupled, feda3i, fedia
 from .rows import MakeData, Row
 
 NOISE_RANDOM = "M(0,0,10,0.5)"
@@ -32,6 +32,9 @@ FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
 # Their warm-ups are federated averaging and are not trained once more.
 AUTO = Arm("auto", Path("auto"), shared_rounds=feda3i.SETTINGS["warmup_rounds"])
 AUTO_ON_VOLUMES = Arm("auto", Path("auto"), shared_rounds=fedia.SETTINGS["warmup_rounds"])
+# Half of the rounds, as in the other rows: decoupled predictions need fewer.
+SETTINGS_OF_PROTOCOLS = decoupled.SETTINGS | {"warmup_rounds": decoupled.SETTINGS["rounds"] // 2}
+AUTO_ON_PROTOCOLS = Arm("auto", Path("auto"), shared_rounds=SETTINGS_OF_PROTOCOLS["warmup_rounds"])
 
 
 def few_images(noise: str | None, count: int) -> MakeData:
@@ -122,6 +125,12 @@ ROWS: Mapping[str, Row] = {
         for number, shares in enumerate(fedia.MS)
     },
     "composed": _volumes(f"4/6/8/10 tenths annotated and contours {NOISE_OF_VOLUMES} “D”", composed(fedia.MS[0])),
+    "protocols": Row(
+        f"chambers, protocols {decoupled.PROTOCOLS}",
+        decoupled.chambers(decoupled.PROTOCOLS),
+        (FEDAVG, AUTO_ON_PROTOCOLS),
+        SETTINGS_OF_PROTOCOLS,
+    ),
     "clean": _phantom("clean labels", feda3i.phantom(None), no_harm=True),
     "complete": _volumes("everything annotated", fedia.volumes(None)),
     "weak": _phantom("M(8,-8,4,0.2) “D”", feda3i.phantom("M(8,-8,4,0.2)"), no_harm=True),
