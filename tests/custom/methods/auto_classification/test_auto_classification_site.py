@@ -100,6 +100,21 @@ def test_wrong_labels_are_changed_in_memory_and_the_data_manager_sees_which(tmp_
     assert "Round 3: 6 of 30 labels count as another class" in site.said[-1]
 
 
+def test_a_class_that_the_model_takes_for_another_one_is_left_alone_and_the_site_says_so(tmp_path: Path) -> None:
+    """Images of class 2 are as bright as those of class 1, so that no model tells them apart."""
+    data = make_data(GIVEN, np.minimum(BRIGHTNESS, 1.0).tolist(), true=TRUE)
+    method, site = method_of(), HandmadeSite(tmp_path, data)
+    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    record = latest_undone(site.run_folder, 3)
+    assert record is not None
+    names = data.classes
+    assert not any((one.given, one.label) == (names[2], names[1]) for one in record.changed)
+    # Of the six wrong labels two are of class 1 and given as 2.
+    assert {one.image for one in record.changed} == WRONG - {"10.png", "25.png"}
+    left = f"Labels {names[2]} of samples that look like {names[1]} are left alone: the model may mix the two up."
+    assert left in site.said
+
+
 def test_it_trains_as_if_the_labels_were_right(tmp_path: Path) -> None:
     method, site = method_of(treatment="relabel"), HandmadeSite(tmp_path, DATA)
     method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
