@@ -54,6 +54,9 @@ def offset_samples(offsets: Sequence[Sequence[tuple[JudgedCase, CaseOffset]]]) -
 def object_samples(cases: Sequence[JudgedCase], num_classes: int) -> dict[str, SampleValues]:
     """Return what numbers of objects are the sums of, patient by patient; it stays at the site.
 
+    All predicted objects count: how sure one must be to count (:func:`fedannot.custom.channel.detections.sure_parts`)
+    hangs on all patients, so that one patient could change the numbers of the others.
+
     Args:
         cases: of the site.
         num_classes: number of foreground classes C.
