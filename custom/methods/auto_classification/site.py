@@ -130,11 +130,11 @@ class AutoClassificationSite(FedAvgSite):
             f"Round {site.round_number}: {len(record.changed)} of {len(labels)} labels count as another class"
             f"{'' if undoing.transition is None else '; the loss is corrected for the other wrong ones'}."
         )
-        for given, seems in np.argwhere(undoing.mixed_up):
-            site.info(
-                f"Labels {data.classes[given]} of samples that look like {data.classes[seems]} are left alone: the "
-                "model may mix the two up."
+        if undoing.mixed_up.any():
+            pairs = (
+                f"{data.classes[given]} for {data.classes[seems]}" for given, seems in np.argwhere(undoing.mixed_up)
             )
+            site.info(f"Labels are left alone of classes that the model may take for others: {', '.join(pairs)}.")
         return record
 
     def _note(
