@@ -32,7 +32,7 @@ FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
 # Their warm-ups are federated averaging and are not trained once more.
 AUTO = Arm("auto", Path("auto"), shared_rounds=feda3i.SETTINGS["warmup_rounds"])
 AUTO_ON_VOLUMES = Arm("auto", Path("auto"), shared_rounds=fedia.SETTINGS["warmup_rounds"])
-# Half of the rounds, as in the other rows: decoupled predictions need fewer.
+# Half of the rounds, as with volumes: decoupled predictions need fewer.
 SETTINGS_OF_PROTOCOLS = decoupled.SETTINGS | {"warmup_rounds": decoupled.SETTINGS["rounds"] // 2}
 AUTO_ON_PROTOCOLS = Arm("auto", Path("auto"), shared_rounds=SETTINGS_OF_PROTOCOLS["warmup_rounds"])
 

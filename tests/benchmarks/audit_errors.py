@@ -207,14 +207,21 @@ def main() -> None:
     parser.add_argument("--packs", nargs="+", default=["phantom"], choices=PACKS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100])
     parser.add_argument("--shares", type=float, nargs="+", default=[0.1], help="0 counts false alarms on clean data")
-    parser.add_argument("--folds", type=int, default=1, help="parts of the patients, each judged by a model of its own")
+    parser.add_argument(
+        "--folds",
+        type=int,
+        default=1,
+        choices=range(1, 6),
+        help="parts of the patients, each judged by a model of its own",
+    )
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
+    parts_of = "" if arguments.folds == 1 else f"-{arguments.folds}-parts"
     for name in arguments.packs:
         for share in arguments.shares:
             runs: dict[int, dict[str, Any]] = {}
             for seed in arguments.seeds:
-                folder = arguments.out / f"{name}-{share:g}-{seed}"
+                folder = arguments.out / f"{name}-{share:g}{parts_of}-{seed}"
                 scores, errors = federation_scores(PACKS[name], folder, share, seed, arguments.folds)
                 (folder / "scores.json").write_text(json.dumps({"scores": scores, "errors": errors}))
                 runs[seed] = run_record(PACKS[name], scores, errors)
@@ -223,7 +230,7 @@ def main() -> None:
             content = {"share": share, "runs": runs, "mean": mean_rows(list(runs.values()))}
             print(f"mean of {len(runs)} seeds")
             print_rows(content["mean"]["figures"])
-            (arguments.out / f"{name}-{share:g}.json").write_text(json.dumps(content, indent=2))
+            (arguments.out / f"{name}-{share:g}{parts_of}.json").write_text(json.dumps(content, indent=2))
 
 
 if __name__ == "__main__":

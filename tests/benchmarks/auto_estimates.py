@@ -4,10 +4,10 @@
 
 Offsets: true ones are the medians over a site's cases of the offset between its masks and the clean ones. Since zero is
 common to all sites, errors and coverage are of the site less the anchor, the anchor being what makes the mean error 0;
-the last column is the error of the anchor itself. A site with reviewed cases of its own needs no anchor: its errors are
-of the offset as it is, and stand in a line of their own. Missing objects: the true share is that of the objects of the
-clean masks that the given ones have nothing of, less that of the most complete site. In the unit of the estimates, for
-each class; the first and the last estimate of each run.
+the last column is the error of the anchor itself. A site whose given masks of its reviewed cases were measured needs no
+anchor: its errors are of the offset as it is, and stand by themselves. Missing objects: the true share is that of the
+objects of the clean masks that the given ones have nothing of, less that of the most complete site. In the unit of the
+estimates, for each class; the first and the last estimate of each run.
 """
 
 import argparse
@@ -38,19 +38,20 @@ def samples(data: SiteData, label: int) -> Iterator[tuple[Any, np.ndarray, np.nd
 
 
 def true_offset(data: SiteData, label: int = 1) -> float:
-    """Return the median offset of a site's masks of a class from the clean ones."""
+    """Return the median offset of a site's masks of a class from the clean ones; NaN without any."""
     found = [mask_offset(given, clean, spacing) for spacing, given, clean in samples(data, label)]
-    return statistics.median(one.offset for one in found if one is not None)
+    offsets = [one.offset for one in found if one is not None]
+    return statistics.median(offsets) if offsets else float("nan")
 
 
-def complete_share(data: SiteData, label: int) -> float:
-    """Return the share of the clean objects of which the given masks have something."""
+def complete_share(data: SiteData, label: int = 1) -> float:
+    """Return the share of the clean objects of which the given masks have something; NaN without any."""
     kept = total = 0
     for _, given, clean in samples(data, label):
         objects, count = label_lesions(clean)
         total += count
         kept += len(np.unique(objects[given & (objects > 0)]))
-    return kept / total
+    return kept / total if total else float("nan")
 
 
 def rows(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
@@ -86,8 +87,8 @@ def by_own_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
 
 
 def has_own_zero(found: Mapping[str, Any]) -> bool:
-    """Tell whether an offset is what it was measured to be, with nothing taken off for a common zero."""
-    return found["deviation"] is not None and found["deviation"] == found["estimate"]
+    """Tell whether an offset could be tested as it was measured, with nothing taken off for a common zero."""
+    return found["p_value"] is not None and found["deviation"] == found["estimate"]
 
 
 def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[str, SiteData]) -> None:
@@ -95,18 +96,18 @@ def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[
     sites = list(loaded)
     offsets = np.array([true_offset(loaded[site], label) for site in sites])
     complete = np.array([complete_share(loaded[site], label) for site in sites])
-    missing = 1 - complete / complete.max()
+    missing = 1 - complete / np.nanmax(complete) if np.isfinite(complete).any() else complete
     for channel in dict.fromkeys((0, len(summary["channels"]) - 1)):
         parameters = [summary["channels"][channel]["sites"][site]["parameters"] for site in sites]
         line = f"{name:34s} class {label} before round {summary['channels'][channel]['before_round']:2d}"
         found = [one[f"offset {label}"] for one in parameters]
-        known = np.array([one["estimate"] is not None for one in found])
-        own = np.array([has_own_zero(one) for one in found])
+        known = np.array([one["estimate"] is not None for one in found]) & np.isfinite(offsets)
+        own = np.array([has_own_zero(one) for one in found]) & known
         for chosen, said, fewest in ((known & ~own, by_one_zero, 3), (own, by_own_zero, 1)):
-            if chosen.sum() >= fewest and (said is by_own_zero or offsets.std() > SMALLEST_SPREAD):
+            if chosen.sum() >= fewest and (said is by_own_zero or offsets[chosen].std() > SMALLEST_SPREAD):
                 line += said([one for one, is_chosen in zip(found, chosen, strict=True) if is_chosen], offsets[chosen])
         shares = [one[f"missing {label}"]["estimate"] for one in parameters]
-        if missing.max() > 0.1 and None not in shares:
+        if np.isfinite(missing).all() and missing.max() > 0.1 and None not in shares:
             line += f"  missing: mean error {np.abs(np.array(shares) - missing).mean():.2f}"
         print(line, flush=True)
 

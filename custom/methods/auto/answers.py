@@ -31,7 +31,9 @@ class ChannelAnswer:
         edges: how far outside of the predicted contours images have their edges.
         reference: as the offset, of reviewed annotations.
         reviewed: of given contours from reviewed ones, without a model.
-        completeness: share of the predicted objects that are annotated.
+        completeness: share of the predicted objects that are annotated, of the others the sure ones counting; of all
+            objects where the site hides its patients.
+        hides_patients: whether it is that of all objects.
     """
 
     num_samples: int
@@ -43,6 +45,7 @@ class ChannelAnswer:
     reference: tuple[Estimate, ...]
     reviewed: tuple[Estimate, ...]
     completeness: tuple[Estimate, ...]
+    hides_patients: bool = False
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "ChannelAnswer":
@@ -65,6 +68,7 @@ class ChannelAnswer:
             # Between masks nothing has to be calibrated.
             reviewed=tuple(replace(one, slope=1.0, auroc=1.0) for one in received(REVIEWED, fields)),
             completeness=_completeness(fields),
+            hides_patients=MATCHED in fields,
         )
 
 

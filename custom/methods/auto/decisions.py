@@ -102,12 +102,15 @@ def decide(
     labels = range(1, settings.network.num_classes + 1)
     anchors = [_anchor(usual, label, settings, seed, server) for label in labels]
     for label, anchor in zip(labels, anchors, strict=True):
-        complete = _most_complete(usual, label)
+        # Completeness of all objects and that of sure ones are no one quantity.
+        complete = {hides: _most_complete(usual, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
             doubt, name = doubts[site], parameter(OFFSET, label)
             judged[site][name], criteria[site][name] = _offset(answer, label, anchor, settings, doubt)
             name = parameter(MISSING, label)
-            judged[site][name], criteria[site][name] = _missing(answer, label, complete, settings, doubt)
+            judged[site][name], criteria[site][name] = _missing(
+                answer, label, complete[answer.hides_patients], settings, doubt
+            )
     findings = established(judged, criteria, level=settings.level)
     harmless = {
         label: averaged
@@ -212,8 +215,9 @@ def _unfit(share: float, settings: JudgingSettings) -> str | None:
     return f"{UNFIT}: in {share:.0%} of the annotated patients, expected {settings.min_predicted_share:.0%}"
 
 
-def _most_complete(answers: Mapping[str, ChannelAnswer], label: int) -> Estimate | None:
-    known = [one for one in (answer.completeness[label - 1] for answer in answers.values()) if one.is_known]
+def _most_complete(answers: Mapping[str, ChannelAnswer], label: int, *, hides_patients: bool) -> Estimate | None:
+    alike = (answer for answer in answers.values() if answer.hides_patients == hides_patients)
+    known = [one for one in (answer.completeness[label - 1] for answer in alike) if one.is_known]
     return max(known, key=lambda one: (one.value, one.patients), default=None)
 
 

@@ -132,9 +132,10 @@ class AutoClassificationSite(FedAvgSite):
         )
         if undoing.mixed_up.any():
             pairs = (
-                f"{data.classes[given]} for {data.classes[seems]}" for given, seems in np.argwhere(undoing.mixed_up)
+                f"{data.classes[given]} that look like {data.classes[seems]}"
+                for given, seems in np.argwhere(undoing.mixed_up)
             )
-            site.info(f"Labels are left alone of classes that the model may take for others: {', '.join(pairs)}.")
+            site.info(f"Labels are left alone where the model may take a class for another: {', '.join(pairs)}.")
         return record
 
     def _note(

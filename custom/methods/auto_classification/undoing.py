@@ -10,6 +10,7 @@ from .sure_samples import Flags
 
 # Of the samples that seem to be of a class, so many times as many are given as another one as are given as it: from
 # there on the model may take that class for this one. Up to a third of the labels may be wrong by one other class.
+# Fewer samples than these are chance.
 _MIXED_UP = 0.5
 _FEWEST_MIXED_UP = 3
 
@@ -68,7 +69,8 @@ def mixed_up(probabilities: Floats, labels: Labels) -> Flags:
     A model that has hardly learnt a class takes its samples for another one. Relabelled so, they teach it what it
     errs in, and it never learns the class. But such a class is given to many of the samples that seem to be of the
     other, while labels that are wrong at random are of all classes. Wrong labels of one class for one other cannot be
-    told from that where they are more than a third.
+    told from that where they are more than a third. It is counted and not tested: among few samples labels that are
+    wrong at random are left alone, too, and a class much rarer than the other is not found.
 
     Args:
         probabilities: of the model, ``(N, C)``.

@@ -111,7 +111,7 @@ def test_a_class_that_the_model_takes_for_another_one_is_left_alone_and_the_site
     assert not any((one.given, one.label) == (names[2], names[1]) for one in record.changed)
     # Of the six wrong labels two are of class 1 and given as 2.
     assert {one.image for one in record.changed} == WRONG - {"10.png", "25.png"}
-    left = f"Labels are left alone of classes that the model may take for others: {names[2]} for {names[1]}."
+    left = f"Labels are left alone where the model may take a class for another: {names[2]} that look like {names[1]}."
     assert left in site.said
 
 
