@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .aggregation.weighting import LayerWeights, quantity_weights
     from .channel.cases import JudgedCase
     from .channel.confusion import confident_joint
-    from .channel.site_estimates import estimate_detections, estimate_offset
+    from .channel.site_estimates import estimate_completeness, estimate_offset
     from .data.description import read_site_description
     from .data.federation import read_federation
     from .data.noise.choice import NoiseChoice
@@ -47,7 +47,7 @@ __all__ = [
     "build_network",
     "confident_joint",
     "derive_seed",
-    "estimate_detections",
+    "estimate_completeness",
     "estimate_offset",
     "find_method",
     "follow_protocols",
@@ -71,7 +71,7 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("LayerWeights", "quantity_weights"), "aggregation.weighting"),
         "JudgedCase": "channel.cases",
         "confident_joint": "channel.confusion",
-        **dict.fromkeys(("estimate_detections", "estimate_offset"), "channel.site_estimates"),
+        **dict.fromkeys(("estimate_completeness", "estimate_offset"), "channel.site_estimates"),
         "read_site_description": "data.description",
         "read_federation": "data.federation",
         "NoiseChoice": "data.noise.choice",

@@ -1,6 +1,6 @@
 """Objects that a case's annotation misses, and annotated objects of which a model sees nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ SPURIOUS_PROBABILITY = 0.2
 _AROUND_PIXELS = 2
 # Three in four annotated objects are at least so sure, and so are three in four of those that are left out.
 SURE_QUANTILE = 0.25
+# An object of which more is annotated as other classes has another class there, and is not left out.
+_ANNOTATED_OTHERWISE = 0.5
 
 
 @dataclass(frozen=True)
@@ -26,75 +28,61 @@ class CaseDetections:
     Attributes:
         num_annotated: annotated objects.
         num_spurious: of these, those that match none and of which the model sees nothing.
-        matched: largest probability in each predicted object of which something is annotated, ``(m,)``.
-        unmatched: in each of the others, ``(u,)``.
+        found: largest probability in each predicted object that is annotated, ``(m,)``.
+        left_out: in each of the others, ``(u,)``.
     """
 
     num_annotated: int
     num_spurious: int
-    matched: Floats
-    unmatched: Floats
+    found: Floats
+    left_out: Floats
 
     @property
     def num_predicted(self) -> int:
         """Number of predicted objects."""
-        return len(self.matched) + len(self.unmatched)
-
-    def by_weight(self, weight: Callable[[Floats], Floats]) -> tuple[float, float]:
-        """Return the weights of the matched predicted objects and of all, summed.
-
-        Args:
-            weight: of predicted objects by their largest probabilities, such as the probability that one is real.
-        """
-        matched = float(weight(self.matched).sum())
-        return matched, matched + float(weight(self.unmatched).sum())
+        return len(self.found) + len(self.left_out)
 
 
 def case_detections(case: JudgedCase, label: int) -> CaseDetections:
     """Find what is annotated or predicted alone in a case.
 
-    An object that is drawn far too small overlaps a predicted one too little to match it, and is not left out.
+    A predicted object is annotated where anything in it is: one that is drawn far too small overlaps too little to
+    match, and is not left out. Nor is one that is mostly annotated as other classes.
 
     Args:
         case: the case.
         label: the class.
     """
-    annotated = case.annotated_as(label)
-    matched = match_objects(annotated, case.predicted_as(label))
+    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
     probability = np.asarray(case.probabilities[label], dtype=np.float64)
     sureness = _largest(probability, matched.predicted, matched.num_predicted)
-    found = np.isin(np.arange(1, matched.num_predicted + 1), matched.predicted[annotated])
-    return CaseDetections(matched.num_annotated, _num_spurious(matched, probability), sureness[found], sureness[~found])
+    left_out = _left_out(case, label, matched)
+    return CaseDetections(
+        matched.num_annotated, _num_spurious(matched, probability), sureness[~left_out], sureness[left_out]
+    )
 
 
-def sure_parts(cases: Sequence[CaseDetections]) -> list[tuple[float, float]]:
-    """Return of each case how many predicted objects are annotated, and how many there are with those left out.
+def completeness_of(cases: Sequence[CaseDetections]) -> float:
+    """Return the share of the objects that are annotated; NaN where nothing is predicted.
 
     What is left out is as sure as what is annotated: a model learns to find objects, not which of them are annotated.
-    What it finds by mistake mostly is less sure. So unmatched objects count that are as sure as three in four matched
-    ones, over the share of matched ones that are so sure; others do not. Where nothing is matched all of them count.
+    What it finds by mistake mostly is less sure. So objects that are not annotated count that are as sure as three in
+    four annotated ones, over the share of annotated ones that are so sure; others do not. Where none is annotated all
+    of them count.
 
     Args:
         cases: the detections of a site, or of those of its cases that are compared.
     """
-    matched = np.concatenate([case.matched for case in cases]) if cases else np.zeros(0)
-    bound = np.quantile(matched, SURE_QUANTILE) if len(matched) else 0.0
-    as_sure = float(np.mean(matched >= bound)) if len(matched) else 1.0
-    return [(len(case.matched), len(case.matched) + float(np.sum(case.unmatched >= bound)) / as_sure) for case in cases]
-
-
-def equal_weight(sureness: Floats) -> Floats:
-    """Count every predicted object as one: completeness is then the share of them that is annotated."""
-    return np.ones_like(sureness)
-
-
-def probability_as_weight(sureness: Floats) -> Floats:
-    """Count a predicted object by its largest probability, as a calibrated model's probability that it is real."""
-    return sureness
+    found, left_out = (np.concatenate([np.zeros(0), *of_cases]) for of_cases in _by_kind(cases))
+    if len(found) == 0:
+        return 0.0 if len(left_out) else float("nan")
+    bound = np.quantile(found, SURE_QUANTILE)
+    num_left_out = float(np.sum(left_out >= bound) / np.mean(found >= bound))
+    return len(found) / (len(found) + num_left_out)
 
 
 def unannotated_sureness(case: JudgedCase, label: int) -> Floats:
-    """Return where a model sees objects of a class that no annotation touches: the largest probability of each object.
+    """Return where a model sees objects of a class that are left out: the largest probability of each object.
 
     For :class:`fedannot.transforms.ignore_unannotated.IgnoreUnannotated`; it stays at the site.
 
@@ -107,10 +95,27 @@ def unannotated_sureness(case: JudgedCase, label: int) -> Floats:
     """
     matched = match_objects(case.annotated_as(label), case.predicted_as(label))
     probability = np.asarray(case.probabilities[label], dtype=np.float64)
-    sureness = np.concatenate([[0.0], _largest(probability, matched.predicted, matched.num_predicted)])
-    touched = np.unique(matched.predicted[case.annotation != 0])
-    sureness[touched] = 0.0
-    return np.asarray(sureness[matched.predicted])
+    sureness = _largest(probability, matched.predicted, matched.num_predicted)
+    sureness[~_left_out(case, label, matched)] = 0.0
+    return np.asarray(np.concatenate([[0.0], sureness])[matched.predicted])
+
+
+def _by_kind(cases: Sequence[CaseDetections]) -> tuple[list[Floats], list[Floats]]:
+    return [case.found for case in cases], [case.left_out for case in cases]
+
+
+def _left_out(case: JudgedCase, label: int, matched: MatchedObjects) -> NDArray[np.bool_]:
+    """Which predicted objects nobody has annotated, ``(P,)``."""
+    count = matched.num_predicted + 1
+    size, same, other = (
+        np.bincount(matched.predicted[pixels], minlength=count)[1:]
+        for pixels in (
+            matched.predicted > 0,
+            case.annotated_as(label),
+            (case.annotation != 0) & (case.annotation != label),
+        )
+    )
+    return np.asarray((same == 0) & (other <= _ANNOTATED_OTHERWISE * size))
 
 
 def _largest(values: Floats, labelled: NDArray[np.int32], count: int) -> Floats:

@@ -54,8 +54,8 @@ def offset_samples(offsets: Sequence[Sequence[tuple[JudgedCase, CaseOffset]]]) -
 def object_samples(cases: Sequence[JudgedCase], num_classes: int) -> dict[str, SampleValues]:
     """Return what numbers of objects are the sums of, patient by patient; it stays at the site.
 
-    All predicted objects count: how sure one must be to count (:func:`fedannot.custom.channel.detections.sure_parts`)
-    hangs on all patients, so that one patient could change the numbers of the others.
+    All predicted objects count: how sure one must be to count hangs on all patients
+    (:func:`fedannot.custom.channel.detections.completeness_of`), so that one could change the numbers of the others.
 
     Args:
         cases: of the site.
@@ -66,7 +66,7 @@ def object_samples(cases: Sequence[JudgedCase], num_classes: int) -> dict[str, S
     for case in cases:
         for label in range(1, num_classes + 1):
             found = case_detections(case, label)
-            counted = (len(found.matched), found.num_predicted, found.num_annotated)
+            counted = (len(found.found), found.num_predicted, found.num_annotated)
             sums[:, units.index(case.unit), label - 1] += counted
     return {
         name: SampleValues.of(values, units, is_mean=False)
@@ -104,7 +104,8 @@ def noisy_completeness(patients: int, sums: tuple[float, float, float], noises: 
     """Return the share of the predicted objects that are annotated, with an interval for objects and noise together.
 
     Objects count as independent of each other. An annotated object that the model finds is told from nothing, and one
-    that it does not find is told by chance: with the share h that it finds, that is an AUROC of (1 + h) / 2.
+    that it does not find is told by chance: with the share h that it finds, that is an AUROC of (1 + h) / 2. Where it
+    finds an object in several parts each counts, so that h may come out too large.
 
     Args:
         patients: behind it.

@@ -12,7 +12,7 @@ from scipy import ndimage, stats
 from ...transforms.connected_lesions import label_lesions
 from .cases import JudgedCase
 from .confusion import confident_joint, doubt_of_labels
-from .detections import case_detections, sure_parts
+from .detections import case_detections, completeness_of
 from .estimate import Estimate
 from .offset import case_offset, mask_offset
 
@@ -94,9 +94,10 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
 
     They are half of all together, not of each case: who leaves most out annotates one object in a case, if any.
 
-    The slope is the fall of completeness over that of the number of annotated objects, among those that were found. An
-    object that is left out shows if the model sees it: annotated objects are told from the same shapes elsewhere, where
-    nothing is annotated, by the largest probability in them.
+    The slope is the fall of completeness over that of the number of annotated objects, among those that were found, of
+    all cases together: of single ones it hangs on few objects. An object that is left out shows if the model sees it:
+    annotated objects are told from the same shapes elsewhere, where nothing is annotated, by the largest probability in
+    them.
 
     Args:
         cases: of the site.
@@ -106,20 +107,14 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
     chosen = [case for case in _some_patients(cases, seed) if (case.annotation == label).any()]
     before = [case_detections(case, label) for case in chosen]
     after = [case_detections(case, label) for case in _without_half(chosen, label, seed)]
-    shares = [
-        (left / of_left, whole / of_whole, a.num_annotated / b.num_annotated)
-        for a, b, (left, of_left), (whole, of_whole) in zip(
-            after, before, sure_parts(after), sure_parts(before), strict=True
-        )
-        if of_whole and of_left
-    ]
-    if not shares:
+    complete, remaining = completeness_of(before), completeness_of(after)
+    if not chosen or math.isnan(complete):
         return UNTRIED
-    remaining, complete, kept = np.array(shares).T
-    injected = complete * (1 - kept)
+    given, kept = (sum(one.num_annotated for one in of) for of in (before, after))
+    injected = complete * (1 - kept / given)
     generator = np.random.default_rng(seed)
     seen = np.array([pair for case in chosen for pair in _inside_and_elsewhere(case, label, generator)]).reshape(-1, 2)
-    return Calibration(_slope(injected.tolist(), (complete - remaining).tolist()), _told(seen[:, 0], seen[:, 1]))
+    return Calibration(_slope([injected], [complete - remaining]), _told(seen[:, 0], seen[:, 1]))
 
 
 def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, seed: int) -> Calibration:

@@ -1,14 +1,14 @@
 """The channel of a site from its judged cases, class by class: estimates with intervals over patients."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from .bootstrap import Interval, bootstrap_interval, median_interval, ratio_interval
 from .cases import JudgedCase
 from .confusion import Confusion, Floats, Labels, confident_joint
-from .detections import CaseDetections, case_detections, equal_weight, probability_as_weight, sure_parts
+from .detections import case_detections, completeness_of
 from .estimate import Estimate
 from .offset import CaseOffset, case_offset
 from .protocol import BINS, binned_offset
@@ -16,26 +16,6 @@ from .shift import CaseShift, case_shift
 
 # Makes a median absolute deviation the standard deviation of a normal distribution.
 _NORMAL_DEVIATION = 1.4826
-
-
-@dataclass(frozen=True)
-class Detections:
-    """How complete and how right a site's objects of one class are.
-
-    Attributes:
-        counted: completeness as annotated over predicted objects, at most 1.
-        matched: as the share of the predicted objects that are annotated.
-        calibrated: likewise, each predicted object counting by its probability.
-        sure: likewise, of the others only those counting that are as sure; see
-            :func:`fedannot.custom.channel.detections.sure_parts`.
-        spurious: share of the annotated objects of which the model sees nothing.
-    """
-
-    counted: Estimate
-    matched: Estimate
-    calibrated: Estimate
-    sure: Estimate
-    spurious: Estimate
 
 
 @dataclass(frozen=True)
@@ -98,20 +78,15 @@ def estimate_jitter(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Ji
     )
 
 
-def estimate_detections(
-    cases: Sequence[JudgedCase],
-    label: int,
-    *,
-    seed: int,
-    reality: Callable[[Floats], Floats] = probability_as_weight,
-) -> Detections:
-    """Return completeness, in four forms, and the rate of spurious objects.
+def estimate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Estimate:
+    """Return the share of the objects that are annotated.
+
+    It is :func:`fedannot.custom.channel.detections.completeness_of` all cases.
 
     Args:
         cases: of the site.
         label: the class.
-        seed: decides the intervals.
-        reality: probability that predicted objects with given largest probabilities are real.
+        seed: decides the interval.
 
     Example:
         >>> from fedannot.custom import JudgedCase
@@ -120,26 +95,29 @@ def estimate_detections(
         >>> annotation = real.astype(np.uint8)
         >>> annotation[20:26, 20:26] = 0
         >>> cases = [JudgedCase(f"patient-{n}", annotation, np.stack([1 - real, real])) for n in range(6)]
-        >>> estimate_detections(cases, 1, seed=0).matched.value
+        >>> estimate_completeness(cases, 1, seed=0).value
         0.5
     """
-    found = [case_detections(case, label) for case in cases]
-    units = [case.unit for case in cases]
+    found, units = [case_detections(case, label) for case in cases], [case.unit for case in cases]
 
-    def ratio(part_and_whole: Callable[[CaseDetections], tuple[float, float]]) -> Estimate:
-        parts, wholes = zip(*(part_and_whole(one) for one in found), strict=True)
-        return _estimate(units, lambda: ratio_interval(parts, wholes, units, seed=seed))
+    def statistic(chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
+        # How sure an object must be to count is drawn anew, too.
+        return completeness_of([found[index] for index in chosen])
 
-    if not found:
-        return Detections(*(Estimate.unknown() for _ in fields(Detections)))
-    sure, wholes = zip(*sure_parts(found), strict=True)
-    return Detections(
-        counted=_at_most_one(ratio(lambda one: (one.num_annotated, one.num_predicted))),
-        matched=ratio(lambda one: one.by_weight(equal_weight)),
-        calibrated=ratio(lambda one: one.by_weight(reality)),
-        sure=_estimate(units, lambda: ratio_interval(sure, wholes, units, seed=seed)),
-        spurious=ratio(lambda one: (one.num_spurious, one.num_annotated)),
-    )
+    return _estimate(units, lambda: bootstrap_interval(units, statistic, seed=seed))
+
+
+def estimate_spurious(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Estimate:
+    """Return the share of the annotated objects of which the model sees nothing.
+
+    Args:
+        cases: of the site.
+        label: the class.
+        seed: decides the interval.
+    """
+    found, units = [case_detections(case, label) for case in cases], [case.unit for case in cases]
+    spurious, annotated = [one.num_spurious for one in found], [one.num_annotated for one in found]
+    return _estimate(units, lambda: ratio_interval(spurious, annotated, units, seed=seed))
 
 
 def estimate_confusion(

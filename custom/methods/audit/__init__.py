@@ -7,7 +7,7 @@ parameters together, and tells each site alone what is concluded of it. What is 
 Equations, by what they define:
     parts of the patients                fedannot.custom.methods.audit.folds.parts
     β, offset of a site                  fedannot.custom.channel.site_estimates.estimate_offset
-    completeness                         fedannot.custom.channel.site_estimates.estimate_detections
+    completeness                         fedannot.custom.channel.site_estimates.estimate_completeness
     a, zero of the offsets               fedannot.custom.channel.anchor.choose_anchor
     what is established                  fedannot.custom.channel.established.established
     scores of cases                      fedannot.custom.audit.auditing.audit_site

@@ -7,7 +7,7 @@ memory, and where nothing is, the run is federated averaging.
 Equations, by what they define:
     b_i, offset of a case                fedannot.custom.channel.offset.case_offset
     β, offset of a site                  fedannot.custom.channel.site_estimates.estimate_offset
-    completeness                         fedannot.custom.channel.site_estimates.estimate_detections
+    completeness                         fedannot.custom.channel.site_estimates.estimate_completeness
     slope and AUROC                      fedannot.custom.channel.self_calibration.calibrate_offset
     a, zero of the offsets               fedannot.custom.channel.anchor.choose_anchor
     what is established                  fedannot.custom.channel.established.established

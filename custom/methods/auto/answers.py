@@ -31,9 +31,8 @@ class ChannelAnswer:
         edges: how far outside of the predicted contours images have their edges.
         reference: as the offset, of reviewed annotations.
         reviewed: of given contours from reviewed ones, without a model.
-        completeness: share of the predicted objects that are annotated, of the others the sure ones counting; of all
-            objects where the site hides its patients.
-        hides_patients: whether it is that of all objects.
+        completeness: share of the objects that are annotated; of all predicted ones where the site hides its patients.
+        hides_patients: whether it is that of all predicted ones.
     """
 
     num_samples: int

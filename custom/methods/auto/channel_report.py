@@ -15,7 +15,7 @@ from ...channel.judging import Judge, cut_to_objects
 from ...channel.noisy_estimates import object_samples, offset_samples
 from ...channel.offset import mask_offset
 from ...channel.self_calibration import calibrate_completeness, calibrate_offset
-from ...channel.site_estimates import case_offsets, estimate_detections, estimate_offset, median_offset
+from ...channel.site_estimates import case_offsets, estimate_completeness, estimate_offset, median_offset
 from ...data.site_data import LoadedCase, SiteData
 from ...settings import RunSettings
 from ..views import Answer
@@ -59,7 +59,7 @@ def channel_report(
         for label, found in zip(labels, of_cases, strict=True)
     ]
     completeness = [
-        calibrate_completeness(cases, label, seed=seed).of(estimate_detections(cases, label, seed=seed).sure)
+        calibrate_completeness(cases, label, seed=seed).of(estimate_completeness(cases, label, seed=seed))
         for label in labels
     ]
     report |= sent(OFFSET, offsets, calibrated=True) | sent(COMPLETENESS, completeness, calibrated=True)

@@ -75,7 +75,7 @@ CHANNEL_FIELDS = (
     *estimate_fields(
         COMPLETENESS,
         ESTIMATE_CHANNEL,
-        "share of the predicted objects that are annotated",
+        "share of the objects that are annotated, by what the model is as sure of as of annotated ones",
         calibrated=True,
         limits=(0.0, 1.0),
     ),

@@ -211,4 +211,5 @@ def _sureness(lesions: Sequence[CaseLesions], label: int, quantile: float) -> fl
 
 
 def _num_missing(new: Sequence[PredictedLesion], bound: float) -> float:
+    # Three in four missing lesions are as sure.
     return sum(lesion.sureness >= bound for lesion in new) / (1 - SURE_QUANTILE)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from judged import JudgedCase, case_of
 
-from fedannot.custom.channel.detections import case_detections, unannotated_sureness
-from fedannot.custom.channel.site_estimates import estimate_detections
+from fedannot.custom.channel.bootstrap import bootstrap_interval
+from fedannot.custom.channel.detections import CaseDetections, case_detections, completeness_of, unannotated_sureness
+from fedannot.custom.channel.site_estimates import estimate_completeness, estimate_spurious
 
 
 def squares(*corners, shape=(30, 30)):
@@ -21,8 +22,8 @@ ANNOTATED, PREDICTED = squares((2, 2), (2, 12), (20, 20)), squares((2, 2), (2, 1
 def test_objects_are_counted_by_hand():
     found = case_detections(case_of(ANNOTATED, PREDICTED), 1)
     assert (found.num_annotated, found.num_predicted, found.num_spurious) == (3, 4, 1)
-    assert found.matched.tolist() == [0.9, 0.9]
-    assert found.unmatched.tolist() == [0.9, 0.9]
+    assert found.found.tolist() == [0.9, 0.9]
+    assert found.left_out.tolist() == [0.9, 0.9]
 
 
 def test_an_object_that_is_drawn_far_too_small_is_not_left_out():
@@ -30,7 +31,7 @@ def test_an_object_that_is_drawn_far_too_small_is_not_left_out():
     predicted[2:14, 2:14] = predicted[20:26, 20:26] = 1
     drawn = squares((6, 6))  # 9 of 144 pixels: an intersection over union of 0.06
     found = case_detections(case_of(drawn, predicted), 1)
-    assert (len(found.matched), len(found.unmatched)) == (1, 1)
+    assert (len(found.found), len(found.left_out)) == (1, 1)
 
 
 def test_an_annotated_object_of_which_the_model_sees_something_nearby_is_not_spurious():
@@ -42,18 +43,18 @@ def test_an_annotated_object_of_which_the_model_sees_something_nearby_is_not_spu
     assert case_detections(near, 1).num_spurious == 0
 
 
-def test_estimates_of_a_site_are_ratios_of_sums():
+def test_estimates_of_a_site_are_of_all_its_cases_together():
     other = case_of(squares((2, 2)), squares((2, 2)), unit="other", sureness=0.6)
-    found = estimate_detections([case_of(ANNOTATED, PREDICTED), other], 1, seed=100)
-    assert found.counted.value == pytest.approx(4 / 5)
-    assert found.matched.value == pytest.approx(3 / 5)
-    assert found.calibrated.value == pytest.approx((1.8 + 0.6) / (3.6 + 0.6))
-    assert found.spurious.value == pytest.approx(1 / 4)
-    assert found.counted.patients == 2
+    cases = [case_of(ANNOTATED, PREDICTED), other]
+    # Annotated objects have 0.9, 0.9 and 0.6: two in three have the 0.75 that three in four have, as have both others.
+    found = estimate_completeness(cases, 1, seed=100)
+    assert found.value == pytest.approx(3 / (3 + 2 / (2 / 3)))
+    assert found.patients == 2
+    assert estimate_spurious(cases, 1, seed=100).value == pytest.approx(1 / 4)
 
 
 def test_of_what_is_not_annotated_only_sure_objects_are_left_out():
-    """Three in four matched objects have 0.8 and more. Of the unmatched ones one has it: it stands for 4/3."""
+    """Three in four annotated objects have 0.8 and more. Of the others one has it: it stands for 4/3."""
     given, extra = squares((2, 2), (2, 8), (2, 14), (2, 20)), [(12, 2), (12, 12), (20, 20)]
     case = case_of(given, given | squares(*extra))
     probabilities = case.probabilities.copy()
@@ -61,22 +62,54 @@ def test_of_what_is_not_annotated_only_sure_objects_are_left_out():
     for (row, column), value in sureness.items():
         probabilities[1, row : row + 3, column : column + 3] = value
         probabilities[0, row : row + 3, column : column + 3] = 1 - value
-    found = estimate_detections([JudgedCase("patient", case.annotation, probabilities)], 1, seed=100)
-    assert found.sure.value == pytest.approx(4 / (4 + 1 / 0.75))
-    assert found.matched.value == pytest.approx(4 / 7)
+    found = estimate_completeness([JudgedCase("patient", case.annotation, probabilities)], 1, seed=100)
+    assert found.value == pytest.approx(4 / (4 + 1 / 0.75))
 
 
 def test_where_all_are_as_sure_all_count():
-    found = estimate_detections([case_of(ANNOTATED, PREDICTED)], 1, seed=100)
-    assert found.sure.value == found.matched.value == pytest.approx(1 / 2)
+    assert estimate_completeness([case_of(ANNOTATED, PREDICTED)], 1, seed=100).value == pytest.approx(1 / 2)
 
 
-def test_where_nothing_matches_everything_that_is_found_is_left_out():
-    assert estimate_detections([case_of(squares(), PREDICTED)], 1, seed=100).sure.value == 0
+def test_where_nothing_is_annotated_everything_that_is_found_is_left_out():
+    assert estimate_completeness([case_of(squares(), PREDICTED)], 1, seed=100).value == 0
 
 
-def test_counted_completeness_is_at_most_one():
-    assert estimate_detections([case_of(PREDICTED, squares((2, 2)))], 1, seed=100).counted.value == 1
+def test_where_nothing_is_predicted_there_is_no_completeness():
+    assert not estimate_completeness([case_of(PREDICTED, squares())], 1, seed=100).is_known
+
+
+def test_nine_of_ten_intervals_of_completeness_hold_the_truth():
+    """Sites of 12 patients with 1 to 6 objects each, of which 60 % are annotated; the model errs, less surely."""
+    generator = np.random.default_rng(100)
+    held, repeats = 0, 150
+    units = [str(index) for index in range(12)]
+    for repeat in range(repeats):
+        detections = []
+        for _ in units:
+            sureness = generator.beta(6, 2, generator.integers(1, 7))
+            annotated, mistakes = generator.random(len(sureness)) < 0.6, generator.beta(2, 6, generator.integers(0, 3))
+            left_out = np.concatenate([sureness[~annotated], mistakes])
+            detections.append(CaseDetections(int(annotated.sum()), 0, sureness[annotated], left_out))
+        interval = bootstrap_interval(
+            units,
+            lambda chosen, of=detections: completeness_of([of[index] for index in chosen]),
+            seed=repeat,
+            num_draws=199,
+        )
+        held += interval.low <= 0.6 <= interval.high
+    assert 0.80 <= held / repeats <= 0.97
+
+
+def test_what_is_mostly_annotated_as_another_class_is_not_left_out():
+    """Two predicted objects of class 1: of one a third is annotated as class 2, of the other two thirds."""
+    annotation = squares()
+    annotation[2, 2:5] = annotation[12:14, 2:5] = 2
+    predicted = squares((2, 2), (12, 2))
+    probabilities = np.stack([0.9 - 0.8 * predicted, 0.1 + 0.8 * predicted, np.zeros((30, 30))])
+    case = JudgedCase("patient", annotation, probabilities)
+    found = case_detections(case, 1)
+    assert (len(found.found), len(found.left_out)) == (1, 1)
+    assert np.array_equal(unannotated_sureness(case, 1) > 0, squares((2, 2)) > 0)
 
 
 def test_unannotated_objects_are_shown_and_those_touched_are_not():
