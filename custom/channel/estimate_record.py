@@ -1,5 +1,6 @@
 """An estimate as a part of a run's record."""
 
+import math
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -30,6 +31,11 @@ class EstimateRecord(Record):
     patients: int
     slope: float | None
     auroc: float | None
+
+    def as_estimate(self) -> Estimate:
+        """Return the estimate, NaN for what is None."""
+        numbers = (self.estimate, self.low, self.high, self.slope, self.auroc)
+        return Estimate(self.patients, *(math.nan if number is None else number for number in numbers))
 
 
 class DeviationRecord(EstimateRecord):

@@ -24,6 +24,7 @@ _LEAST_UNITS = 10
 _OFFSETS = (-2.0, -1.0, 1.0, 2.0)
 _LABEL_NOISE = 0.2
 _TRIED_PLACES = 20
+_NUM_HALVES = 5
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,12 @@ def calibrate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int, unit
 def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Calibration:
     """Take half of the annotated objects of a fifth of the patients away, and see by how much completeness falls.
 
-    They are half of all together, not of each case: who leaves most out annotates one object in a case, if any.
+    They are half of all together, not of each case: who leaves most out annotates one object in a case, if any. Which
+    half it is decides much where there are few, so that several are drawn.
 
     The slope is the fall of completeness over that of the number of annotated objects, among those that were found, of
-    all cases together: of single ones it hangs on few objects. An object that is left out shows if the model sees it:
-    annotated objects are told from the same shapes elsewhere, where nothing is annotated, by the largest probability in
-    them.
+    all cases together. An object that is left out shows if the model sees it: annotated objects are told from the same
+    shapes elsewhere, where nothing is annotated, by the largest probability in them.
 
     Args:
         cases: of the site.
@@ -106,15 +107,18 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
     """
     chosen = [case for case in _some_patients(cases, seed) if (case.annotation == label).any()]
     before = [case_detections(case, label) for case in chosen]
-    after = [case_detections(case, label) for case in _without_half(chosen, label, seed)]
-    complete, remaining = completeness_of(before), completeness_of(after)
+    complete, given = completeness_of(before), sum(one.num_annotated for one in before)
     if not chosen or math.isnan(complete):
         return UNTRIED
-    given, kept = (sum(one.num_annotated for one in of) for of in (before, after))
-    injected = complete * (1 - kept / given)
     generator = np.random.default_rng(seed)
-    seen = np.array([pair for case in chosen for pair in _inside_and_elsewhere(case, label, generator)]).reshape(-1, 2)
-    return Calibration(_slope([injected], [complete - remaining]), _told(seen[:, 0], seen[:, 1]))
+    injected, seen = [], []
+    for _ in range(_NUM_HALVES):
+        after = [case_detections(case, label) for case in _without_half(chosen, label, generator)]
+        injected.append(complete * (1 - sum(one.num_annotated for one in after) / given))
+        seen.append(complete - completeness_of(after))
+    pairs = [pair for case in chosen for pair in _inside_and_elsewhere(case, label, generator)]
+    inside, elsewhere = np.array(pairs).reshape(-1, 2).T
+    return Calibration(_slope(injected, seen), _told(inside, elsewhere))
 
 
 def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, seed: int) -> Calibration:
@@ -159,11 +163,11 @@ def _with_class(case: JudgedCase, label: int, noise: Callable[[Any], Any]) -> Ju
     return case.with_annotation(np.where((others == 0) & changed, label, others).astype(case.annotation.dtype))
 
 
-def _without_half(cases: Sequence[JudgedCase], label: int, seed: int) -> Iterator[JudgedCase]:
+def _without_half(cases: Sequence[JudgedCase], label: int, generator: np.random.Generator) -> Iterator[JudgedCase]:
     """Yield the cases without half of the objects of a class, drawn from all of them together."""
     numbered = [label_lesions(case.annotated_as(label)) for case in cases]
     objects = [(index, number) for index, (_, count) in enumerate(numbered) for number in range(1, count + 1)]
-    drawn = np.random.default_rng(seed).permutation(len(objects))[: len(objects) // 2]
+    drawn = generator.permutation(len(objects))[: len(objects) // 2]
     gone = {objects[index] for index in drawn}
     for index, (case, (numbers, count)) in enumerate(zip(cases, numbered, strict=True)):
         left_out = [number for number in range(1, count + 1) if (index, number) in gone]

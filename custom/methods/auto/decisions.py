@@ -11,6 +11,7 @@ from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer, unit_of
+from .records import ChannelRecord, ParameterRecord
 from .server_reference import OTHER_IMAGES as OTHER_IMAGES_AT_SERVER
 from .server_reference import ServerReference
 from .settings import JudgingSettings
@@ -77,6 +78,7 @@ def decide(
     *,
     seed: int,
     server: ServerReference | None = None,
+    before: ChannelRecord | None = None,
 ) -> Decisions:
     """Decide what each site undoes.
 
@@ -87,11 +89,15 @@ def decide(
     Offsets of sites whose images are alike are undone where they move federated averaging's contours, which follow the
     weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
 
+    What an earlier estimate has established stays where this one would not see such an error at the site, if zero is
+    known: that is no evidence against it.
+
     Args:
         answers: by site.
         settings: the job's.
         seed: decides the draws of the anchor.
         server: what is known of the server's reviewed cases, which count before those of sites in the anchor.
+        before: the earlier estimate.
     """
     gates = _gates(answers, settings)
     usual = {site: answer for site, answer in answers.items() if not gates[site].distinct}
@@ -112,6 +118,8 @@ def decide(
                 answer, label, complete[answer.hides_patients], settings, doubt
             )
     findings = established(judged, criteria, level=settings.level)
+    if before is not None:
+        _let_stand(before, judged, criteria, findings)
     harmless = {
         label: averaged
         for label, anchor in zip(labels, anchors, strict=True)
@@ -119,6 +127,28 @@ def decide(
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
     return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit)
+
+
+def _let_stand(
+    before: ChannelRecord,
+    judged: dict[str, dict[str, Estimate]],
+    criteria: Mapping[str, Mapping[str, Criterion]],
+    findings: dict[str, dict[str, Finding]],
+) -> None:
+    """Put what was established before in the place of what cannot be told of a site now, unless zero is what is not."""
+    for site, found in findings.items():
+        earlier = before.sites[site].parameters if site in before.sites else {}
+        for name, finding in found.items():
+            stands, is_told = earlier.get(name), not math.isnan(finding.p_value)
+            if stands is None or not stands.established or is_told or criteria[site][name].doubted is not None:
+                continue
+            judged[site][name] = stands.as_estimate()
+            found[name] = _standing(stands, finding.reason)
+
+
+def _standing(earlier: ParameterRecord, reason: str) -> Finding:
+    deviation, p_value = (math.nan if one is None else one for one in (earlier.deviation, earlier.p_value))
+    return Finding(True, deviation, p_value, f"{reason} What was established before stays ({deviation:+.2f}).")
 
 
 def _gates(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings) -> dict[str, ImageGate]:

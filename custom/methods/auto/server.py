@@ -165,7 +165,8 @@ class AutoServer(FedAvgServer):
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
         reviewed = this_round.reviewed()
         server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
-        decisions = decide(answers, self.settings, seed=seed, server=server)
+        last = self.channels[-1] if self.channels else None
+        decisions = decide(answers, self.settings, seed=seed, server=server, before=last)
         before = self._told
         if self.channels:
             self.channels[-1] = self._with_rounds(self.channels[-1])

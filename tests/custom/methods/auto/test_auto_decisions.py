@@ -141,6 +141,33 @@ def test_missing_objects_count_from_the_most_complete_site():
     }
 
 
+def with_completeness(given, **changes):
+    return {
+        site: replace(answer(0.0), completeness=(replace(known(share, 0.05)[0], **changes.get(site, {})),))
+        for site, share in given.items()
+    }
+
+
+def test_what_was_established_stays_where_a_later_estimate_would_not_see_it():
+    shares = {"a": 0.8, "b": 0.4, "c": 0.79, "d": 0.2}
+    before = channel_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
+    # Of d the later model cannot tell, b is complete by now, and e was not there.
+    later = with_completeness(shares | {"b": 0.8, "d": 0.1, "e": 0.2}, d={"slope": 0.5}, e={"slope": 0.5})
+    found = decide(later, SETTINGS, seed=100, before=before)
+    assert {site: undo.missing for site, undo in found.undo.items() if undo} == {"d": {1: pytest.approx(0.75)}}
+    assert "stays (+0.75)" in found.findings["d"]["missing 1"].reason
+    assert channel_record(found, 9).sites["d"].parameters["missing 1"].from_zero == pytest.approx(
+        (0.75, 0.6875, 0.8125)
+    )
+    assert not decide(later, SETTINGS, seed=100).undo["d"]
+
+
+def test_what_was_established_does_not_stay_where_zero_is_lost():
+    before = channel_record(decide(sites(*TWO_GROUPS), SETTINGS, seed=100), 5)
+    later = sites(4.8, 5.2, 5.0, 5.0, 7.4, 4.9, 5.1, 5.0, edges=0.0)
+    assert not any(decide(later, SETTINGS, seed=100, before=before).undo.values())
+
+
 def test_what_the_settings_leave_out_is_measured_and_not_undone():
     settings = SETTINGS.model_copy(update={"undo": ("missing",)})
     found = decide(sites(*TWO_GROUPS), settings, seed=100)
