@@ -10,8 +10,14 @@ from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
 from ...custom.methods.audit_classification.records import LabelAuditFindings
-from ...custom.methods.auto.decisions import MISSING, OFFSET
-from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, ParameterRecord, SiteChannelRecord
+from ...custom.methods.auto.records import (
+    MISSING,
+    OFFSET,
+    ChannelFindings,
+    ChannelRecord,
+    ParameterRecord,
+    SiteChannelRecord,
+)
 from ...custom.methods.auto_classification.records import NoiseLevelEstimate
 from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import Summary

@@ -1,7 +1,8 @@
 """What is printed of how sites annotate: what `auto` has measured, what follows from it, and why."""
 
-from ...custom.methods.auto.decisions import MISSING, OFFSET
 from ...custom.methods.auto.records import (
+    MISSING,
+    OFFSET,
     ChannelFindings,
     ChannelRecord,
     ParameterRecord,

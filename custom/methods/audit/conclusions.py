@@ -6,8 +6,7 @@ from typing import Any
 from ...audit.findings import Conclusion, SiteAudit, Unit
 from ...channel.established import UNKNOWN_ZERO
 from ...channel.estimate_record import Verdict
-from ..auto.decisions import MISSING, OFFSET
-from ..auto.records import ParameterRecord
+from ..auto.records import MISSING, OFFSET, ParameterRecord
 
 _PERCENT = 100
 _FromZero = tuple[float, float, float]

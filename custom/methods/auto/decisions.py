@@ -5,18 +5,17 @@ import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...channel.anchor import Anchor, choose_anchor, deviation_of
+from ...channel.anchor import Anchor, deviation_of
 from ...channel.averaged_contour import AveragedContour, averaged_contour
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
-from .answers import ChannelAnswer, unit_of
-from .records import ChannelRecord, ParameterRecord
-from .server_reference import OTHER_IMAGES as OTHER_IMAGES_AT_SERVER
+from .answers import ChannelAnswer
+from .records import MISSING, OFFSET, ChannelRecord, ParameterRecord, parameter
 from .server_reference import ServerReference
 from .settings import JudgingSettings
+from .zero import zero_of_offsets
 
-OFFSET, MISSING = "offset", "missing"
 OTHER_IMAGES = (
     "its images are of another kind than the other sites', so that the model may err there; review some cases"
 )
@@ -67,11 +66,6 @@ class Decisions:
         return any(finding.established for found in self.findings.values() for finding in found.values())
 
 
-def parameter(kind: str, label: int) -> str:
-    """Return the name of a parameter of a class, such as ``offset 1``."""
-    return f"{kind} {label}"
-
-
 def decide(
     answers: Mapping[str, ChannelAnswer],
     settings: JudgingSettings,
@@ -106,7 +100,7 @@ def decide(
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
     criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
     labels = range(1, settings.network.num_classes + 1)
-    anchors = [_anchor(usual, label, settings, seed, server) for label in labels]
+    anchors = [zero_of_offsets(usual, label, settings, seed=seed, server=server, before=before) for label in labels]
     for label, anchor in zip(labels, anchors, strict=True):
         # Completeness of all objects and that of sure ones are no one quantity.
         complete = {hides: _most_complete(usual, label, hides_patients=hides) for hides in (False, True)}
@@ -164,52 +158,6 @@ def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:
     annotated = sum(sum(answer.annotated_patients) for answer in answers.values())
     found = sum(one.patients for answer in answers.values() for one in answer.offset)
     return min(found / annotated, 1.0) if annotated else 0.0
-
-
-def middle(estimates: Collection[Estimate]) -> Estimate | None:
-    """Return the median of several sites' estimates, each counting once whatever it claims; None without any.
-
-    The interval is that of a median site, at most as wide as theirs.
-    """
-    known = [one for one in estimates if one.is_known]
-    if not known:
-        return None
-    value = statistics.median(one.value for one in known)
-    half = statistics.median((one.high - one.low) / 2 for one in known)
-    return Estimate(sum(one.patients for one in known), value, value - half, value + half)
-
-
-def _anchor(
-    answers: Mapping[str, ChannelAnswer],
-    label: int,
-    settings: JudgingSettings,
-    seed: int,
-    server: ServerReference | None,
-) -> Anchor | None:
-    if not answers:
-        return None
-    reference, where, is_other = middle([answer.reference[label - 1] for answer in answers.values()]), "", False
-    if server is not None and server.offsets[label - 1].is_known:
-        images = {site: answer.images for site, answer in answers.items()}
-        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "usual")
-        if not is_other:
-            reference, where = server.offsets[label - 1], " at the server"
-    pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
-    anchor = choose_anchor(
-        {site: answer.offset[label - 1] for site, answer in answers.items()},
-        seed=seed,
-        floor=settings.offset_floor * pixel_size,
-        choice=settings.anchor,
-        reference=reference,
-        reference_at=where,
-        edges=middle([answer.edges[label - 1] for answer in answers.values()]),
-        edge_error=settings.edge_error * pixel_size,
-        level=settings.group_level,
-        unit=unit_of(pixel_size),
-    )
-    if anchor is None or not is_other:
-        return anchor
-    return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES_AT_SERVER}")
 
 
 def _offset(

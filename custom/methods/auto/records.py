@@ -3,6 +3,14 @@
 from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
 from ...run.records import Record
 
+# The kinds of parameters.
+OFFSET, MISSING = "offset", "missing"
+
+
+def parameter(kind: str, label: int) -> str:
+    """Return the name of a parameter of a class, such as ``offset 1``."""
+    return f"{kind} {label}"
+
 
 class ParameterRecord(DeviationRecord):
     """What is known of one parameter of a site; an offset is on the model's scale.

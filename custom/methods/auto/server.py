@@ -11,9 +11,9 @@ from ..method import ServerMethod
 from ..views import Round, WeightsRule
 from .answers import ChannelAnswer
 from .channel_record import channel_record, named
-from .decisions import MISSING, SiteUndo, decide, predicted_share
+from .decisions import SiteUndo, decide, predicted_share
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
-from .records import ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
+from .records import MISSING, ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
 from .server_reference import ServerReference
 from .settings import AutoSettings
 from .shadow_check import ShadowCheck

@@ -10,8 +10,9 @@ from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.channel_record import channel_record
-from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, middle, predicted_share
+from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, predicted_share
 from fedannot.custom.methods.auto.settings import AutoSettings
+from fedannot.custom.methods.auto.zero import middle
 
 UNKNOWN = (Estimate.unknown(),)
 SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
@@ -166,6 +167,30 @@ def test_what_was_established_does_not_stay_where_zero_is_lost():
     before = channel_record(decide(sites(*TWO_GROUPS), SETTINGS, seed=100), 5)
     later = sites(4.8, 5.2, 5.0, 5.0, 7.4, 4.9, 5.1, 5.0, edges=0.0)
     assert not any(decide(later, SETTINGS, seed=100, before=before).undo.values())
+
+
+# True offsets −5.7 and on. In the second, on a scale that lies 5.4 lower, the fourth site falls to the other group.
+FIRST = (-2.5, 8.4, -2.6, 5.5, -1.0, -0.9, -2.7, -1.8, -2.3, -2.5)
+SECOND = (-8.8, 3.9, -8.1, -1.3, -6.0, -6.6, -7.6, -8.0, -7.6, -7.8)
+
+
+def test_a_second_zero_that_contradicts_the_first_is_of_both_estimates():
+    first = decide(sites(*FIRST, edges=1.6), SETTINGS, seed=100)
+    assert first.anchors[0].value == pytest.approx((6.95 - 2.04) / 2, abs=0.01)
+    alone = decide(sites(*SECOND, edges=-2.5), SETTINGS, seed=100)
+    assert alone.anchors[0].groups[0] == ("site-1",)
+    both = decide(sites(*SECOND, edges=-2.5), SETTINGS, seed=100, before=channel_record(first, 5)).anchors[0]
+    assert both.groups[0] == ("site-1", "site-3")
+    # Half-way between the groups' means of both estimates, the first ones 5.4 lower: 1.3 and 6.95, −7.5625 and −2.0375.
+    upper, lower = (1.3 + 6.95 - 5.4) / 2, (-7.5625 - 2.0375 - 5.4) / 2
+    assert both.value == pytest.approx((upper + lower) / 2)
+    assert "of the means of two estimates" in both.sentence
+
+
+def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():
+    first = channel_record(decide(sites(*TWO_GROUPS), SETTINGS, seed=100), 5)
+    later = sites(*(offset - 3.0 for offset in TWO_GROUPS), edges=-3.0)
+    assert decide(later, SETTINGS, seed=100, before=first).anchors == decide(later, SETTINGS, seed=100).anchors
 
 
 def test_what_the_settings_leave_out_is_measured_and_not_undone():

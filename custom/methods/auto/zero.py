@@ -1,0 +1,122 @@
+"""Where the zero of all sites' offsets of a class lies."""
+
+import statistics
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+from ...channel.anchor import Anchor, choose_anchor
+from ...channel.estimate import Estimate
+from .answers import ChannelAnswer, unit_of
+from .records import OFFSET, ChannelRecord, ParameterRecord, parameter
+from .server_reference import OTHER_IMAGES, ServerReference
+from .settings import JudgingSettings
+
+Estimates = Mapping[str, Estimate]
+
+
+def zero_of_offsets(
+    answers: Mapping[str, ChannelAnswer],
+    label: int,
+    settings: JudgingSettings,
+    *,
+    seed: int,
+    server: ServerReference | None = None,
+    before: ChannelRecord | None = None,
+) -> Anchor | None:
+    """Return the anchor of a class, None without any estimate.
+
+    Reviewed cases at the server count before those of sites, if their images are like the sites'. Where zero is
+    inferred from the sites, and an earlier estimate found another one, it is that of the means of both estimates: one
+    of them may have taken a site into the wrong group.
+
+    Args:
+        answers: of the sites whose images are alike.
+        label: the class.
+        settings: the job's.
+        seed: decides the draws.
+        server: what is known of the server's reviewed cases.
+        before: the earlier estimate.
+    """
+    if not answers:
+        return None
+    offsets = {site: answer.offset[label - 1] for site, answer in answers.items()}
+    reference, where, is_other = middle([answer.reference[label - 1] for answer in answers.values()]), "", False
+    if server is not None and server.offsets[label - 1].is_known:
+        images = {site: answer.images for site, answer in answers.items()}
+        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "usual")
+        if not is_other:
+            reference, where = server.offsets[label - 1], " at the server"
+    pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
+    choose = partial(
+        choose_anchor,
+        seed=seed,
+        floor=settings.offset_floor * pixel_size,
+        choice=settings.anchor,
+        reference=reference,
+        reference_at=where,
+        edges=middle([answer.edges[label - 1] for answer in answers.values()]),
+        edge_error=settings.edge_error * pixel_size,
+        level=settings.group_level,
+        unit=unit_of(pixel_size),
+    )
+    anchor = choose(offsets)
+    if anchor is None:
+        return None
+    if before is not None and anchor.is_sure and anchor.is_inferred:
+        floor, unit = settings.offset_floor * pixel_size, unit_of(pixel_size)
+        anchor = _of_both_estimates(anchor, offsets, _earlier(before, label), choose, floor, unit)
+    return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES}") if is_other else anchor
+
+
+def middle(estimates: Collection[Estimate]) -> Estimate | None:
+    """Return the median of several sites' estimates, each counting once whatever it claims; None without any.
+
+    The interval is that of a median site, at most as wide as theirs.
+    """
+    known = [one for one in estimates if one.is_known]
+    if not known:
+        return None
+    value = statistics.median(one.value for one in known)
+    half = statistics.median((one.high - one.low) / 2 for one in known)
+    return Estimate(sum(one.patients for one in known), value, value - half, value + half)
+
+
+def _earlier(before: ChannelRecord, label: int) -> dict[str, ParameterRecord]:
+    """By site the earlier offsets of a class of which it was known how far from zero they are."""
+    found = {site: record.parameters.get(parameter(OFFSET, label)) for site, record in before.sites.items()}
+    return {site: one for site, one in found.items() if one is not None and one.p_value is not None}
+
+
+def _of_both_estimates(
+    anchor: Anchor,
+    offsets: Estimates,
+    earlier: Mapping[str, ParameterRecord],
+    choose: Callable[[Estimates], Anchor | None],
+    floor: float,
+    unit: str,
+) -> Anchor:
+    """The anchor of the means of two estimates where they contradict each other by more than the floor.
+
+    The model has changed, and with it the scale: by the median difference of the sites.
+    """
+    old = {site: earlier[site].as_estimate() for site in offsets if site in earlier and offsets[site].is_known}
+    deviations = {site: one.deviation for site in old if (one := earlier[site]).deviation is not None}
+    if not deviations:
+        return anchor
+    change = statistics.median(offsets[site].value - old[site].value for site in deviations)
+    zero = change + statistics.median(old[site].value - deviation for site, deviation in deviations.items())
+    if abs(anchor.value - zero) <= floor:
+        return anchor
+    means = {
+        site: _shifted(estimate, (old[site].value + change - estimate.value) / 2 if site in deviations else 0.0)
+        for site, estimate in offsets.items()
+    }
+    both = choose(means) or anchor
+    apart = f"{anchor.value - zero:+.2f} {unit}"
+    why = f"It is of the means of two estimates: by the last one alone it would be {apart} from where it was before."
+    return replace(both, sentence=f"{both.sentence} {why}")
+
+
+def _shifted(estimate: Estimate, by: float) -> Estimate:
+    return replace(estimate, value=estimate.value + by, low=estimate.low + by, high=estimate.high + by)
