@@ -32,8 +32,7 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise
 from fedannot.custom.data.site_data import SiteData, load_site_data
-from fedannot.custom.methods.auto.decisions import MISSING, OFFSET
-from fedannot.custom.methods.auto.records import ChannelFindings, ParameterRecord
+from fedannot.custom.methods.auto.records import MISSING, OFFSET, ChannelFindings, ParameterRecord
 
 JOBS = Path(__file__).parents[2] / "jobs"
 LEVEL = 0.05
