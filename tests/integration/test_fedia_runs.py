@@ -106,9 +106,9 @@ def test_a_run_resumed_before_the_corrections_makes_them_anew(whole: Path, tmp_p
 def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_run(
     eager_job: Callable[..., Path], small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
-    fedia = eager_job(rounds=4, warmup_rounds=2)
+    fedia = eager_job(rounds=3)
     settings = {
-        "rounds": 4,
+        "rounds": 3,
         "training.loss": "batch_dice",
         "training.learning_rate": 0.005,
         "training.batch_size": 18,
@@ -116,7 +116,7 @@ def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_
     }
     data = tmp_path / "data"
     write_phantom_federation(data, LesionVolumes((0.3, 0.8)), num_sites=2, images_per_site=3, test_images=2)
-    arms = [Arm("fedavg", small_job("fedavg")), Arm("branch", fedia, shared_rounds=2)]
+    arms = [Arm("fedavg", small_job("fedavg")), Arm("branch", fedia, shared_rounds=1)]
     compared = compare(arms, tmp_path / "out", data=str(data), seeds=[3], overrides=settings)
     simulate(fedia, tmp_path / "whole", data=data, overrides=settings | {"seed": 3})
     runs = [tmp_path / "out" / "runs" / "branch-seed3", tmp_path / "whole"]

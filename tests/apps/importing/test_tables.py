@@ -209,9 +209,9 @@ def test_rows_without_end_end_at_excels_last_row(openpyxl, file):
     assert read_table(file, ["ID"]) == [{"ID": "1"}]
 
 
-def test_a_million_empty_rows_are_left_out(openpyxl, file):
+def test_many_empty_rows_are_left_out(openpyxl, file):
     """As sheets have them that were formatted to the last row; read with little memory."""
-    workbook(file, HEADER + "<row/>" * 10**6 + f'<row r="{2**20}"><c><v>1</v></c></row>')
+    workbook(file, HEADER + "<row/>" * 2 * 10**5 + f'<row r="{2**20}"><c><v>1</v></c></row>')
     began = time.monotonic()
     assert read_table(file, ["ID"]) == [{"ID": "1"}]
     assert time.monotonic() - began < 120
