@@ -11,6 +11,7 @@ from .cases import JudgedCase
 from .objects import MatchedObjects, match_objects
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 # An annotated object counts as spurious where the model gives the class less than this in it and around it.
 SPURIOUS_PROBABILITY = 0.2
@@ -28,8 +29,8 @@ class CaseDetections:
     Attributes:
         num_annotated: annotated objects.
         num_spurious: of these, those that match none and of which the model sees nothing.
-        found: largest probability in each predicted object that is annotated, ``(m,)``.
-        left_out: in each of the others, ``(u,)``.
+        found: largest probability in each predicted object of which something is annotated, ``(m,)``.
+        left_out: in each of which nothing is, but for those that are mostly annotated as other classes, ``(u,)``.
     """
 
     num_annotated: int
@@ -39,7 +40,7 @@ class CaseDetections:
 
     @property
     def num_predicted(self) -> int:
-        """Number of predicted objects."""
+        """Number of predicted objects, without those of other classes."""
         return len(self.found) + len(self.left_out)
 
 
@@ -47,18 +48,15 @@ def case_detections(case: JudgedCase, label: int) -> CaseDetections:
     """Find what is annotated or predicted alone in a case.
 
     A predicted object is annotated where anything in it is: one that is drawn far too small overlaps too little to
-    match, and is not left out. Nor is one that is mostly annotated as other classes.
+    match, and is not left out. One that is mostly annotated as other classes says nothing of completeness.
 
     Args:
         case: the case.
         label: the class.
     """
-    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
-    probability = np.asarray(case.probabilities[label], dtype=np.float64)
-    sureness = _largest(probability, matched.predicted, matched.num_predicted)
-    left_out = _left_out(case, label, matched)
+    matched, sureness, found, left_out = _predicted_objects(case, label)
     return CaseDetections(
-        matched.num_annotated, _num_spurious(matched, probability), sureness[~left_out], sureness[left_out]
+        matched.num_annotated, _num_spurious(matched, case.probabilities[label]), sureness[found], sureness[left_out]
     )
 
 
@@ -73,12 +71,23 @@ def completeness_of(cases: Sequence[CaseDetections]) -> float:
     Args:
         cases: the detections of a site, or of those of its cases that are compared.
     """
-    found, left_out = (np.concatenate([np.zeros(0), *of_cases]) for of_cases in _by_kind(cases))
+    together = all_together(cases)
+    found, left_out = together.found, together.left_out
     if len(found) == 0:
         return 0.0 if len(left_out) else float("nan")
     bound = np.quantile(found, SURE_QUANTILE)
     num_left_out = float(np.sum(left_out >= bound) / np.mean(found >= bound))
     return len(found) / (len(found) + num_left_out)
+
+
+def all_together(cases: Sequence[CaseDetections]) -> CaseDetections:
+    """Return the objects of several cases as those of one."""
+    return CaseDetections(
+        sum(case.num_annotated for case in cases),
+        sum(case.num_spurious for case in cases),
+        np.concatenate([np.zeros(0), *(case.found for case in cases)]),
+        np.concatenate([np.zeros(0), *(case.left_out for case in cases)]),
+    )
 
 
 def unannotated_sureness(case: JudgedCase, label: int) -> Floats:
@@ -93,38 +102,31 @@ def unannotated_sureness(case: JudgedCase, label: int) -> Floats:
     Returns:
         ``(H, W[, D])``, 0 elsewhere.
     """
-    matched = match_objects(case.annotated_as(label), case.predicted_as(label))
-    probability = np.asarray(case.probabilities[label], dtype=np.float64)
-    sureness = _largest(probability, matched.predicted, matched.num_predicted)
-    sureness[~_left_out(case, label, matched)] = 0.0
-    return np.asarray(np.concatenate([[0.0], sureness])[matched.predicted])
+    matched, sureness, _, left_out = _predicted_objects(case, label)
+    return np.asarray(np.concatenate([[0.0], np.where(left_out, sureness, 0.0)])[matched.predicted])
 
 
-def _by_kind(cases: Sequence[CaseDetections]) -> tuple[list[Floats], list[Floats]]:
-    return [case.found for case in cases], [case.left_out for case in cases]
-
-
-def _left_out(case: JudgedCase, label: int, matched: MatchedObjects) -> NDArray[np.bool_]:
-    """Which predicted objects nobody has annotated, ``(P,)``."""
-    count = matched.num_predicted + 1
+def _predicted_objects(case: JudgedCase, label: int) -> tuple[MatchedObjects, Floats, Flags, Flags]:
+    """The objects of a class; of each predicted one the largest probability, and whether it is found or left out."""
+    of_class = case.annotated_as(label)
+    matched = match_objects(of_class, case.predicted_as(label))
+    predicted, count = matched.predicted, matched.num_predicted
     size, same, other = (
-        np.bincount(matched.predicted[pixels], minlength=count)[1:]
-        for pixels in (
-            matched.predicted > 0,
-            case.annotated_as(label),
-            (case.annotation != 0) & (case.annotation != label),
-        )
+        np.bincount(predicted[pixels], minlength=count + 1)[1:]
+        for pixels in (predicted > 0, of_class, (case.annotation != 0) & ~of_class)
     )
-    return np.asarray((same == 0) & (other <= _ANNOTATED_OTHERWISE * size))
+    left_out = (same == 0) & (other <= _ANNOTATED_OTHERWISE * size)
+    return matched, _largest(case.probabilities[label], predicted, count), same > 0, left_out
 
 
-def _largest(values: Floats, labelled: NDArray[np.int32], count: int) -> Floats:
+def _largest(values: NDArray[np.floating], labelled: NDArray[np.int32], count: int) -> Floats:
     """The largest value in each of the objects 1..count."""
-    return np.asarray(ndimage.maximum(values, labelled, np.arange(1, count + 1)), dtype=np.float64).reshape(count)
+    largest = ndimage.maximum(np.asarray(values, dtype=np.float64), labelled, np.arange(1, count + 1))
+    return np.asarray(largest, dtype=np.float64).reshape(count)
 
 
-def _num_spurious(matched: MatchedObjects, probability: Floats) -> int:
+def _num_spurious(matched: MatchedObjects, probability: NDArray[np.floating]) -> int:
     near = np.ones((2 * _AROUND_PIXELS + 1,) * probability.ndim, dtype=np.bool_)
-    around = ndimage.maximum_filter(probability, footprint=near, mode="nearest")
+    around = ndimage.maximum_filter(np.asarray(probability, dtype=np.float64), footprint=near, mode="nearest")
     largest = _largest(around, matched.annotated, matched.num_annotated)
     return sum(bool(largest[number - 1] < SPURIOUS_PROBABILITY) for number in matched.unmatched_annotated)

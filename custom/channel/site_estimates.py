@@ -8,7 +8,7 @@ import numpy as np
 from .bootstrap import Interval, bootstrap_interval, median_interval, ratio_interval
 from .cases import JudgedCase
 from .confusion import Confusion, Floats, Labels, confident_joint
-from .detections import case_detections, completeness_of
+from .detections import CaseDetections, all_together, case_detections, completeness_of
 from .estimate import Estimate
 from .offset import CaseOffset, case_offset
 from .protocol import BINS, binned_offset
@@ -98,7 +98,10 @@ def estimate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int)
         >>> estimate_completeness(cases, 1, seed=0).value
         0.5
     """
-    found, units = [case_detections(case, label) for case in cases], [case.unit for case in cases]
+    of_unit: dict[str, list[CaseDetections]] = {}
+    for case in cases:
+        of_unit.setdefault(case.unit, []).append(case_detections(case, label))
+    units, found = list(of_unit), [all_together(of) for of in of_unit.values()]
 
     def statistic(chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
         # How sure an object must be to count is drawn anew, too.
@@ -187,8 +190,3 @@ def _median(values: Sequence[float], units: Sequence[str], seed: int) -> Estimat
 
 def _estimate(units: Sequence[str], interval: Callable[[], Interval]) -> Estimate:
     return Estimate.of_interval(len(set(units)), interval()) if units else Estimate.unknown()
-
-
-def _at_most_one(estimate: Estimate) -> Estimate:
-    value, low, high = (float(min(number, 1.0)) for number in (estimate.value, estimate.low, estimate.high))
-    return Estimate(estimate.patients, value, low, high)

@@ -31,7 +31,14 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
         else anchor.sentence_with_sites
         for label, anchor in enumerate(decisions.anchors, start=1)
     }
-    return ChannelRecord(before_round=number, zero=zero, decision=_decision(decisions), sites=sites)
+    inferred = tuple(
+        str(label)
+        for label, anchor in enumerate(decisions.anchors, start=1)
+        if anchor is not None and anchor.is_inferred and anchor.is_sure
+    )
+    return ChannelRecord(
+        before_round=number, zero=zero, inferred_zero=inferred, decision=_decision(decisions), sites=sites
+    )
 
 
 def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRecord:

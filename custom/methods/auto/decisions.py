@@ -83,8 +83,8 @@ def decide(
     Offsets of sites whose images are alike are undone where they move federated averaging's contours, which follow the
     weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
 
-    What an earlier estimate has established stays where this one would not see such an error at the site, if zero is
-    known: that is no evidence against it.
+    Missing objects that an earlier estimate has established stay undone where this one agrees, and only would not be
+    sure to see such an error: among few objects that is a matter of chance.
 
     Args:
         answers: by site.
@@ -112,8 +112,12 @@ def decide(
                 answer, label, complete[answer.hides_patients], settings, doubt
             )
     findings = established(judged, criteria, level=settings.level)
-    if before is not None:
-        _let_stand(before, judged, criteria, findings)
+    for site in judged:
+        earlier = before.sites[site].parameters if before is not None and site in before.sites else {}
+        for name in (parameter(MISSING, label) for label in labels):
+            if (record := earlier.get(name)) is not None:
+                stands = _standing(record, judged[site][name], criteria[site][name], findings[site][name])
+                findings[site][name] = stands or findings[site][name]
     harmless = {
         label: averaged
         for label, anchor in zip(labels, anchors, strict=True)
@@ -123,26 +127,19 @@ def decide(
     return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit)
 
 
-def _let_stand(
-    before: ChannelRecord,
-    judged: dict[str, dict[str, Estimate]],
-    criteria: Mapping[str, Mapping[str, Criterion]],
-    findings: dict[str, dict[str, Finding]],
-) -> None:
-    """Put what was established before in the place of what cannot be told of a site now, unless zero is what is not."""
-    for site, found in findings.items():
-        earlier = before.sites[site].parameters if site in before.sites else {}
-        for name, finding in found.items():
-            stands, is_told = earlier.get(name), not math.isnan(finding.p_value)
-            if stands is None or not stands.established or is_told or criteria[site][name].doubted is not None:
-                continue
-            judged[site][name] = stands.as_estimate()
-            found[name] = _standing(stands, finding.reason)
+def _standing(earlier: ParameterRecord, later: Estimate, criterion: Criterion, finding: Finding) -> Finding | None:
+    """What was established before of missing objects, where the later estimate agrees but cannot be sure of itself.
 
-
-def _standing(earlier: ParameterRecord, reason: str) -> Finding:
-    deviation, p_value = (math.nan if one is None else one for one in (earlier.deviation, earlier.p_value))
-    return Finding(True, deviation, p_value, f"{reason} What was established before stays ({deviation:+.2f}).")
+    It could not be sure because its self-calibration is no good; where anything else is in doubt, or where its interval
+    does not hold what was established, nothing stands.
+    """
+    if not (earlier.established and earlier.deviation is not None and later.is_known and math.isnan(finding.p_value)):
+        return None
+    if criterion.doubted is not None or not later.low <= earlier.deviation <= later.high:
+        return None
+    p_value = math.nan if earlier.p_value is None else earlier.p_value
+    reason = f"{finding.reason} What was established before agrees, and stays ({earlier.deviation:+.2f})."
+    return Finding(True, earlier.deviation, p_value, reason)
 
 
 def _gates(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings) -> dict[str, ImageGate]:
@@ -195,7 +192,10 @@ def _unfit(share: float, settings: JudgingSettings) -> str | None:
 
 def _most_complete(answers: Mapping[str, ChannelAnswer], label: int, *, hides_patients: bool) -> Estimate | None:
     alike = (answer for answer in answers.values() if answer.hides_patients == hides_patients)
-    known = [one for one in (answer.completeness[label - 1] for answer in alike) if one.is_known]
+    # What cannot be told of a site is no measure for others.
+    told = Criterion(0.0, 0.0)
+    completeness = (answer.completeness[label - 1] for answer in alike)
+    known = [one for one in completeness if one.is_known and told.doubt(one) is None]
     return max(known, key=lambda one: (one.value, one.patients), default=None)
 
 

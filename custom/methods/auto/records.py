@@ -65,12 +65,14 @@ class ChannelRecord(Record):
     Attributes:
         before_round: the round before whose training it was made.
         zero: by class, where the zero of the offsets comes from and what that assumes.
+        inferred_zero: the classes whose zero follows from the sites' offsets, and was sure.
         decision: what follows, in a sentence.
         sites: by name.
     """
 
     before_round: int
     zero: dict[str, str]
+    inferred_zero: tuple[str, ...] = ()
     decision: str
     sites: dict[str, SiteChannelRecord]
 

@@ -167,12 +167,15 @@ class AutoServer(FedAvgServer):
         server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
         last = self.channels[-1] if self.channels else None
         decisions = decide(answers, self.settings, seed=seed, server=server, before=last)
-        before = self._told
+        before, record = self._told, channel_record(decisions, this_round.number)
+        absent = {} if last is None else {site: of for site, of in last.sites.items() if site not in record.sites}
         if self.channels:
             self.channels[-1] = self._with_rounds(self.channels[-1])
-        self._undone = {}
-        self._due = {site: undo for site, undo in decisions.undo.items() if undo or site in before}
-        self.channels.append(channel_record(decisions, this_round.number))
+        # Who has not answered goes on with what it was told.
+        self._undone = {site: number for site, number in self._undone.items() if site in absent}
+        self._due = {site: undo for site, undo in self._due.items() if site in absent}
+        self._due |= {site: undo for site, undo in decisions.undo.items() if undo or site in before}
+        self.channels.append(record.model_copy(update={"sites": absent | record.sites}))
         this_round.info(self.channels[-1].decision)
 
     def _is_too_early(self, this_round: Round, answers: Mapping[str, ChannelAnswer]) -> bool:

@@ -9,7 +9,8 @@ from ...channel.anchor import Anchor, choose_anchor
 from ...channel.estimate import Estimate
 from .answers import ChannelAnswer, unit_of
 from .records import OFFSET, ChannelRecord, ParameterRecord, parameter
-from .server_reference import OTHER_IMAGES, ServerReference
+from .server_reference import OTHER_IMAGES as OTHER_IMAGES_AT_SERVER
+from .server_reference import ServerReference
 from .settings import JudgingSettings
 
 Estimates = Mapping[str, Estimate]
@@ -27,8 +28,8 @@ def zero_of_offsets(
     """Return the anchor of a class, None without any estimate.
 
     Reviewed cases at the server count before those of sites, if their images are like the sites'. Where zero is
-    inferred from the sites, and an earlier estimate found another one, it is that of the means of both estimates: one
-    of them may have taken a site into the wrong group.
+    inferred from the sites, as it was by an earlier estimate, and lies elsewhere, it is that of the means of both
+    estimates: one of them may have taken a site into the wrong group. If those tell no sure zero, none is.
 
     Args:
         answers: of the sites whose images are alike.
@@ -48,25 +49,25 @@ def zero_of_offsets(
         if not is_other:
             reference, where = server.offsets[label - 1], " at the server"
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
+    floor, unit = settings.offset_floor * pixel_size, unit_of(pixel_size)
     choose = partial(
         choose_anchor,
         seed=seed,
-        floor=settings.offset_floor * pixel_size,
+        floor=floor,
         choice=settings.anchor,
         reference=reference,
         reference_at=where,
         edges=middle([answer.edges[label - 1] for answer in answers.values()]),
         edge_error=settings.edge_error * pixel_size,
         level=settings.group_level,
-        unit=unit_of(pixel_size),
+        unit=unit,
     )
     anchor = choose(offsets)
     if anchor is None:
         return None
     if before is not None and anchor.is_sure and anchor.is_inferred:
-        floor, unit = settings.offset_floor * pixel_size, unit_of(pixel_size)
         anchor = _of_both_estimates(anchor, offsets, _earlier(before, label), choose, floor, unit)
-    return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES}") if is_other else anchor
+    return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES_AT_SERVER}") if is_other else anchor
 
 
 def middle(estimates: Collection[Estimate]) -> Estimate | None:
@@ -83,7 +84,9 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
 
 
 def _earlier(before: ChannelRecord, label: int) -> dict[str, ParameterRecord]:
-    """By site the earlier offsets of a class of which it was known how far from zero they are."""
+    """By site the earlier offsets of a class that lay at a known distance from an inferred zero."""
+    if str(label) not in before.inferred_zero:
+        return {}
     found = {site: record.parameters.get(parameter(OFFSET, label)) for site, record in before.sites.items()}
     return {site: one for site, one in found.items() if one is not None and one.p_value is not None}
 
@@ -112,7 +115,7 @@ def _of_both_estimates(
         site: _shifted(estimate, (old[site].value + change - estimate.value) / 2 if site in deviations else 0.0)
         for site, estimate in offsets.items()
     }
-    both = choose(means) or anchor
+    both = choose(means) or replace(anchor, is_sure=False)
     apart = f"{anchor.value - zero:+.2f} {unit}"
     why = f"It is of the means of two estimates: by the last one alone it would be {apart} from where it was before."
     return replace(both, sentence=f"{both.sentence} {why}")

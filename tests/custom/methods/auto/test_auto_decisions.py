@@ -1,5 +1,6 @@
 """What the server of `auto` concludes: whose zero counts, who undoes what, and when nothing can be told."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -149,24 +150,43 @@ def with_completeness(given, **changes):
     }
 
 
-def test_what_was_established_stays_where_a_later_estimate_would_not_see_it():
-    shares = {"a": 0.8, "b": 0.4, "c": 0.79, "d": 0.2}
+# Site b leaves half out by the first estimate; what the second says of it, and whether that stands.
+@pytest.mark.parametrize(
+    ("later", "stands"),
+    [
+        ({"slope": 0.5}, True),
+        ({"slope": math.nan}, True),
+        ({"auroc": 0.6}, True),
+        ({}, True),  # by itself
+        ({"slope": 0.5, "value": 0.75, "low": 0.7, "high": 0.8}, False),  # it says another thing
+        ({"value": math.nan}, False),  # it says nothing
+    ],
+)
+def test_what_was_established_missing_stays_where_a_later_estimate_agrees(later, stands):
+    shares = {"a": 0.8, "b": 0.4, "c": 0.79}
     before = channel_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
-    # Of d the later model cannot tell, b is complete by now, and e was not there.
-    later = with_completeness(shares | {"b": 0.8, "d": 0.1, "e": 0.2}, d={"slope": 0.5}, e={"slope": 0.5})
-    found = decide(later, SETTINGS, seed=100, before=before)
-    assert {site: undo.missing for site, undo in found.undo.items() if undo} == {"d": {1: pytest.approx(0.75)}}
-    assert "stays (+0.75)" in found.findings["d"]["missing 1"].reason
-    assert channel_record(found, 9).sites["d"].parameters["missing 1"].from_zero == pytest.approx(
-        (0.75, 0.6875, 0.8125)
+    found = decide(with_completeness(shares, b=later), SETTINGS, seed=100, before=before)
+    assert {site: undo.missing for site, undo in found.undo.items() if undo} == (
+        {"b": {1: pytest.approx(0.5)}} if stands else {}
     )
-    assert not decide(later, SETTINGS, seed=100).undo["d"]
+    if later and stands:
+        assert "agrees, and stays (+0.50)" in found.findings["b"]["missing 1"].reason
+        assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).undo["b"]
 
 
-def test_what_was_established_does_not_stay_where_zero_is_lost():
-    before = channel_record(decide(sites(*TWO_GROUPS), SETTINGS, seed=100), 5)
-    later = sites(4.8, 5.2, 5.0, 5.0, 7.4, 4.9, 5.1, 5.0, edges=0.0)
+def test_what_was_established_missing_does_not_stay_where_the_model_is_unfit():
+    shares = {"a": 0.8, "b": 0.4, "c": 0.79}
+    before = channel_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
+    later = {
+        site: replace(one, annotated_patients=(1000,))
+        for site, one in with_completeness(shares, b={"slope": 0.5}).items()
+    }
     assert not any(decide(later, SETTINGS, seed=100, before=before).undo.values())
+
+
+def test_a_share_that_cannot_be_told_is_no_measure_for_others():
+    answers = with_completeness({"a": 0.7, "b": 0.7, "c": 1.0}, c={"slope": math.nan})
+    assert not any(decide(answers, SETTINGS, seed=100).undo.values())
 
 
 # True offsets −5.7 and on. In the second, on a scale that lies 5.4 lower, the fourth site falls to the other group.
@@ -185,6 +205,25 @@ def test_a_second_zero_that_contradicts_the_first_is_of_both_estimates():
     upper, lower = (1.3 + 6.95 - 5.4) / 2, (-7.5625 - 2.0375 - 5.4) / 2
     assert both.value == pytest.approx((upper + lower) / 2)
     assert "of the means of two estimates" in both.sentence
+
+
+def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
+    """Of six sites at 5 one has reviewed cases at 3; later it does not answer."""
+    first = decide(sites(5.0) | {"known": answer(5.0, reference=3.0)} | sites(*[5.0] * 6), SETTINGS, seed=100)
+    record = channel_record(first, 5)
+    assert record.inferred_zero == ()
+    later = decide(sites(*[5.0] * 6, edges=4.0), SETTINGS, seed=100, before=record)
+    assert "two estimates" not in later.anchors[0].sentence
+
+
+def test_two_estimates_whose_means_have_no_two_levels_tell_no_zero():
+    settings = SETTINGS.model_copy(update={"anchor": "balanced", "group_level": 1.0})
+    first = decide(sites(*FIRST, edges=1.6), settings, seed=100)
+    opposite = [-value for value in FIRST]
+    assert decide(sites(*opposite), settings, seed=100).anchors[0].is_sure
+    strict = settings.model_copy(update={"group_level": 0.05})
+    found = decide(sites(*opposite, edges=-1.6), strict, seed=100, before=channel_record(first, 5))
+    assert found.anchors[0] is None or not found.anchors[0].is_sure
 
 
 def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():

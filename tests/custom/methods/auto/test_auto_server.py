@@ -159,6 +159,22 @@ def test_what_no_longer_holds_is_taken_back():
     assert all(told == {"offsets": {}, "missing": {}} for told in sites.told.values())
 
 
+def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_told():
+    sites = Sites(OFFSETS)
+    server, _ = run(sites, range(1, 5))
+    told, absent = dict(sites.told), "site-5"
+    sites.offsets = {site: offset for site, offset in OFFSETS.items() if site != absent}
+    sites.told = {}
+    run(sites, range(5, 10), server)
+    assert set(sites.told) == set(told) - {absent}
+    record = server.describe(sites.round)["channels"][-1]["sites"][absent]
+    assert record["offsets"] == told[absent]["offsets"]
+    assert record["undone_before_round"] == 4
+    # When everything is taken back it is told, too.
+    server._take_back()
+    assert absent in server._due
+
+
 def test_a_site_that_was_not_reached_or_lost_what_it_undid_is_told_again():
     sites = Sites(OFFSETS, deaf=["site-2"])
     _, said = run(sites, range(1, 7), lost={(4, "site-1")})
