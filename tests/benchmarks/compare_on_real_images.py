@@ -14,6 +14,7 @@ from pathlib import Path
 
 from real_federations import (
     add_reference,
+    confuse_classes,
     hippocampus_dataset_options,
     write_blood_cells,
     write_breast_lesions,
@@ -98,6 +99,16 @@ def reviewed(make: MakeData, num_cases: int) -> MakeData:
         add_reference(folder, num_cases)
 
     return make_with_reference
+
+
+def with_confused_classes(make: MakeData, share: float) -> MakeData:
+    """The same data, where every second site has right contours and wrong classes in a share of its cases."""
+
+    def make_confused(folder: Path, seed: int) -> None:
+        make(folder, seed)
+        confuse_classes(folder, share, seed)
+
+    return make_confused
 
 
 def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
@@ -199,6 +210,12 @@ ROWS |= {
         SETTINGS,
     ),
 }
+OFFSETS_AND_CLASSES = ROWS["hippocampus-2d-two-ns"]
+ROWS["hippocampus-2d-two-classes"] = replace(
+    OFFSETS_AND_CLASSES,
+    what=f"{OFFSETS_AND_CLASSES.what} at half of the sites, the classes of a third of the cases swapped at the others",
+    make=with_confused_classes(OFFSETS_AND_CLASSES.make, 1 / 3),
+)
 CONTOURS = [name for name in ROWS if name.startswith(("busi-", "hippocampus-2d", "hippocampus-3d", "cells"))]
 ROWS |= {f"auto-{name}": with_auto(ROWS[name]) for name in CONTOURS}
 ROWS |= {f"auto-{name}": with_auto_of_labels(row) for name, row in ROWS.items() if name.startswith("blood-")}

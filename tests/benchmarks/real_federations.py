@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
 from PIL import Image
 
@@ -106,6 +107,21 @@ def add_reference(federation: Path, num_cases: int) -> None:
         known = [case for case in content.get("training", []) if "clean_label" in case][:num_cases]
         content["reference"] = [{"image": case["image"], "label": case["clean_label"]} for case in known]
         file.write_text(json.dumps(content))
+
+
+def confuse_classes(federation: Path, share: float, seed: int) -> None:
+    """Give every second site right contours, with two classes taken for each other in a share of its cases.
+
+    The federation has volumes with contour noise, which the other sites keep.
+    """
+    generator = np.random.default_rng(derive_seed(seed, "confused classes"))
+    for file in sorted(federation.glob("site-*/datalist.json"))[1::2]:
+        for case in json.loads(file.read_text(encoding="utf-8"))["training"]:
+            right = nibabel.load(file.parent / case["clean_label"])
+            classes = np.asarray(right.dataobj).astype(np.uint8)
+            if generator.random() < share:
+                classes = np.array([0, 2, 1], dtype=np.uint8)[classes]
+            nibabel.save(nibabel.Nifti1Image(classes, right.affine), file.parent / case["label"])
 
 
 def _use_crowd_masks(federation: Path, seed: int) -> None:
