@@ -11,7 +11,7 @@ from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer
-from .records import MISSING, OFFSET, ChannelRecord, ParameterRecord, parameter
+from .records import MISSING, OFFSET, ChannelRecord, SiteChannelRecord, parameter
 from .server_reference import ServerReference
 from .settings import JudgingSettings
 from .zero import zero_of_offsets
@@ -112,12 +112,9 @@ def decide(
                 answer, label, complete[answer.hides_patients], settings, doubt
             )
     findings = established(judged, criteria, level=settings.level)
-    for site in judged:
-        earlier = before.sites[site].parameters if before is not None and site in before.sites else {}
-        for name in (parameter(MISSING, label) for label in labels):
-            if (record := earlier.get(name)) is not None:
-                stands = _standing(record, judged[site][name], criteria[site][name], findings[site][name])
-                findings[site][name] = stands or findings[site][name]
+    for site, record in {} if before is None else before.sites.items():
+        if site in findings:
+            findings[site] |= _standing(record, judged[site], criteria[site], findings[site])
     harmless = {
         label: averaged
         for label, anchor in zip(labels, anchors, strict=True)
@@ -127,19 +124,28 @@ def decide(
     return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit)
 
 
-def _standing(earlier: ParameterRecord, later: Estimate, criterion: Criterion, finding: Finding) -> Finding | None:
-    """What was established before of missing objects, where the later estimate agrees but cannot be sure of itself.
+def _standing(
+    earlier: SiteChannelRecord,
+    later: Mapping[str, Estimate],
+    criteria: Mapping[str, Criterion],
+    findings: Mapping[str, Finding],
+) -> dict[str, Finding]:
+    """What was established before of a site's missing objects, where a later estimate agrees and is not sure of itself.
 
-    It could not be sure because its self-calibration is no good; where anything else is in doubt, or where its interval
-    does not hold what was established, nothing stands.
+    It is not sure because its self-calibration is no good. Where anything else is in doubt, or where its interval does
+    not hold what was established, nothing stands.
     """
-    if not (earlier.established and earlier.deviation is not None and later.is_known and math.isnan(finding.p_value)):
-        return None
-    if criterion.doubted is not None or not later.low <= earlier.deviation <= later.high:
-        return None
-    p_value = math.nan if earlier.p_value is None else earlier.p_value
-    reason = f"{finding.reason} What was established before agrees, and stays ({earlier.deviation:+.2f})."
-    return Finding(True, earlier.deviation, p_value, reason)
+    found = {}
+    for name, record in earlier.parameters.items():
+        finding = findings.get(name)
+        if finding is None or record.deviation is None or record.p_value is None:
+            continue
+        is_open = math.isnan(finding.p_value) and criteria[name].doubted is None
+        agrees = later[name].is_known and later[name].low <= record.deviation <= later[name].high
+        if record.established and name.startswith(f"{MISSING} ") and is_open and agrees:
+            reason = f"{finding.reason} What was established before agrees, and stays ({record.deviation:+.2f})."
+            found[name] = Finding(True, record.deviation, record.p_value, reason)
+    return found
 
 
 def _gates(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings) -> dict[str, ImageGate]:

@@ -67,7 +67,7 @@ class ChannelRecord(Record):
         zero: by class, where the zero of the offsets comes from and what that assumes.
         inferred_zero: the classes whose zero follows from the sites' offsets, and was sure.
         decision: what follows, in a sentence.
-        sites: by name.
+        sites: by name; of one that did not answer what was concluded before.
     """
 
     before_round: int
