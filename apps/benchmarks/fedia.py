@@ -30,7 +30,6 @@ PUBLISHED: dict[str, Any] = {
     "trigger": "loss",
     "additions": "voxels",
     "correction": True,
-    "corrections": "use",
     "correction_margin": 0.03,
     "correction_threshold": 0.8,
 }
@@ -70,8 +69,8 @@ FORMS = (
 OWN_ABLATIONS = (
     FEDAVG,
     OWN,
-    own_form("own-corrections-used", corrections="use"),
-    own_form("own-corrections-only", weighting="quantity", corrections="use"),
+    own_form("own-weights-only", correction=False),
+    own_form("own-corrections-only", weighting="quantity"),
 )
 ABLATIONS = (
     FEDAVG,
