@@ -198,11 +198,10 @@ def _unfit(share: float, settings: JudgingSettings) -> str | None:
 
 def _most_complete(answers: Mapping[str, ChannelAnswer], label: int, *, hides_patients: bool) -> Estimate | None:
     alike = (answer for answer in answers.values() if answer.hides_patients == hides_patients)
-    # What cannot be told of a site is no measure for others.
-    told = Criterion(0.0, 0.0)
-    completeness = (answer.completeness[label - 1] for answer in alike)
-    known = [one for one in completeness if one.is_known and told.doubt(one) is None]
-    return max(known, key=lambda one: (one.value, one.patients), default=None)
+    known = [one for one in (answer.completeness[label - 1] for answer in alike) if one.is_known]
+    # What cannot be told of a site is no measure for those of which it can.
+    told = [one for one in known if Criterion(0.0, 0.0).doubt(one) is None]
+    return max(told or known, key=lambda one: (one.value, one.patients), default=None)
 
 
 def _missing(
@@ -211,7 +210,7 @@ def _missing(
     """The share of objects that a site leaves out: what it annotates less than the most complete site does."""
     own = answer.completeness[label - 1]
     if complete is None or not complete.value > 0 or not own.is_known:
-        return Estimate.unknown(), Criterion(0.0, settings.missing_floor)
+        return Estimate.unknown(), _doubted(Criterion(0.0, settings.missing_floor), doubt)
     value, low, high = (1 - share / complete.value for share in (own.value, own.high, own.low))
     criterion = Criterion(0.0, settings.missing_floor, deviation_of(complete) * own.value / complete.value**2)
     missing = replace(own, value=value, low=low, high=high)
