@@ -71,6 +71,7 @@ OWN_ABLATIONS = (
     OWN,
     own_form("own-weights-only", correction=False),
     own_form("own-corrections-only", weighting="quantity"),
+    own_form("own-asks", corrections="ask"),
 )
 ABLATIONS = (
     FEDAVG,
@@ -129,9 +130,12 @@ ROWS: Mapping[str, Row] = {
         )
         for number, shares in enumerate(MS)
     },
-    "own-ablations": Row(
-        f"volumes, {_text(MS[2])} tenths annotated, rate falls, ablations", volumes(MS[2]), OWN_ABLATIONS, STEADY
-    ),
+    **{
+        name: Row(
+            f"volumes, {_text(shares)} tenths annotated, rate falls, ablations", volumes(shares), OWN_ABLATIONS, STEADY
+        )
+        for name, shares in (("own-ablations", MS[2]), ("own-ablations-ms-3", MS[3]))
+    },
     "pictures-complete": Row("pictures of many objects, all annotated", pictures(None), FORMS, STEADY),
     "pictures-ms-2": Row(f"pictures of many objects, {_text(MS[2])} tenths annotated", pictures(MS[2]), FORMS, STEADY),
     "ablations": _row(MS[2], ABLATIONS, ", ablations"),

@@ -86,6 +86,16 @@ def by_own_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
     )
 
 
+def of_missing(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
+    """Say how right the shares of missing objects are."""
+    errors = np.array([one["estimate"] for one in found]) - true
+    inside = np.array([one["low"] <= share <= one["high"] for one, share in zip(found, true, strict=True)])
+    return (
+        f"  missing: mean error {np.abs(errors).mean():.3f}, with its sign {errors.mean():+.3f}"
+        f"  coverage {100 * inside.mean():.0f} %"
+    )
+
+
 def has_own_zero(found: Mapping[str, Any]) -> bool:
     """Tell whether an offset could be tested as it was measured, with nothing taken off for a common zero."""
     return found["p_value"] is not None and found["deviation"] == found["estimate"]
@@ -106,9 +116,9 @@ def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[
         for chosen, said, fewest in ((known & ~own, by_one_zero, 3), (own, by_own_zero, 1)):
             if chosen.sum() >= fewest and (said is by_own_zero or offsets[chosen].std() > SMALLEST_SPREAD):
                 line += said([one for one, is_chosen in zip(found, chosen, strict=True) if is_chosen], offsets[chosen])
-        shares = [one[f"missing {label}"]["estimate"] for one in parameters]
-        if np.isfinite(missing).all() and missing.max() > 0.1 and None not in shares:
-            line += f"  missing: mean error {np.abs(np.array(shares) - missing).mean():.2f}"
+        shares = [one[f"missing {label}"] for one in parameters]
+        if np.isfinite(missing).all() and missing.max() > 0.1 and all(one["estimate"] is not None for one in shares):
+            line += of_missing(shares, missing)
         print(line, flush=True)
 
 

@@ -7,8 +7,8 @@ Offsets of sites are drawn as the contour noise of the benchmarks draws them, in
 error that estimates on twelve phantoms have. Edges lie at the true zero, or by an error away from it, as on real
 images. "right": the zero lies within one pixel of the true one, and offsets are undone; "wrong": they are undone, and
 the zero is off by more. The rest is federated averaging: zero cannot be told, or federated averaging's contours, the
-median of the sites', lie within `edge_error` of it. With `--second` another model estimates all sites again, and edges
-half a pixel off on average: by the second estimate alone, and beside the first one.
+median of the sites', lie within `edge_error` of it. With `--second` another model estimates all sites again, each time
+with edges that are off by a standard deviation of half a pixel: by the second alone, and beside the first one.
 """
 
 import argparse
