@@ -11,12 +11,15 @@ from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShar
 from ...custom.methods.audit.settings import AuditSettings
 from ...custom.methods.audit_classification.records import LabelAuditFindings
 from ...custom.methods.auto.records import (
+    ALL_CLASSES,
     MISSING,
     OFFSET,
+    SWAPPED,
     ChannelFindings,
     ChannelRecord,
     ParameterRecord,
     SiteChannelRecord,
+    parameter,
 )
 from ...custom.methods.auto_classification.records import NoiseLevelEstimate
 from ...custom.methods.lookup import read_job_settings
@@ -33,12 +36,19 @@ _WORDS = {
 
 
 _KIND_TITLES = {kind.name: kind.title for kind in KINDS}
-# As the name of a parameter of an audit of labels.
-WRONG_LABELS, ALL_CLASSES = "labels", "0"
+# The kind of the one parameter of an audit of labels.
+WRONG_LABELS = "labels"
 _TITLES = {
     OFFSET: "Contours too large (+) or too small (−)",
     MISSING: "Objects left out, %",
+    SWAPPED: "Objects of another class, %",
     WRONG_LABELS: "Wrong labels, %",
+}
+
+
+_ZERO_OF_SHARES = {
+    MISSING: "A share counts from the most complete site.",
+    SWAPPED: "A share counts from the site with the least.",
 }
 
 
@@ -210,21 +220,21 @@ def _labels_as_channel(
     """The noise levels as a channel with one parameter, of all classes together."""
     return ChannelRecord(
         before_round=before_round,
-        zero={ALL_CLASSES: neutral_is},
+        zero={str(ALL_CLASSES): neutral_is},
         decision=decision,
         sites={
             site: SiteChannelRecord(
-                parameters={f"{WRONG_LABELS} {ALL_CLASSES}": one}, offsets={}, missing={}, undone_before_round=None
+                parameters={parameter(WRONG_LABELS, ALL_CLASSES): one}, offsets={}, missing={}, undone_before_round=None
             )
             for site, one in levels.items()
         },
     )
 
 
-def _place(name: str) -> tuple[int, bool]:
-    """By class, contours first."""
+def _place(name: str) -> tuple[bool, int, bool]:
+    """By class, contours first; at last what is of all classes."""
     kind, _, label = name.partition(" ")
-    return int(label), kind != OFFSET
+    return int(label) == ALL_CLASSES, int(label), kind != OFFSET
 
 
 def _headline(channel: ChannelRecord, audit: AuditRecord) -> str:
@@ -245,6 +255,7 @@ def _headline(channel: ChannelRecord, audit: AuditRecord) -> str:
         (sites_where(OFFSET, -1), "contours too small"),
         (sites_where(OFFSET, 1), "contours too large"),
         (sites_where(MISSING, 1), "objects left out"),
+        (sites_where(SWAPPED, 1), "objects of another class"),
         (sites_where(WRONG_LABELS, 1), "wrong labels"),
     )
     found = [f"{what} at {count}" for count, what in counts if count]
@@ -284,10 +295,10 @@ def _table(channel: ChannelRecord, units: Mapping[str, str], name: str, summary:
         for site in sorted(channel.sites, key=natural_order)
         if name in channel.sites[site].parameters
     )
-    what, is_only = _TITLES[kind], len(channel.zero) == 1
+    what, is_of_all = _TITLES[kind], len(channel.zero) == 1 or label == str(ALL_CLASSES)
     return ParameterTable(
-        what if is_only else f"Class {label}: {what[0].lower()}{what[1:]}",
-        "A share counts from the most complete site." if kind == MISSING else channel.zero.get(label, ""),
+        what if is_of_all else f"Class {label}: {what[0].lower()}{what[1:]}",
+        _ZERO_OF_SHARES.get(kind, channel.zero.get(label, "")),
         rows,
     )
 
@@ -318,6 +329,8 @@ def _would(kind: str, label: str, record: SiteChannelRecord, unit: str) -> str:
         return f"move contours by {-record.offsets[label]:+.1f} {unit}"
     if kind == MISSING and label in record.missing:
         return "ignore objects that are probably missing"
+    if kind == SWAPPED and record.swapped:
+        return "give objects the class that they look like, the surest ones"
     if kind == WRONG_LABELS and record.parameters[f"{kind} {label}"].established:
         return "undo wrong labels"
     return "nothing"

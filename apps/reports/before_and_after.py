@@ -30,7 +30,7 @@ class BeforeAndAfter:
     Attributes:
         image: intensities ``(P, H, W)`` or colours ``(P, H, W, 3)``.
         given: classes of the given annotation ``(P, H, W)``.
-        moved: classes of the annotation that counts, likewise; None where no contour moves.
+        moved: classes of the annotation that counts, likewise; None where no annotated pixel changes.
         marked: pixels to shade, likewise.
         aspect: height of a pixel over its width.
     """
@@ -81,7 +81,7 @@ def draw_before_and_after(
     figure.suptitle("\n".join(map(drawable, heading)), fontsize=9)
     handles: list[Any] = [Line2D([], [], color=_GIVEN, label="given annotation")]
     if planes.moved is not None:
-        handles.append(Line2D([], [], color=_MOVED, label="moved contour"))
+        handles.append(Line2D([], [], color=_MOVED, label="contour that counts"))
     handles.append(Patch(color=_MARKED, alpha=0.6, label=marked_as))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
     with replaced(file) as temporary:

@@ -3,6 +3,7 @@
 from ...custom.methods.auto.records import (
     MISSING,
     OFFSET,
+    SWAPPED,
     ChannelFindings,
     ChannelRecord,
     ParameterRecord,
@@ -14,7 +15,8 @@ from ..terminal import Terminal
 
 LEGEND = (
     "contours: by how far they lie outside (+) or inside (-) of zero; missing: share of the objects that is left out; "
-    "in brackets: not established; ?: cannot tell; undone before: the rounds before whose training it was undone"
+    "swapped: share of those that look like another class; in brackets: not established; ?: cannot tell; undone "
+    "before: the rounds before whose training it was undone"
 )
 
 
@@ -26,6 +28,7 @@ def channel_entries(found: ChannelFindings | None, site: str) -> dict[str, str]:
     return {
         "contours": _entries(record, OFFSET, 1, 1),
         "missing, %": _entries(record, MISSING, 100, 0),
+        "swapped, %": _entries(record, SWAPPED, 100, 0),
         "undone before": ", ".join(str(number) for number in rounds if number is not None) or "-",
     }
 

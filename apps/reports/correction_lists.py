@@ -14,7 +14,9 @@ from .undone_changes import CaseChange, SiteChanges, count, read_changes, undone
 _Columns = dict[str, Literal["left", "right"]]
 _CORRECTED: _Columns = {"annotation": "left", "voxels added": "right", "new lesions": "right", "state": "left"}
 _LESIONS: _Columns = {"lesion": "right", "voxels": "right", "centre (from 0)": "left", "state": "left"}
-_UNDONE: _Columns = {"annotation": "left", "pixels moved": "right", "ignored objects": "right", "state": "left"}
+_UNDONE: _Columns = {"annotation": "left", "pixels changed": "right", "ignored objects": "right"}
+# Where classes of objects were judged.
+_RELABELLED = _UNDONE | {"objects of another class": "right"}
 
 
 def print_record(site: SiteCorrections | SiteUndone, console: Terminal, names: Sequence[str] | None = None) -> None:
@@ -114,11 +116,13 @@ def _print_changes(
         *([_earlier_in_words(site, changes)] if site.earlier else []),
         *([problem] if problem else []),
     )
-    table = _table(_UNDONE)
+    relabels = undone.swapped > 0
+    table = _table((_RELABELLED if relabels else _UNDONE) | {"state": "left"})
     for case, state in zip(cases, states, strict=True):
         moved = "-" if case.moved_pixels is None else str(case.moved_pixels)
         told = f"{state}: {case.problem}" if case.problem else state
-        table.add_row(case.record.label, moved, str(case.record.ignored_objects), told)
+        of_other_class = [str(case.record.relabelled_objects)] if relabels else []
+        table.add_row(case.record.label, moved, str(case.record.ignored_objects), *of_other_class, told)
     console.print(table)
 
 

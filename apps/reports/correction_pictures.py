@@ -18,7 +18,7 @@ from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import is_volume, read_volume
 from .before_and_after import BeforeAndAfter, draw_before_and_after
 from .corrections import SiteCorrections, SiteUndone
-from .undone_changes import CaseChange, count, moves_in_words, read_changes
+from .undone_changes import CaseChange, count, moves_in_words, read_changes, relabelled_in_words
 
 PICTURE_FOLDER = "pictures"
 
@@ -72,7 +72,7 @@ def _draw_undone(site: SiteUndone, out: Path, names: Sequence[str] | None) -> li
     chosen = None if names is None else find_given(known, names, what="undone", source=site.folder)
     files = []
     with read_changes(site) as changes:
-        moves = moves_in_words(site.undone, changes.description)
+        moves = [*moves_in_words(site.undone, changes.description), *relabelled_in_words(site.undone)]
         # A case has the same number whichever are drawn.
         ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)
         for rank, change in enumerate(ranked, start=1):
@@ -89,7 +89,8 @@ def _draw_change(
     case, counts = labels
     heading = (
         f"{site.site}: {change.record.label}{', reverted' if change.record.reverted else ''}",
-        f"{count(change.moved_pixels or 0, 'pixel')} moved, {count(change.record.ignored_objects, 'object')} ignored; "
+        f"{count(change.moved_pixels or 0, 'pixel')} of another class, "
+        f"{count(change.record.relabelled_objects, 'object')} relabelled, {change.record.ignored_objects} ignored; "
         f"{site.undone.method}, before round {site.undone.round_number}",
         *moves,
     )

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ...custom.data.datalist import TRAINING
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.site_data import LoadedCase, load_site_data
-from ...custom.data.undone import Undone, UndoneCase, ignored_pixels
+from ...custom.data.undone import Undone, UndoneCase, undone_pixels
 from ...custom.data.undone_files import named_moves, segmentation_description, unit_of
-from ...custom.data.undone_labels import case_files, fits, undone_label
+from ...custom.data.undone_labels import case_files, undone_label
+from ...custom.data.undone_pixels import CasePixels
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
 from .corrections import SiteUndone
@@ -49,7 +50,7 @@ class SiteChanges:
         undone: what is undone.
         description: the site's description.
         cases: the site's training cases, by their given annotation.
-        ignored: by given annotation the pixels that are ignored.
+        pixels: by given annotation those that count otherwise.
     """
 
     def __init__(
@@ -57,10 +58,10 @@ class SiteChanges:
         undone: Undone,
         description: SegmentationDescription,
         cases: Mapping[str, LoadedCase],
-        ignored: Mapping[str, NDArray[np.bool_]],
+        pixels: Mapping[str, CasePixels],
     ) -> None:
         self.description = description
-        self._undone, self._cases, self._ignored = undone, cases, ignored
+        self._undone, self._cases, self._pixels = undone, cases, pixels
 
     def labels(self, record: UndoneCase) -> tuple[LoadedCase, NDArray[np.uint8]]:
         """Return a case with what its annotation becomes where it is not reverted, ``(S, H, W[, D])``.
@@ -73,7 +74,7 @@ class SiteChanges:
             raise DataError(
                 f"Site {self._undone.site}: {record.label} is no usable training case of its data any more."
             )
-        return case, undone_label(self._undone.moves, self._ignored.get(record.label), case).numpy()
+        return case, undone_label(self._undone.moves, self._of(record), case).numpy()
 
     def cases(self) -> list[CaseChange]:
         """Return what became of every annotation, in the order of the record."""
@@ -85,9 +86,12 @@ class SiteChanges:
         case, counts = self.labels(record)
         ignored = counts == IGNORED_LABEL
         moved = int(np.count_nonzero((counts != case.label.numpy()) & ~ignored))
-        fitting = fits(self._ignored.get(record.label), case)
-        problem = "" if fitting else "another size than when missing objects were looked for: none is ignored"
+        fitting = self._of(record).fits(case)
+        problem = "" if fitting else "another size than when objects were judged: none is ignored or of another class"
         return CaseChange(record, moved, int(np.count_nonzero(ignored)), problem)
+
+    def _of(self, record: UndoneCase) -> CasePixels:
+        return self._pixels.get(record.label, CasePixels())
 
 
 @contextmanager
@@ -99,11 +103,11 @@ def read_changes(site: SiteUndone) -> Iterator[SiteChanges]:
     """
     folder = Path(site.undone.data)
     description = segmentation_description(folder, site.site)
-    ignored = ignored_pixels(site.folder)
+    pixels = undone_pixels(site.folder)
     with tempfile.TemporaryDirectory(prefix="fedannot-") as cache:
         data = load_site_data(folder, Path(cache), section=TRAINING, site=site.site)
         cases = {case_files(case, folder)[0]: case for case in data.cases}
-        yield SiteChanges(site.undone, description, cases, ignored)
+        yield SiteChanges(site.undone, description, cases, pixels)
 
 
 def moves_in_words(undone: Undone, description: SegmentationDescription | None) -> list[str]:
@@ -132,9 +136,22 @@ def ignored_in_words(undone: Undone) -> list[str]:
     ]
 
 
+def relabelled_in_words(undone: Undone) -> list[str]:
+    """Return in how many annotations how many objects get another class; nothing where none were looked for."""
+    if not undone.swapped:
+        return []
+    objects = [case.relabelled_objects for case in undone.cases if case.relabelled_objects]
+    verb = "gets" if sum(objects) == 1 else "get"
+    return [
+        f"{len(objects)} of {count(len(undone.cases), 'annotation')}: {count(sum(objects), 'object')} {verb} the class "
+        "that the model sees"
+    ]
+
+
 def undone_in_words(undone: Undone, description: SegmentationDescription | None) -> Sequence[str]:
     """Return all that is undone, a phrase for each kind and class."""
-    return [*moves_in_words(undone, description), *ignored_in_words(undone)] or ["nothing is undone any more"]
+    found = [*moves_in_words(undone, description), *relabelled_in_words(undone), *ignored_in_words(undone)]
+    return found or ["nothing is undone any more"]
 
 
 def count(number: int, thing: str) -> str:

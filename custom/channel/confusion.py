@@ -95,6 +95,32 @@ def doubt_of_labels(probabilities: Floats, labels: Labels) -> Floats:
     return np.asarray(others.max(axis=1) - probabilities[rows, labels])
 
 
+def usual_confidence(probabilities: Floats) -> Floats:
+    """Return the mean probability of the class that a sample seems to be of, over all samples that do, ``(N,)``.
+
+    Args:
+        probabilities: ``(N, C)``.
+    """
+    seems, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    sums = np.bincount(seems, weights=confidence)
+    return np.asarray((sums / np.maximum(np.bincount(seems), 1))[seems])
+
+
+@dataclass(frozen=True)
+class ClassObject:
+    """An annotated object of which a model sees something; it stays at the site.
+
+    Attributes:
+        label: its given foreground class, from 1.
+        pixels: where it lies, indices into the flat annotation.
+        probabilities: of the foreground classes in it, adding up to one, ``(C,)``.
+    """
+
+    label: int
+    pixels: NDArray[np.intp]
+    probabilities: Floats
+
+
 @dataclass(frozen=True)
 class ObjectSamples:
     """Objects of cases as samples of classes; they stay at the site.
@@ -110,32 +136,43 @@ class ObjectSamples:
     units: tuple[str, ...]
 
 
-def object_samples(cases: Sequence[JudgedCase]) -> ObjectSamples:
-    """Take the annotated objects of cases as samples whose probabilities are means over their pixels.
-
-    Objects count that match a predicted one, of whatever class: those of which the model sees nothing say nothing of
-    the class that it is.
+def class_samples(cases: Sequence[JudgedCase]) -> ObjectSamples:
+    """Take the annotated objects of cases as samples (:func:`class_objects`).
 
     Args:
         cases: with at least two foreground classes.
     """
-    probabilities, labels, units = [], [], []
-    for case in cases:
-        for label in range(1, case.num_classes + 1):
-            for inside in _matched_to_any(case, label):
-                mean = case.probabilities[1:, inside].mean(axis=1, dtype=np.float64)
-                probabilities.append(mean / mean.sum())
-                labels.append(label - 1)
-                units.append(case.unit)
-    table = np.array(probabilities).reshape(len(labels), cases[0].num_classes if cases else 0)
-    return ObjectSamples(table, np.array(labels, dtype=np.int64), tuple(units))
+    found = [(one, case.unit) for case in cases for one in class_objects(case)]
+    table = np.array([one.probabilities for one, _ in found])
+    return ObjectSamples(
+        table.reshape(len(found), cases[0].num_classes if cases else 0),
+        np.array([one.label - 1 for one, _ in found], dtype=np.int64),
+        tuple(unit for _, unit in found),
+    )
 
 
-def _matched_to_any(case: JudgedCase, label: int) -> list[Booleans]:
-    """The annotated objects of a class that match something predicted, whatever its class."""
+def class_objects(case: JudgedCase) -> list[ClassObject]:
+    """Return the annotated objects of a case whose class a model can judge, by means over their pixels.
+
+    Those count that match a predicted object, of whatever class: those of which the model sees nothing say nothing of
+    the class that they are.
+
+    Args:
+        case: with at least two foreground classes.
+    """
+    found = []
+    for label in range(1, case.num_classes + 1):
+        for pixels in _matched_to_any(case, label):
+            mean = case.probabilities.reshape(case.num_classes + 1, -1)[1:, pixels].mean(axis=1, dtype=np.float64)
+            found.append(ClassObject(label, pixels, mean / mean.sum()))
+    return found
+
+
+def _matched_to_any(case: JudgedCase, label: int) -> list[NDArray[np.intp]]:
+    """The annotated objects of a class that match something predicted, whatever its class; the best match first."""
     predicted = np.asarray((case.predicted != 0) & (case.annotation != IGNORED_LABEL))
     matched = match_objects(case.annotated_as(label), predicted & _annotated_alone(case, label))
-    return [matched.annotated == number for number, _ in matched.pairs]
+    return [np.flatnonzero(matched.annotated == number) for number, _ in matched.pairs]
 
 
 def _annotated_alone(case: JudgedCase, label: int) -> Booleans:

@@ -23,6 +23,8 @@ SHARE = 0.2
 _LEAST_UNITS = 10
 _OFFSETS = (-2.0, -1.0, 1.0, 2.0)
 _LABEL_NOISE = 0.2
+# Where labels are so near to chance, changing some changes nothing that could be seen.
+_LEAST_RISE = 0.1
 _TRIED_PLACES = 20
 _NUM_HALVES = 5
 
@@ -125,7 +127,8 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     """Mislabel a fifth of the samples, any class as any other, and see by how much the noise level rises.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
-    other one.
+    other one. Where most labels were wrong before, as with the codes of two classes exchanged, the changed ones are the
+    right ones; where as many were wrong as by chance there is no slope.
 
     Args:
         probabilities: out-of-fold, ``(N, C)``.
@@ -143,9 +146,12 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     if not wrong.any():
         return UNTRIED
     before, after = (confident_joint(probabilities, one).noise_level for one in (labels, given))
+    # Of the labels that were wrong before, one in so many as there are other classes has become right.
+    rise = 1 - before * probabilities.shape[1] / (probabilities.shape[1] - 1)
     doubt = doubt_of_labels(probabilities, given)
-    # A label that was wrong before may have become right by chance, so the level rises by less.
-    return Calibration((after - before) / (wrong.mean() * (1 - before)), _told(doubt[wrong], doubt[~wrong]))
+    told = _told(doubt[wrong], doubt[~wrong])
+    slope = (after - before) / (wrong.mean() * rise) if abs(rise) >= _LEAST_RISE else float("nan")
+    return Calibration(float(slope), told if rise > 0 else 1 - told)
 
 
 def _some_patients(cases: Sequence[JudgedCase], seed: int) -> list[JudgedCase]:

@@ -1,22 +1,17 @@
 """What a site has undone of its annotation channel: parameters and their provenance; annotations stay as they are."""
 
-import hashlib
-import io
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ...transforms.errors import DataError
 from .given_annotations import find_given
 from .json_record import JsonRecord, read_record, write_record
-from .whole_files import replaced
+from .undone_pixels import CasePixels, read_pixels, write_pixels
 
 # In a site's run folder; in it a folder for each round before which something was undone.
 UNDONE_FOLDER = "undone"
@@ -24,8 +19,6 @@ UNDONE_FILE = "undone.json"
 
 # Numbers as they are written there; another writing of one would be a second record of a round.
 _ROUND_FOLDER = re.compile("round_(0|[1-9][0-9]*)")
-_NAMES = "annotations"
-_UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 class UndoneCase(JsonRecord):
@@ -35,12 +28,14 @@ class UndoneCase(JsonRecord):
         label: the given annotation, relative to the site's data.
         image: its image, likewise.
         ignored_objects: objects that are probably missing in it, and are ignored.
+        relabelled_objects: annotated objects that look like another class, and get it.
         reverted: whether the given annotation counts again.
     """
 
     label: str
     image: str
     ignored_objects: int = 0
+    relabelled_objects: int = 0
     reverted: bool = False
 
 
@@ -56,9 +51,11 @@ class Undone(JsonRecord):
         made: when, by the site's clock.
         offsets: by label, by how far contours were too far outside, in millimetres (pixels without spacing).
         missing: by label, share of the objects that are missing.
+        swapped: share of the objects, of all classes, that are annotated as another class.
         cases: the annotations.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
+        relabelled_file: likewise, with the classes of objects that get another one.
     """
 
     site: str
@@ -69,8 +66,10 @@ class Undone(JsonRecord):
     made: str
     offsets: dict[str, float]
     missing: dict[str, float]
+    swapped: float = 0.0
     cases: tuple[UndoneCase, ...]
     ignored_file: Annotated[str, Field(pattern=r"^(ignored-[0-9a-f]{16}\.npz)?$")] = ""
+    relabelled_file: Annotated[str, Field(pattern=r"^(relabelled-[0-9a-f]{16}\.npz)?$")] = ""
 
     @property
     def moves(self) -> dict[int, float]:
@@ -85,24 +84,29 @@ class Undone(JsonRecord):
     @property
     def changes_anything(self) -> bool:
         """Whether any annotation counts otherwise than it was given."""
-        return bool(self.offsets or self.missing) and not all(case.reverted for case in self.cases)
+        return bool(self.offsets or self.missing or self.swapped) and not all(case.reverted for case in self.cases)
 
 
-def write_undone(folder: Path, undone: Undone, ignored: Mapping[str, NDArray[np.bool_]]) -> None:
+def write_undone(folder: Path, undone: Undone, pixels: Mapping[str, CasePixels]) -> None:
     """Write what is undone before a round, in one step; what was written for that round before is replaced.
 
     Args:
         folder: :data:`UNDONE_FOLDER` of a site's run folder.
         undone: the record.
-        ignored: by given annotation, the pixels that are ignored ``(S, H, W[, D])``.
+        pixels: by given annotation, those that count otherwise than they were given.
     """
     target = folder / f"round_{undone.round_number}"
     target.mkdir(parents=True, exist_ok=True)
-    name = _write_ignored(target, ignored) if ignored else ""
-    # The record names the file: with it the one is replaced as soon as the other.
-    write_record(target / UNDONE_FILE, undone.model_copy(update={"ignored_file": name}))
-    for file in target.glob("ignored-*.npz"):
-        if file.name != name:
+    ignored = {name: of.ignored for name, of in pixels.items() if of.ignored is not None}
+    relabelled = {name: of.relabelled for name, of in pixels.items() if of.relabelled is not None}
+    names = {
+        "ignored_file": write_pixels(target, "ignored", ignored),
+        "relabelled_file": write_pixels(target, "relabelled", relabelled),
+    }
+    # The record names the files: with it they are replaced all at once.
+    write_record(target / UNDONE_FILE, undone.model_copy(update=names))
+    for file in target.glob("*.npz"):
+        if file.name not in names.values():
             file.unlink()
 
 
@@ -155,8 +159,8 @@ def latest_undone(places: Sequence[tuple[Path, int]]) -> tuple[Path, Undone] | N
     return None
 
 
-def ignored_pixels(folder: Path) -> dict[str, NDArray[np.bool_]]:
-    """Return by given annotation the pixels that are ignored ``(S, H, W[, D])``.
+def undone_pixels(folder: Path) -> dict[str, CasePixels]:
+    """Return by given annotation the pixels that count otherwise than they were given.
 
     Args:
         folder: that of the record.
@@ -164,19 +168,11 @@ def ignored_pixels(folder: Path) -> dict[str, NDArray[np.bool_]]:
     Raises:
         DataError: if the record or they cannot be read.
     """
-    name = read_undone(folder).ignored_file
-    if not name:
-        return {}
-    file = folder / name
-    try:
-        content = file.read_bytes()
-        if _ignored_name(content) != name:
-            raise ValueError("its hash is another than its name says")
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            names = arrays[_NAMES].tolist()
-            return {str(one): arrays[_pixels(index)].astype(np.bool_) for index, one in enumerate(names)}
-    except _UNREADABLE as error:
-        raise DataError(f"{file}: cannot be read ({error}); expected the pixels that a site ignores.") from error
+    undone = read_undone(folder)
+    ignored = read_pixels(folder / undone.ignored_file, np.bool_) if undone.ignored_file else {}
+    relabelled = read_pixels(folder / undone.relabelled_file, np.uint8) if undone.relabelled_file else {}
+    names = dict.fromkeys([*ignored, *relabelled])
+    return {name: CasePixels(ignored.get(name), relabelled.get(name)) for name in names}
 
 
 def revert_undone(folder: Path, names: Sequence[str] | None = None) -> Undone:
@@ -222,23 +218,3 @@ def _with_reverted(folder: Path, names: Sequence[str] | None, *, reverted: bool)
     changed = undone.model_copy(update={"cases": cases})
     write_record(folder / UNDONE_FILE, changed)
     return changed
-
-
-def _write_ignored(folder: Path, ignored: Mapping[str, NDArray[np.bool_]]) -> str:
-    """Write ignored pixels and return the file's name."""
-    arrays = {_pixels(index): pixels for index, pixels in enumerate(ignored.values())}
-    content = io.BytesIO()
-    # Names of annotations can be any text, those of arrays cannot.
-    np.savez_compressed(content, allow_pickle=False, **{_NAMES: np.array(list(ignored))}, **arrays)
-    name = _ignored_name(content.getvalue())
-    with replaced(folder / name) as temporary:
-        temporary.write_bytes(content.getvalue())
-    return name
-
-
-def _ignored_name(content: bytes) -> str:
-    return f"ignored-{hashlib.sha256(content).hexdigest()[:16]}.npz"
-
-
-def _pixels(index: int) -> str:
-    return f"pixels_{index}"

@@ -90,18 +90,7 @@ def ignored_in_file(
     Raises:
         DataError: if a file cannot be read, or the pixels are not those of the image as the description has it.
     """
-    if isinstance(description, ImageDescription) and pixels.shape[1:] != description.size:
-        raise DataError(
-            f"{label}: its ignored pixels are those of an image of {pixels.shape[1:]}; expected {description.size}. "
-            "The site's description has changed since."
-        )
-    classes = torch.from_numpy(pixels.astype(np.uint8))
-    try:
-        placed = build_restoration(description)(image, label, classes) != 0
-    except ValueError as error:
-        raise DataError(f"{label}: its ignored pixels do not fit it: {error}") from error
-    if placed.shape != moved.classes.shape:
-        raise DataError(f"{label}: found the shape {moved.classes.shape}; expected that of its image, {placed.shape}.")
+    placed = _in_file(pixels.astype(np.uint8), image, label, moved, description) != 0
     placed &= moved.classes == 0
     found = []
     for axis, part in _samples(moved, description):
@@ -113,6 +102,56 @@ def ignored_in_file(
                 centre.insert(axis, float(part[axis]))
             found.append(IgnoredObject(pixels=len(places), centre=tuple(centre)))
     return tuple(found)
+
+
+def relabelled_in_file(
+    mask: Mask, classes: NDArray[np.uint8], image: Path, label: Path, description: SegmentationDescription
+) -> NDArray[np.uint8]:
+    """Return the classes of a mask file, in its shape, with the objects of another class that training gave one.
+
+    An object of the file gets the class that training gave to at least half of it.
+
+    Args:
+        mask: the given classes.
+        classes: those that objects get in training, 0 elsewhere ``(S, H, W[, D])``.
+        image: the case's image.
+        label: the given annotation.
+        description: the site's description.
+
+    Raises:
+        DataError: as :func:`ignored_in_file`.
+    """
+    placed = _in_file(classes, image, label, mask, description)
+    relabelled = mask.classes.copy()
+    for _, part in _samples(mask, description):
+        given, new = mask.classes[part], placed[part]
+        for value in set(np.unique(given[new != 0]).tolist()) - {0}:
+            labelled, count = label_lesions(given == value)
+            for number in range(1, count + 1):
+                inside = labelled == number
+                found = np.bincount(new[inside], minlength=2)
+                if 2 * found[1:].sum() >= found.sum():
+                    # A view, as parts are slices and integers.
+                    relabelled[part][inside] = found[1:].argmax() + 1
+    return relabelled
+
+
+def _in_file(
+    pixels: NDArray[np.uint8], image: Path, label: Path, mask: Mask, description: SegmentationDescription
+) -> NDArray[np.uint8]:
+    """Pixels of training ``(S, H, W[, D])`` in the geometry of a case's file."""
+    if isinstance(description, ImageDescription) and pixels.shape[1:] != description.size:
+        raise DataError(
+            f"{label}: what was undone in it is of an image of {pixels.shape[1:]}; expected {description.size}. "
+            "The site's description has changed since."
+        )
+    try:
+        placed = np.asarray(build_restoration(description)(image, label, torch.from_numpy(pixels)))
+    except ValueError as error:
+        raise DataError(f"{label}: what was undone in it does not fit it: {error}") from error
+    if placed.shape != mask.classes.shape:
+        raise DataError(f"{label}: found the shape {mask.classes.shape}; expected that of its image, {placed.shape}.")
+    return placed
 
 
 def _samples(mask: Mask, description: SegmentationDescription) -> Iterator[tuple[int | None, tuple[Any, ...]]]:

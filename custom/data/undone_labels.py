@@ -6,27 +6,27 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.move_contour import MoveContour
 from ...transforms.printable import printable_logger
 from .site_data import LoadedCase
 from .undone import Undone
+from .undone_pixels import CasePixels
 
 _LOGGER = printable_logger(__name__)
 
 
 def undone_labels(
-    undone: Undone, ignored: Mapping[str, NDArray[np.bool_]], cases: Sequence[LoadedCase], data_folder: Path
+    undone: Undone, pixels: Mapping[str, CasePixels], cases: Sequence[LoadedCase], data_folder: Path
 ) -> list[torch.Tensor]:
     """Return the annotations that count, one ``(H, W[, D])`` for each sample; given ones are not changed.
 
-    Ignored pixels that do not fit their annotation, as it has changed since, are not ignored; the site's log says so.
+    Pixels that do not fit their annotation, as it has changed since, count as they are given; the site's log says so.
 
     Args:
         undone: what is undone.
-        ignored: by given annotation, the pixels that are ignored ``(S, H, W[, D])``.
+        pixels: by given annotation, those that count otherwise.
         cases: of the site.
         data_folder: the folder of the site's data, to which recorded paths are relative.
     """
@@ -36,14 +36,14 @@ def undone_labels(
         if name in undone.reverted:
             labels.extend(case.label)
             continue
-        pixels = ignored.get(name)
-        if not fits(pixels, case):
+        of_case = pixels.get(name, CasePixels())
+        if not of_case.fits(case):
             _LOGGER.warning(
-                "Site %s: %s has another size than when its missing objects were looked for; nothing is ignored in it.",
+                "Site %s: %s has another size than when objects were judged; none is ignored or of another class.",
                 undone.site,
                 name,
             )
-        labels.extend(undone_label(undone.moves, pixels, case))
+        labels.extend(undone_label(undone.moves, of_case, case))
     return labels
 
 
@@ -68,24 +68,24 @@ def completeness_of_samples(
     return torch.stack(shares)
 
 
-def undone_label(moves: Mapping[int, float], pixels: NDArray[np.bool_] | None, case: LoadedCase) -> torch.Tensor:
-    """Return a case's annotation ``(S, H, W[, D])`` with its contours moved and missing objects ignored.
+def undone_label(moves: Mapping[int, float], pixels: CasePixels, case: LoadedCase) -> torch.Tensor:
+    """Return a case's annotation ``(S, H, W[, D])``: classes given anew, contours moved, missing objects ignored.
 
     Args:
         moves: by label, by how far contours move, positive outward, in millimetres (pixels without spacing).
-        pixels: those that are ignored, of the same shape; not used where it differs. None if none are.
+        pixels: those that count otherwise; not used where they do not fit.
         case: the case with its given annotation, which is not changed.
     """
-    move = MoveContour(moves)
-    moved = np.stack([np.asarray(move(given.numpy(), case.spacing)) for given in case.label])
-    if pixels is not None and fits(pixels, case):
-        moved[pixels & (moved == 0)] = IGNORED_LABEL
+    move, usable = MoveContour(moves), pixels if pixels.fits(case) else CasePixels()
+    classes = case.label.numpy()
+    if usable.relabelled is not None:
+        # What is no object any more, as the file has changed since, gets no class.
+        known = (usable.relabelled != 0) & (classes != 0) & (classes != IGNORED_LABEL)
+        classes = np.where(known, usable.relabelled, classes)
+    moved = np.stack([np.asarray(move(given, case.spacing)) for given in classes])
+    if usable.ignored is not None:
+        moved[usable.ignored & (moved == 0)] = IGNORED_LABEL
     return torch.from_numpy(moved)
-
-
-def fits(pixels: NDArray[np.bool_] | None, case: LoadedCase) -> bool:
-    """Return whether ignored pixels are those of a case's annotation as it is now, or there are none."""
-    return pixels is None or pixels.shape == tuple(case.label.shape)
 
 
 def case_files(case: LoadedCase, data_folder: Path) -> tuple[str, str]:

@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...transforms.errors import DataError
 from .corrections import CorrectedLabel, Corrections, corrected_label_target
 from .description import SegmentationDescription
 from .json_record import JsonRecord, write_record
 from .masks import Mask, plain_name, read_classes, write_changed
-from .undone import Undone, UndoneCase, ignored_pixels
+from .undone import Undone, UndoneCase, undone_pixels
 from .undone_files import (
     IgnoredObject,
     ignored_in_file,
     moved_in_file,
     named_moves,
+    relabelled_in_file,
     segmentation_description,
     unit_of,
 )
+from .undone_pixels import CasePixels
 
 PROVENANCE_FILE = "provenance.json"
 
@@ -94,17 +95,19 @@ def write_undone_annotations(folder: Path, record: Path, undone: Undone) -> Writ
         What was written to ``provenance.json``.
 
     Raises:
-        DataError: if the site's description or the record's ignored pixels cannot be read.
+        DataError: if the site's description or the record's pixels cannot be read.
     """
     description = segmentation_description(Path(undone.data), undone.site)
-    ignored = ignored_pixels(record)
+    pixels = undone_pixels(record)
     annotations: list[WrittenAnnotation] = []
     failed: list[tuple[str, str]] = []
     for position, case in enumerate(undone.cases):
         if case.reverted:
             continue
         try:
-            written = _undone_annotation(folder, position, case, undone, ignored.get(case.label), description)
+            written = _undone_annotation(
+                folder, position, case, undone, pixels.get(case.label, CasePixels()), description
+            )
         except (DataError, OSError) as error:
             failed.append((case.label, f"Site {undone.site}: {error}"))
             continue
@@ -144,16 +147,20 @@ def _undone_annotation(
     position: int,
     case: UndoneCase,
     undone: Undone,
-    pixels: NDArray[np.bool_] | None,
+    pixels: CasePixels,
     description: SegmentationDescription,
 ) -> WrittenAnnotation:
     """Write one annotation, unless its classes stay as they are."""
     data = Path(undone.data)
     given, digest = data / case.label, _sha256(data / case.label)
-    mask = read_classes(given, description)
-    moved = moved_in_file(mask, undone.moves, description)
-    counts = Mask(moved, mask.affine)
-    ignored = () if pixels is None else ignored_in_file(pixels, data / case.image, given, counts, description)
+    mask, image = read_classes(given, description), data / case.image
+    classes = mask.classes
+    if pixels.relabelled is not None:
+        classes = relabelled_in_file(mask, pixels.relabelled, image, given, description)
+    moved = moved_in_file(Mask(classes, mask.affine), undone.moves, description)
+    ignored: tuple[IgnoredObject, ...] = ()
+    if pixels.ignored is not None:
+        ignored = ignored_in_file(pixels.ignored, image, given, Mask(moved, mask.affine), description)
     changed, file = int(np.count_nonzero(moved != mask.classes)), ""
     if changed:
         target = corrected_label_target(folder, position, plain_name(given))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedannot.custom.data.datalist import TRAINING, read_datalist
 from fedannot.custom.data.undone import UNDONE_FOLDER, Undone, UndoneCase, write_undone
+from fedannot.custom.data.undone_pixels import CasePixels
 
 
 def undone_record(data: Path, *, ignored_objects: Mapping[str, int] | None = None, **changes: Any) -> Undone:
@@ -36,5 +37,5 @@ def write_undone_run(
 ) -> Path:
     """Write a record where a run does, and return its folder."""
     folder = run / undone.site / job / UNDONE_FOLDER
-    write_undone(folder, undone, ignored or {})
+    write_undone(folder, undone, {name: CasePixels(of) for name, of in (ignored or {}).items()})
     return folder / f"round_{undone.round_number}"

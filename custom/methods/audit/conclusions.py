@@ -6,7 +6,7 @@ from typing import Any
 from ...audit.findings import Conclusion, SiteAudit, Unit
 from ...channel.established import UNKNOWN_ZERO
 from ...channel.estimate_record import Verdict
-from ..auto.records import MISSING, OFFSET, ParameterRecord
+from ..auto.records import ALL_CLASSES, MISSING, OFFSET, SWAPPED, ParameterRecord, parameter
 
 _PERCENT = 100
 _FromZero = tuple[float, float, float]
@@ -32,10 +32,14 @@ def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) ->
     conclusions = []
     for name, plain in sorted(told["parameters"].items()):
         kind, _, label = name.partition(" ")
-        if kind not in (OFFSET, MISSING) or label not in names:
-            raise ValueError(f"Expected conclusions of offsets and missing objects by class, but was told of {name!r}.")
+        is_of_all = name == parameter(SWAPPED, ALL_CLASSES)
+        if not is_of_all and (kind not in (OFFSET, MISSING) or label not in names):
+            raise ValueError(
+                "Expected conclusions of offsets and missing objects by class, and of swapped ones, but was told of "
+                f"{name!r}."
+            )
         record = ParameterRecord.model_validate(plain)
-        conclusions.append(_conclusion(name, kind, names[label], record, audit.unit, level))
+        conclusions.append(_conclusion(name, kind, "" if is_of_all else names[label], record, audit.unit, level))
     zero = {names[label]: str(sentence) for label, sentence in told["zero"].items() if label in names}
     order = ("established", "cannot tell", "small", "none")
     conclusions.sort(key=lambda one: order.index(one.verdict))
@@ -47,7 +51,9 @@ def _conclusion(
 ) -> Conclusion:
     verdict, from_zero = record.verdict(level), record.from_zero
     if from_zero is None or verdict == "cannot tell":
-        if kind != OFFSET:
+        if kind == SWAPPED:
+            sentence = "It cannot be told whether objects have the wrong class."
+        elif kind != OFFSET:
             sentence = _unknown_missing(class_name)
         elif from_zero is not None and UNKNOWN_ZERO in record.reason and is_apart(from_zero):
             sentence = _unlike_others(class_name, from_zero, unit)
@@ -56,7 +62,8 @@ def _conclusion(
     elif kind == OFFSET:
         sentence = _offset_sentence(class_name, from_zero, unit, verdict)
     else:
-        sentence = _missing_sentence(class_name, from_zero, verdict)
+        of_kind = _swapped_sentence if kind == SWAPPED else _missing_sentence
+        sentence = of_kind(class_name, from_zero, verdict)
     return Conclusion(
         parameter=name,
         class_name=class_name,
@@ -111,11 +118,29 @@ def _signed(length: float) -> str:
 
 
 def _missing_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -> str:
-    share, low, high = (min(max(value, 0.0), 1.0) for value in from_zero)
-    ends = f"{_PERCENT * low:.0f} to {_PERCENT * high:.0f} %"
+    share, low, ends = _share(from_zero)
     if verdict == "established":
-        amount = f"1 in {round(1 / share)}" if share <= _HALF else f"{_PERCENT * share:.0f} %"
-        return f"About {amount} of {class_name} is missing ({ends}), sure."
+        return f"About {_amount(share)} of {class_name} is missing ({ends}), sure."
     if low > 0 and verdict == "none":
         return f"Some of {class_name} may be missing, {_PERCENT * share:.0f} % ({ends}); not sure."
     return f"{class_name.capitalize()} is about as complete as at the most complete site."
+
+
+def _swapped_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -> str:
+    del class_name
+    share, low, ends = _share(from_zero)
+    if verdict == "established":
+        return f"About {_amount(share)} of the objects looks like another class than its own ({ends}), sure."
+    if low > 0 and verdict == "none":
+        return f"Some objects may have the wrong class, {_PERCENT * share:.0f} % ({ends}); not sure."
+    return "Classes of objects are about as right as at the site where they agree best."
+
+
+def _share(from_zero: _FromZero) -> tuple[float, float, str]:
+    """A share, the lower end of its interval, and the interval in words."""
+    share, low, high = (min(max(value, 0.0), 1.0) for value in from_zero)
+    return share, low, f"{_PERCENT * low:.0f} to {_PERCENT * high:.0f} %"
+
+
+def _amount(share: float) -> str:
+    return f"1 in {round(1 / share)}" if share <= _HALF else f"{_PERCENT * share:.0f} %"

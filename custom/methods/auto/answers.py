@@ -1,7 +1,7 @@
 """What sites answer in `auto`, as the server reads it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...audit.findings import Unit
@@ -10,7 +10,17 @@ from ...channel.estimate_fields import received
 from ...channel.image_features import ImageStatistics
 from ...channel.noisy_estimates import noisy_completeness, noisy_offset
 from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of
-from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, RESAMPLED, REVIEWED
+from .outbound import (
+    COMPLETENESS,
+    EDGES,
+    IMAGE_DEVIATIONS,
+    IMAGE_MEANS,
+    OFFSET,
+    REFERENCE,
+    RESAMPLED,
+    REVIEWED,
+    SWAPPED_SHARE,
+)
 
 
 def unit_of(pixel_size: float) -> Unit:
@@ -33,6 +43,7 @@ class ChannelAnswer:
         reviewed: of given contours from reviewed ones, without a model.
         completeness: share of the objects that are annotated; of all predicted ones where the site hides its patients.
         hides_patients: whether it is that of all predicted ones.
+        swapped: share of the annotated objects of all classes that look like another class.
     """
 
     num_samples: int
@@ -45,6 +56,7 @@ class ChannelAnswer:
     reviewed: tuple[Estimate, ...]
     completeness: tuple[Estimate, ...]
     hides_patients: bool = False
+    swapped: Estimate = field(default_factory=Estimate.unknown)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "ChannelAnswer":
@@ -68,6 +80,7 @@ class ChannelAnswer:
             reviewed=tuple(replace(one, slope=1.0, auroc=1.0) for one in received(REVIEWED, fields)),
             completeness=_completeness(fields),
             hides_patients=MATCHED in fields,
+            swapped=received(SWAPPED_SHARE, fields)[0],
         )
 
 

@@ -21,6 +21,7 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
             parameters={name: _parameter_record(decisions, site, name) for name in decisions.findings[site]},
             offsets=named(undo.offsets),
             missing=named(undo.missing),
+            swapped=undo.swapped,
             undone_before_round=None,
         )
         for site, undo in decisions.undo.items()
@@ -63,7 +64,7 @@ def _decision(decisions: Decisions) -> str:
     if decisions.harmless:
         return why_left(decisions)
     if decisions.anything_established:
-        # Contours that are treated otherwise, or missing objects.
+        # Contours that are treated otherwise, or kinds that are not in `undo`.
         return "What is established is measured and not undone, as the settings ask."
     return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
 

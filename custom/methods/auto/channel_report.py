@@ -7,6 +7,7 @@ import numpy as np
 
 from ...channel.bootstrap import median_interval
 from ...channel.cases import JudgedCase
+from ...channel.confusion import class_samples
 from ...channel.edges import estimate_edges
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import sent
@@ -14,12 +15,28 @@ from ...channel.image_features import image_statistics
 from ...channel.judging import Judge, cut_to_objects
 from ...channel.noisy_estimates import object_samples, offset_samples
 from ...channel.offset import mask_offset
-from ...channel.self_calibration import calibrate_completeness, calibrate_offset
-from ...channel.site_estimates import case_offsets, estimate_completeness, estimate_offset, median_offset
+from ...channel.self_calibration import calibrate_completeness, calibrate_confusion, calibrate_offset
+from ...channel.site_estimates import (
+    case_offsets,
+    estimate_completeness,
+    estimate_confusion,
+    estimate_offset,
+    median_offset,
+)
 from ...data.site_data import LoadedCase, SiteData
 from ...settings import RunSettings
 from ..views import Answer
-from .outbound import COMPLETENESS, EDGES, IMAGE_DEVIATIONS, IMAGE_MEANS, OFFSET, REFERENCE, RESAMPLED, REVIEWED
+from .outbound import (
+    COMPLETENESS,
+    EDGES,
+    IMAGE_DEVIATIONS,
+    IMAGE_MEANS,
+    OFFSET,
+    REFERENCE,
+    RESAMPLED,
+    REVIEWED,
+    SWAPPED_SHARE,
+)
 
 _MICROMETRES = 1000
 
@@ -63,6 +80,7 @@ def channel_report(
         for label in labels
     ]
     report |= sent(OFFSET, offsets, calibrated=True) | sent(COMPLETENESS, completeness, calibrated=True)
+    report |= sent(SWAPPED_SHARE, [_swapped(cases, len(labels), seed)], calibrated=True)
     report |= sent(EDGES, [estimate_edges(cases, label, seed=seed) for label in labels], calibrated=False)
     report |= sent(REFERENCE, [estimate_offset(known, label, seed=seed) for label in labels], calibrated=False)
     pairs = [] if reviewed is None else _pairs(data.cases, reviewed.cases)
@@ -71,6 +89,15 @@ def channel_report(
         report[RESAMPLED] = round(_MICROMETRES * resampled)
     samples = offset_samples(of_cases) if _has_known_unit(data) else {}
     return Answer(report, samples | (object_samples(cases, len(labels)) if uses_completeness(settings) else {}))
+
+
+def _swapped(cases: Sequence[JudgedCase], num_classes: int, seed: int) -> Estimate:
+    """The share of the annotated objects that look like another class; unknown where there is one class."""
+    samples = class_samples(cases) if num_classes > 1 else None
+    if samples is None or not len(samples.labels):
+        return Estimate.unknown()
+    _, share = estimate_confusion(samples.probabilities, samples.labels, samples.units, seed=seed)
+    return calibrate_confusion(samples.probabilities, samples.labels, seed=seed).of(share)
 
 
 def uses_completeness(settings: RunSettings) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...channel.anchor import Anchor, deviation_of
@@ -11,7 +11,7 @@ from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer
-from .records import MISSING, OFFSET, ChannelRecord, SiteChannelRecord, parameter
+from .records import ALL_CLASSES, MISSING, OFFSET, SWAPPED, ChannelRecord, SiteChannelRecord, parameter
 from .server_reference import ServerReference
 from .settings import JudgingSettings
 from .zero import zero_of_offsets
@@ -30,13 +30,15 @@ class SiteUndo:
     Attributes:
         offsets: by class, by how far its contours lie too far outside, in its unit.
         missing: by class, share of the objects that it leaves out.
+        swapped: share of the objects, of all classes, that it annotates as another class.
     """
 
     offsets: dict[int, float] = field(default_factory=dict)
     missing: dict[int, float] = field(default_factory=dict)
+    swapped: float = 0.0
 
     def __bool__(self) -> bool:
-        return bool(self.offsets or self.missing)
+        return bool(self.offsets or self.missing or self.swapped)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def decide(
     """Decide what each site undoes.
 
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
-    of missing objects from the most complete site. Sites whose images are of another kind are judged by their own
+    of missing objects from the most complete site, one of swapped classes from the site with the least: a model that
+    takes one class for another does so everywhere. Sites whose images are of another kind are judged by their own
     reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is annotated.
 
     Offsets of sites whose images are alike are undone where they move federated averaging's contours, which follow the
@@ -111,6 +114,12 @@ def decide(
             judged[site][name], criteria[site][name] = _missing(
                 answer, label, complete[answer.hides_patients], settings, doubt
             )
+    if settings.network.num_classes > 1:
+        least = _best_told([answer.swapped for answer in usual.values()], lambda one: -one.value)
+        for site, answer in answers.items():
+            name = parameter(SWAPPED, ALL_CLASSES)
+            judged[site][name] = answer.swapped
+            criteria[site][name] = _swapped(answer.swapped, least, settings, doubts[site])
     findings = established(judged, criteria, level=settings.level)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
@@ -197,11 +206,16 @@ def _unfit(share: float, settings: JudgingSettings) -> str | None:
 
 
 def _most_complete(answers: Mapping[str, ChannelAnswer], label: int, *, hides_patients: bool) -> Estimate | None:
-    alike = (answer for answer in answers.values() if answer.hides_patients == hides_patients)
-    known = [one for one in (answer.completeness[label - 1] for answer in alike) if one.is_known]
+    alike = [answer for answer in answers.values() if answer.hides_patients == hides_patients]
+    return _best_told([answer.completeness[label - 1] for answer in alike], lambda one: one.value)
+
+
+def _best_told(estimates: Sequence[Estimate], quality: Callable[[Estimate], float]) -> Estimate | None:
+    """The estimate of the site that annotates best, which is neutral for the others; None without any."""
+    known = [one for one in estimates if one.is_known]
     # What cannot be told of a site is no measure for those of which it can.
     told = [one for one in known if Criterion(0.0, 0.0).doubt(one) is None]
-    return max(told or known, key=lambda one: (one.value, one.patients), default=None)
+    return max(told or known, key=lambda one: (quality(one), one.patients), default=None)
 
 
 def _missing(
@@ -215,6 +229,13 @@ def _missing(
     criterion = Criterion(0.0, settings.missing_floor, deviation_of(complete) * own.value / complete.value**2)
     missing = replace(own, value=value, low=low, high=high)
     return missing, _doubted(criterion, doubt)
+
+
+def _swapped(own: Estimate, least: Estimate | None, settings: JudgingSettings, doubt: str | None) -> Criterion:
+    """What is tested of the share of objects that look like another class."""
+    if least is None or not own.is_known:
+        return _doubted(Criterion(0.0, settings.swapped_floor), doubt)
+    return _doubted(Criterion(least.value, settings.swapped_floor, deviation_of(least)), doubt)
 
 
 def _harmless_average(
@@ -238,9 +259,9 @@ def _harmless_average(
 
 def _undo(findings: Mapping[str, Finding], settings: JudgingSettings, *, spared: Collection[int]) -> SiteUndo:
     """What a site undoes; offsets of the spared classes stay."""
-    found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}}
+    found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}, SWAPPED: {}}
     for name, finding in findings.items():
         kind, label = name.split(" ")[0], int(name.split(" ")[1])
         if finding.established and kind in settings.undone_kinds and not (kind == OFFSET and label in spared):
             found[kind][label] = finding.deviation
-    return SiteUndo(found[OFFSET], found[MISSING])
+    return SiteUndo(found[OFFSET], found[MISSING], max(found[SWAPPED].get(ALL_CLASSES, 0.0), 0.0))

@@ -11,7 +11,7 @@ KEEP_SCORES = "keep_scores"
 COMPARE_SCORES = "compare_scores"
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
-COMPLETENESS = "completeness"
+COMPLETENESS, SWAPPED_SHARE = "completeness", "swapped"
 RESAMPLED = "resampled_micrometres"
 REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
@@ -77,6 +77,14 @@ CHANNEL_FIELDS = (
         ESTIMATE_CHANNEL,
         "share of the objects that are annotated, by what the model is as sure of as of annotated ones",
         calibrated=True,
+        limits=(0.0, 1.0),
+    ),
+    *estimate_fields(
+        SWAPPED_SHARE,
+        ESTIMATE_CHANNEL,
+        "share of the annotated objects of all classes that look like another class than theirs",
+        calibrated=True,
+        length=1,
         limits=(0.0, 1.0),
     ),
     *noisy_fields(

@@ -3,12 +3,13 @@
 from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
 from ...run.records import Record
 
-# The kinds of parameters.
-OFFSET, MISSING = "offset", "missing"
+# The kinds of parameters, and the class of one that is of all classes together.
+OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"
+ALL_CLASSES = 0
 
 
 def parameter(kind: str, label: int) -> str:
-    """Return the name of a parameter of a class, such as ``offset 1``."""
+    """Return the name of a parameter of a class, such as ``offset 1``; of all together ``swapped 0``."""
     return f"{kind} {label}"
 
 
@@ -45,12 +46,14 @@ class SiteChannelRecord(Record):
         parameters: by kind and class, such as ``offset 1``.
         offsets: what it undoes, by class: by how far contours are too far outside.
         missing: likewise: share of the objects that is missing.
+        swapped: the share of the objects of which at most it undoes the class, 0 for none.
         undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
     """
 
     parameters: dict[str, ParameterRecord]
     offsets: dict[str, float]
     missing: dict[str, float]
+    swapped: float = 0.0
     undone_before_round: int | None
 
     @property

@@ -104,7 +104,9 @@ class AutoServer(FedAvgServer):
     def message(self, this_round: Round) -> dict[str, Any]:
         """Return what the one site is to undo that is being told; else what all may know of round and model."""
         if self._telling is not None:
-            return {"undo": {"offsets": named(self._telling.offsets), "missing": named(self._telling.missing)}}
+            undo = self._telling
+            told = {"offsets": named(undo.offsets), "missing": named(undo.missing), "swapped": undo.swapped}
+            return {"undo": told}
         message = self._shadow.message | ({"has_vetoed": True} if self._has_taken_back else {})
         if self.settings.judge == "without_own" and this_round.history:
             # A site finds its own share in the model by it.
@@ -276,4 +278,5 @@ def _undo_of(record: SiteChannelRecord) -> SiteUndo:
     return SiteUndo(
         {int(label): value for label, value in record.offsets.items()},
         {int(label): value for label, value in record.missing.items()},
+        record.swapped,
     )

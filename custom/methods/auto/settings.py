@@ -17,7 +17,8 @@ class JudgingSettings(FedAvgSettings):
 
     Args:
         undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, of which the surest
-            are ignored in training, while the loss asks for the share that is annotated only.
+            are ignored in training, while the loss asks for the share that is annotated only; ``swapped`` classes of
+            objects, of which the surest get the class that they look like.
         anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
             or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
         level: of the test of all sites and parameters together.
@@ -26,19 +27,21 @@ class JudgingSettings(FedAvgSettings):
             where no case is reviewed, and smaller offsets are not undone there.
         offset_floor: smaller offsets are not undone anywhere, in pixels of the network's images.
         missing_floor: smaller shares of missing objects are not.
+        swapped_floor: smaller shares of objects of another class are not.
         unknown_images: how a site counts that says nothing of its images, as one whose statistics are private:
             ``distinct``, so that the model does not judge it, or ``usual``, where somebody knows that the sites' images
             are of one kind.
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """
 
-    undo: tuple[Literal["offset", "missing"], ...] = ("offset", "missing")
+    undo: tuple[Literal["offset", "missing", "swapped"], ...] = ("offset", "missing", "swapped")
     anchor: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05
     edge_error: Annotated[float, Field(ge=0)] = 2.0
     offset_floor: Annotated[float, Field(ge=0)] = 0.5
     missing_floor: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    swapped_floor: Annotated[float, Field(ge=0, lt=1)] = 0.1
     unknown_images: Literal["distinct", "usual"] = "distinct"
     min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
 

@@ -14,7 +14,7 @@ from ...channel.estimate_fields import sent
 from ...data.datalist import REFERENCE, TRAINING, VALIDATION
 from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData, count_cases
-from ...data.undone import UNDONE_FOLDER, Undone, ignored_pixels, latest_undone, write_undone
+from ...data.undone import UNDONE_FOLDER, Undone, latest_undone, undone_pixels, write_undone
 from ...evaluation.inference import Inference
 from ...networks.devices import params_in_main_memory
 from ...outbound.fields import MINIMUM_CASES
@@ -100,7 +100,7 @@ class AutoSite(FedAvgSite):
             # It moves contours with MONAI, which takes 2 s that only a site with something undone pays; likewise below.
             from ...data.undone_labels import undone_labels  # noqa: PLC0415
 
-            labels = undone_labels(undone, ignored_pixels(folder), data.cases, site.locate().folder)
+            labels = undone_labels(undone, undone_pixels(folder), data.cases, site.locate().folder)
         batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
         return replace(self.train_on(batches, network, site), fields={"has_undone": True})
 
@@ -182,23 +182,26 @@ class AutoSite(FedAvgSite):
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         offsets, missing = (_by_label(site.message["undo"][name]) for name in ("offsets", "missing"))
-        if not (all(map(math.isfinite, offsets.values())) and all(0 <= share <= 1 for share in missing.values())):
+        swapped = float(site.message["undo"]["swapped"])
+        shares = (*missing.values(), swapped)
+        if not (all(map(math.isfinite, offsets.values())) and all(0 <= share <= 1 for share in shares)):
             raise ValueError(f"Expected finite offsets and shares from 0 to 1 to undo, but was told {site.message}.")
         from .undoing import undo_channel  # noqa: PLC0415
 
         before = latest_undone(self._places(site))
-        undone, ignored = undo_channel(
+        undone, pixels = undo_channel(
             network,
             site.load(TRAINING),
             offsets=offsets,
             missing=missing,
+            swapped=swapped,
             data_folder=site.locate().folder,
             method=self.settings.method,
             round_number=site.round_number,
             inference=Inference.of(self.settings),
             reverted=frozenset() if before is None else before[1].reverted,
         )
-        write_undone(site.run_folder / UNDONE_FOLDER, undone, ignored)
+        write_undone(site.run_folder / UNDONE_FOLDER, undone, pixels)
         site.info(f"Undone before round {site.round_number}: {_in_words(undone)}.")
 
     def _places(self, site: SiteView) -> Sequence[tuple[Path, int]]:
@@ -228,5 +231,8 @@ def _by_label(told: dict[str, Any]) -> dict[int, float]:
 
 def _in_words(undone: Undone) -> str:
     offsets = [f"contours of class {label} moved by {-offset:+.2f}" for label, offset in undone.offsets.items()]
-    count = sum(case.ignored_objects for case in undone.cases)
-    return ", ".join([*offsets, *([f"{count} unannotated objects ignored"] if undone.missing else [])]) or "nothing"
+    ignored = sum(case.ignored_objects for case in undone.cases)
+    relabelled = sum(case.relabelled_objects for case in undone.cases)
+    missing = [f"{ignored} unannotated objects ignored"] if undone.missing else []
+    swapped = [f"{relabelled} objects given another class"] if undone.swapped else []
+    return ", ".join([*offsets, *missing, *swapped]) or "nothing"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels
+from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels, usual_confidence
 from .settings import Treatment
 from .sure_samples import Flags
 
@@ -53,7 +53,7 @@ def undo(
     seems, mixed = probabilities.argmax(axis=1), mixed_up(probabilities, labels)
     confusion = _with_right(confusion, mixed)
     if treatment in ("relabel", "both"):
-        doubt = doubt_of_labels(probabilities, labels) / _usual_confidence(probabilities)
+        doubt = doubt_of_labels(probabilities, labels) / usual_confidence(probabilities)
         doubt[mixed[labels, seems]] = -np.inf
         most = np.argsort(-doubt, kind="stable")[: round(confusion.noise_level * len(labels))]
         changed[most] = doubt[most] > margin
@@ -95,13 +95,6 @@ def _with_right(confusion: Confusion, mixed: Flags) -> Confusion:
     joint = np.where(mixed, 0.0, confusion.joint)
     joint[np.diag_indices_from(joint)] += np.where(mixed, confusion.joint, 0.0).sum(axis=1)
     return Confusion(joint, confusion.counts)
-
-
-def _usual_confidence(probabilities: Floats) -> Floats:
-    """The mean probability of the class that a sample seems to be of, over all samples that do, ``(N,)``."""
-    seems, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
-    sums = np.bincount(seems, weights=confidence)
-    return np.asarray((sums / np.maximum(np.bincount(seems), 1))[seems])
 
 
 def residual_transition(confusion: Confusion, labels: Labels, undone: Labels) -> Floats:

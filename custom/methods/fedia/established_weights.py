@@ -1,4 +1,4 @@
-"""Weights by completeness where that is established below one, with half of the sites in effect at least."""
+"""Weights by completeness where that is established below one, with a least share of the sites in effect."""
 
 from collections.abc import Mapping
 
@@ -7,25 +7,24 @@ from numpy.typing import NDArray
 
 from ...aggregation.weighting import quantity_weights
 
-# Of the sites that weights by quantity are of in effect, this share stays.
-LEAST_EFFECTIVE_SHARE = 0.5
 # The scale is found to this relative accuracy, from the side on which enough sites are in effect.
 _STEPS = 60
 _LARGEST_FACTOR = 2.0**20
 
 
 def established_weights(
-    num_samples: Mapping[str, int], completeness: Mapping[str, float], scale: float
+    num_samples: Mapping[str, int], completeness: Mapping[str, float], scale: float, least_share: float = 0.5
 ) -> dict[str, float]:
     """Return w_k ∝ n_k exp(â_k / s), s being the scale or, where that leaves too few sites in effect, a larger one.
 
-    The number of sites in effect, 1/Σw², stays at half of that by quantity at least. FedIA's softmax(â_k / ℓ_k) has no
-    such bound: with losses near 0 one site has all the weight.
+    The number of sites in effect, 1/Σw², stays at the least share of that by quantity. FedIA's softmax(â_k / ℓ_k) has
+    no such bound: with losses near 0 one site has all the weight.
 
     Args:
         num_samples: n_k of every site.
         completeness: â_k of sites in which it is established below one; others count as complete.
         scale: by how much the completeness of two sites differs whose weights differ by the factor e.
+        least_share: share of the sites in effect by quantity that stay in effect, below 1.
 
     Raises:
         ValueError: if there is no site or no sample, a completeness is not from 0 to 1, or the scale is not above 0.
@@ -40,7 +39,7 @@ def established_weights(
     quantity = quantity_weights(num_samples)
     shares = np.array(list(quantity.values()))
     exponents = np.array([completeness.get(site, 1.0) for site in quantity]) / scale
-    least = LEAST_EFFECTIVE_SHARE / (shares**2).sum()
+    least = least_share / (shares**2).sum()
     weights = _weights(shares, exponents)
     if 1 / (weights**2).sum() < least:
         weights = _weights(shares, exponents / _factor(shares, exponents, least))

@@ -98,6 +98,7 @@ class FedIAServer(FedAvgServer):
             this_round.num_samples,
             {site: value for site, value in self._established.items() if site in this_round.num_samples},
             self.settings.completeness_scale,
+            self.settings.least_effective_share,
         )
         return LayerWeights.same_in_all_blocks(weights, this_round.blocks)
 

@@ -17,12 +17,13 @@ class FedIASettings(WarmupSettings):
 
     Args:
         weighting: ``completeness`` is Eq. 4 and 5; ``established`` weighs by completeness where that is established
-            below one, and never leaves fewer than half of the sites in effect; ``quantity`` is the ablation without.
+            below one, with ``least_effective_share`` of the sites in effect; ``quantity`` is the ablation without.
         estimator: ``counts`` is Eq. 3; ``matched`` counts among the predicted lesions those that are annotated;
             ``sure`` counts only predicted lesions of which the model is as sure as of annotated ones.
         smallest_lesion: voxels of the smallest predicted lesions that ``sure`` counts and ``lesions`` adds.
         completeness_scale: by how much the completeness of two sites differs whose weights differ by the factor e, of
             ``established`` weights; it grows where too few sites would be left in effect.
+        least_effective_share: share of the sites that stays in effect (1/Σw², beside that of weights by quantity).
         completeness_floor: completeness is established below one where its interval ends so far below.
         estimates: how often the completeness is estimated where it has to be established: after the warm-up, then in
             equal steps.
@@ -44,6 +45,7 @@ class FedIASettings(WarmupSettings):
     estimator: Literal["counts", "matched", "sure"] = "counts"
     smallest_lesion: Positive = 5
     completeness_scale: Annotated[float, Field(gt=0)] = 0.2
+    least_effective_share: Annotated[float, Field(ge=0.5, lt=1)] = 0.5
     completeness_floor: Annotated[float, Field(ge=0, lt=1)] = 0.05
     estimates: Positive = 2
     correction: bool = True

@@ -60,7 +60,7 @@ def test_missing_objects_are_in_per_cent_and_the_rounds_of_all_estimates_are_nam
 
 
 def test_who_is_not_there_has_no_entries():
-    empty = {"contours": "-", "missing, %": "-", "undone before": "-"}
+    empty = {"contours": "-", "missing, %": "-", "swapped, %": "-", "undone before": "-"}
     assert channel_entries(None, "site-1") == empty
     assert channel_entries(ChannelFindings(channels=()), "site-1") == empty
     assert channel_entries(ChannelFindings(channels=(channel(6, None),)), "elsewhere") == empty

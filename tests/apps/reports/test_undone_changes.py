@@ -104,7 +104,7 @@ def test_a_case_that_cannot_be_read_or_has_another_size_does_not_hide_the_others
     write_undone_run(tmp_path / "run", undone, {NAMES[1]: CORNER[:, :32]})
     found = rows(invoke("list", tmp_path / "run"))
     assert " ".join(found[NAMES[0]]) == "- 0 unknown: no usable training case any more"
-    assert "undone: another size than when missing objects were looked for: none is ignored" in " ".join(
+    assert "undone: another size than when objects were judged: none is ignored or of another class" in " ".join(
         found[NAMES[1]]
     )
     assert found[NAMES[2]][2] == "undone"

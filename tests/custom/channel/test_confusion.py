@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from judged import JudgedCase
 
-from fedannot.custom.channel.confusion import confident_joint, object_samples
+from fedannot.custom.channel.confusion import class_samples, confident_joint
 from fedannot.custom.channel.site_estimates import estimate_confusion
 from fedannot.transforms.noise.class_noise import ClassNoise
 from fedannot.transforms.noise.mislabel import Mislabel
@@ -52,7 +52,7 @@ def test_objects_of_swapped_classes_are_found():
     probabilities[0] = 0.98
     probabilities[:, 5:10, 5:10] = np.array([0.1, 0.3, 0.6])[:, None, None]
     probabilities[:, 5:10, 25:30] = np.array([0.1, 0.1, 0.8])[:, None, None]
-    found = object_samples([JudgedCase("patient", annotation, probabilities)])
+    found = class_samples([JudgedCase("patient", annotation, probabilities)])
     assert found.labels.tolist() == [0, 1]
     assert found.probabilities == pytest.approx(np.array([[1 / 3, 2 / 3], [1 / 9, 8 / 9]]))
     assert found.units == ("patient", "patient")

@@ -1,5 +1,7 @@
 """Errors that are put in, on cases of which it is known how they must show."""
 
+import math
+
 import numpy as np
 import pytest
 from judged import JudgedCase, case_of, site
@@ -80,7 +82,17 @@ def test_wrong_labels_do_not_show_where_the_model_guesses():
     probabilities = generator.dirichlet([1, 1, 1], 600)
     found = calibrate_confusion(probabilities, generator.integers(0, 3, 600), seed=100)
     assert found.auroc == pytest.approx(0.5, abs=0.1)
-    assert found.slope < 0.6
+    # As many labels are wrong as by chance: others in their place are as often right.
+    assert math.isnan(found.slope)
+
+
+def test_where_the_codes_of_two_classes_are_exchanged_changed_labels_are_the_right_ones():
+    generator = np.random.default_rng(100)
+    true = generator.integers(0, 2, 300)
+    probabilities = np.eye(2)[true] * 0.8 + 0.1
+    found = calibrate_confusion(probabilities, 1 - true, seed=100)
+    assert found.slope == pytest.approx(1.0, abs=0.1)
+    assert found.auroc > 0.95
 
 
 def test_annotations_are_not_changed():

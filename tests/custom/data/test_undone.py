@@ -12,14 +12,15 @@ from fedannot.custom.data.undone import (
     UNDONE_FILE,
     Undone,
     UndoneCase,
-    ignored_pixels,
     latest_undone,
     read_undone,
     restore_undone,
     revert_undone,
+    undone_pixels,
     undone_records,
     write_undone,
 )
+from fedannot.custom.data.undone_pixels import CasePixels
 from fedannot.transforms.errors import DataError
 
 LABELS = ("labels/a.png", "labels/b.png")
@@ -60,35 +61,42 @@ def test_the_first_place_with_a_record_counts(tmp_path: Path) -> None:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     names = ("labels/a.png", "../b.png", "file", "annotations", "pixels_0", "c.npy", "d\udcff.png")
     ignored = {name: np.roll(PIXELS, shift, axis=2) for shift, name in enumerate(names)}
-    write_undone(tmp_path, record(), ignored)
-    found = ignored_pixels(tmp_path / "round_5")
-    assert list(found) == list(names)
-    assert all(np.array_equal(found[name], ignored[name]) for name in names)
-    assert found["file"].dtype == np.bool_
+    pixels = {name: CasePixels(ignored=of) for name, of in ignored.items()}
+    classes = 2 * PIXELS.astype(np.uint8)
+    pixels |= {"file": CasePixels(ignored["file"], classes), "labels/z.png": CasePixels(relabelled=classes)}
+    write_undone(tmp_path, record(), pixels)
+    found = undone_pixels(tmp_path / "round_5")
+    assert list(found) == [*names, "labels/z.png"]
+    assert all(np.array_equal(found[name].ignored, ignored[name]) for name in names)
+    assert found["file"].ignored.dtype == np.bool_
+    assert found["file"].relabelled.dtype == np.uint8
+    assert [name for name in found if found[name].relabelled is not None] == ["file", "labels/z.png"]
+    assert np.array_equal(found["labels/z.png"].relabelled, classes)
+    assert found["labels/z.png"].ignored is None
     write_undone(tmp_path, record(6), {})
-    assert ignored_pixels(tmp_path / "round_6") == {}
+    assert undone_pixels(tmp_path / "round_6") == {}
     assert read_undone(tmp_path / "round_6") == record(6)
 
 
 def test_a_second_record_of_a_round_takes_the_place_of_the_first(tmp_path: Path) -> None:
-    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
-    write_undone(tmp_path, record(offsets={"1": -1.0}), {LABELS[1]: ~PIXELS})
+    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
+    write_undone(tmp_path, record(offsets={"1": -1.0}), {LABELS[1]: CasePixels(~PIXELS)})
     folder, found = latest_undone([(tmp_path, 5)])
     assert found.offsets == {"1": -1.0}
-    assert np.array_equal(ignored_pixels(folder)[LABELS[1]], ~PIXELS)
+    assert np.array_equal(undone_pixels(folder)[LABELS[1]].ignored, ~PIXELS)
     assert sorted(file.name for file in folder.iterdir()) == [found.ignored_file, UNDONE_FILE]
 
 
 def test_until_the_second_record_is_there_the_first_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A site that is killed while it writes goes on with what it had."""
-    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
+    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
     before = read_undone(tmp_path / "round_5")
     with monkeypatch.context() as patch:
         patch.setattr(module, "write_record", lambda *_: (_ for _ in ()).throw(OSError("killed")))
         with pytest.raises(OSError, match="killed"):
-            write_undone(tmp_path, record(offsets={}), {LABELS[1]: ~PIXELS})
+            write_undone(tmp_path, record(offsets={}), {LABELS[1]: CasePixels(~PIXELS)})
     assert read_undone(tmp_path / "round_5") == before
-    assert np.array_equal(ignored_pixels(tmp_path / "round_5")[LABELS[0]], PIXELS)
+    assert np.array_equal(undone_pixels(tmp_path / "round_5")[LABELS[0]].ignored, PIXELS)
     write_undone(tmp_path, record(offsets={}), {})
     assert [file.name for file in (tmp_path / "round_5").iterdir()] == [UNDONE_FILE]
 
@@ -145,20 +153,21 @@ def _other(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_cut, _empty, _other, Path.unlink])
 def test_ignored_pixels_that_cannot_be_read_are_named(tmp_path: Path, damage: object) -> None:
-    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
+    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
     folder = tmp_path / "round_5"
     damage(folder / read_undone(folder).ignored_file)
     with pytest.raises(DataError, match=r"ignored-[0-9a-f]{16}\.npz: cannot be read .*pixels that a site ignores"):
-        ignored_pixels(folder)
+        undone_pixels(folder)
 
 
+@pytest.mark.parametrize("key", ["ignored_file", "relabelled_file"])
 @pytest.mark.parametrize("name", ["../../secret.npz", "ignored.npz", "/etc/passwd"])
-def test_a_record_names_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+def test_a_record_names_no_file_elsewhere(tmp_path: Path, name: str, key: str) -> None:
     write_undone(tmp_path, record(), {})
     file = tmp_path / "round_5" / UNDONE_FILE
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"ignored_file": name}))
-    with pytest.raises(DataError, match="ignored_file"):
-        ignored_pixels(tmp_path / "round_5")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: name}))
+    with pytest.raises(DataError, match=key):
+        undone_pixels(tmp_path / "round_5")
 
 
 def test_a_record_says_how_contours_move_and_whether_anything_changes() -> None:
@@ -179,7 +188,7 @@ def test_a_record_says_how_contours_move_and_whether_anything_changes() -> None:
 
 
 def test_a_revert_and_its_taking_back_change_the_record_alone(tmp_path: Path) -> None:
-    write_undone(tmp_path, record(), {LABELS[0]: PIXELS})
+    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
     folder = tmp_path / "round_5"
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     assert revert_undone(folder, ["b.png"]).reverted == {LABELS[1]}

@@ -22,6 +22,7 @@ from fedannot.custom.data.undone_files import (
     ignored_in_file,
     moved_in_file,
     named_moves,
+    relabelled_in_file,
     segmentation_description,
     unit_of,
 )
@@ -115,12 +116,42 @@ def test_only_background_of_what_counts_is_ignored_and_pictures_have_their_own_s
 def test_ignored_pixels_of_another_size_are_named(tmp_path: Path) -> None:
     file = tmp_path / "a.png"
     Image.fromarray(np.zeros((24, 36), np.uint8)).save(file)
-    with pytest.raises(DataError, match=r"a\.png: its ignored pixels are those of an image of \(10, 12\); expected"):
+    with pytest.raises(DataError, match=r"a\.png: what was undone in it is of an image of \(10, 12\); expected"):
         ignored_in_file(np.ones((1, 10, 12), bool), file, file, Mask(np.zeros((24, 36), np.uint8)), IMAGE)
     volume = write_volume(tmp_path / "b.nii.gz", np.zeros((12, 12, 5), np.uint8), np.eye(4))
     mask = Mask(np.zeros((12, 12, 5), np.uint8), np.eye(4))
-    with pytest.raises(DataError, match=r"b\.nii\.gz: its ignored pixels do not fit it: .*\(4, 12, 12\)"):
+    with pytest.raises(DataError, match=r"b\.nii\.gz: what was undone in it does not fit it: .*\(4, 12, 12\)"):
         ignored_in_file(np.ones((4, 12, 12), bool), volume, volume, mask, SLICES)
+
+
+TWO = {"labels": {0: 0, 1: 1, 2: 2}, "classes": ("a", "b")}
+
+
+def test_an_object_of_a_larger_picture_gets_another_class_as_a_whole(tmp_path: Path) -> None:
+    """Rows of the file are half, columns a third of a pixel; the second object is another, and stays."""
+    file = tmp_path / "a.png"
+    Image.fromarray(np.zeros((24, 36), np.uint8)).save(file)
+    given = box((24, 36), (3, 12), (4, 17)) + box((24, 36), (3, 12), (25, 34))
+    classes = np.zeros((1, 12, 12), dtype=np.uint8)
+    classes[0, 2:6, 2:5] = 2
+    found = relabelled_in_file(Mask(given), classes, file, file, IMAGE.model_copy(update=TWO))
+    np.testing.assert_array_equal(found, given + box((24, 36), (3, 12), (4, 17)))
+    # Less than half of an object is not enough.
+    classes[0, 2:4] = 0
+    np.testing.assert_array_equal(
+        relabelled_in_file(Mask(given), classes, file, file, IMAGE.model_copy(update=TWO)), given
+    )
+
+
+def test_objects_of_slices_get_another_class_slice_by_slice(tmp_path: Path) -> None:
+    given = box((5, 12, 12), (1, 4), (3, 9), (4, 8))
+    image = write_volume(tmp_path / "image.nii.gz", np.zeros((5, 12, 12), np.int16), TOP_LEFT_FRONT)
+    label = write_volume(tmp_path / "label.nii.gz", given, TOP_LEFT_FRONT)
+    classes = np.zeros((5, 12, 12), dtype=np.uint8)
+    classes[2, 3:9, 4:8] = 2
+    description = SLICES.model_copy(update=TWO)
+    found = relabelled_in_file(Mask(given, TOP_LEFT_FRONT), classes, image, label, description)
+    np.testing.assert_array_equal(found, given + box((5, 12, 12), (2, 3), (3, 9), (4, 8)))
 
 
 def test_classes_are_named_and_units_are_those_of_the_site() -> None:

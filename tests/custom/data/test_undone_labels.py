@@ -10,7 +10,8 @@ import torch
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.data.undone import Undone, UndoneCase
-from fedannot.custom.data.undone_labels import case_files, fits, undone_label, undone_labels
+from fedannot.custom.data.undone_labels import case_files, undone_label, undone_labels
+from fedannot.custom.data.undone_pixels import CasePixels
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 DATA = Path("/data/site-1")
@@ -42,15 +43,27 @@ def test_contours_move_and_missing_objects_are_ignored_where_nothing_is_annotate
     pixels[0, 0:2, 0:5] = True
     pixels[0, 6, 6] = True
     case = case_of("a", square(3, 9))
-    (label,) = undone_labels(record("a"), {"labels/a.png": pixels}, [case], DATA)
+    (label,) = undone_labels(record("a"), {"labels/a.png": CasePixels(pixels)}, [case], DATA)
     expected = square(4, 8)[0]
     expected[0:2, 0:5] = IGNORED_LABEL
     assert torch.equal(label, expected)
     assert torch.equal(case.label, square(3, 9))
 
 
+def test_objects_get_another_class_before_contours_move_and_never_where_nothing_is_annotated() -> None:
+    classes = np.zeros((1, 12, 12), dtype=np.uint8)
+    classes[0, 1:9, 3:9] = 2
+    case = case_of("a", square(3, 9))
+    case.label[0, 11, 11] = 1
+    moved = undone_label({2: -1.0}, CasePixels(relabelled=classes), case)
+    expected = 2 * square(4, 8)
+    expected[0, 11, 11] = 1
+    assert torch.equal(moved, expected)
+    assert int(case.label.max()) == 1
+
+
 def test_millimetres_move_by_the_case_s_own_spacing() -> None:
-    moved = undone_label({1: -2.0}, None, case_of("a", square(2, 10), spacing=(1.0, 2.0)))
+    moved = undone_label({1: -2.0}, CasePixels(), case_of("a", square(2, 10), spacing=(1.0, 2.0)))
     expected = torch.zeros((1, 12, 12), dtype=torch.uint8)
     expected[:, 4:8, 3:9] = 1
     assert torch.equal(moved, expected)
@@ -58,16 +71,17 @@ def test_millimetres_move_by_the_case_s_own_spacing() -> None:
 
 def test_a_reverted_case_counts_as_it_was_given_and_samples_stay_in_order() -> None:
     cases = [case_of("a", square(3, 9, samples=2)), case_of("b", square(2, 10))]
-    labels = undone_labels(record("a", "b", reverted=("a",)), {"labels/a.png": np.ones((2, 12, 12), bool)}, cases, DATA)
+    pixels = {"labels/a.png": CasePixels(np.ones((2, 12, 12), bool), np.full((2, 12, 12), 3, np.uint8))}
+    labels = undone_labels(record("a", "b", reverted=("a",)), pixels, cases, DATA)
     assert [torch.equal(*pair) for pair in zip(labels, (*square(3, 9, 2), *square(3, 9)), strict=True)] == [True] * 3
 
 
 def test_ignored_pixels_that_do_not_fit_are_not_used_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     """The annotation was replaced by one of another size since."""
     case, pixels = case_of("a", square(3, 9)), np.ones((1, 10, 12), dtype=bool)
-    assert not fits(pixels, case)
+    assert not CasePixels(pixels).fits(case)
     with caplog.at_level(logging.WARNING):
-        (label,) = undone_labels(record("a"), {"labels/a.png": pixels}, [case], DATA)
+        (label,) = undone_labels(record("a"), {"labels/a.png": CasePixels(pixels)}, [case], DATA)
     assert torch.equal(label, square(4, 8)[0])
     assert "Site site-1: labels/a.png has another size" in caplog.text
 

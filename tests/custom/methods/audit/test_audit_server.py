@@ -6,6 +6,8 @@ import pytest
 from support.rounds import round_of
 
 from fedannot.custom.audit.kind_names import SEGMENTATION_KINDS
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.methods.audit.outbound import AUDIT_CASES, CONCLUDE, KEEP_JUDGE, LEAVES
 from fedannot.custom.methods.audit.server import AuditServer
@@ -29,6 +31,7 @@ def channel(offset):
         **estimate("offset", offset), **estimate("edge_offset", 0.0, calibrated=False),
         **estimate("reference_offset", math.nan, 0, calibrated=False),
         **estimate("reviewed_offset", math.nan, 0, calibrated=False), **estimate("completeness", 0.9),
+        **sent("swapped", [Estimate.unknown()], calibrated=True),
     }  # fmt: skip
 
 

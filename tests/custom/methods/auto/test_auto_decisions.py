@@ -307,3 +307,50 @@ def test_an_anchor_that_cannot_be_had_is_said_and_nothing_is_undone():
         assert not any(found.undo.values())
         assert "not known where" in found.findings["site-0"]["offset 1"].reason
         assert "no" in found.anchors[0].sentence
+
+
+TWO_CLASSES = AutoSettings(rounds=9, warmup_rounds=3, network={"num_classes": 2})
+
+
+def of_two_classes(swapped, half=0.05, auroc=0.9, image=0.0):
+    estimates = dict.fromkeys(("reference", "reviewed", "completeness"), 2 * UNKNOWN)
+    share = Estimate(12, swapped, swapped - half, swapped + half, slope=1.0, auroc=auroc)
+    one = answer(0.0, image=image)
+    return replace(
+        one, annotated_patients=(12, 12), offset=2 * one.offset, edges=2 * one.edges, swapped=share, **estimates
+    )
+
+
+def test_a_site_that_swaps_classes_undoes_what_it_swaps_more_than_the_best_one():
+    shares = {"site-1": 0.02, "site-2": 0.06, "site-3": 0.95, "site-4": 0.09}
+    found = decide({site: of_two_classes(share) for site, share in shares.items()}, TWO_CLASSES, seed=100)
+    assert {site: undo.swapped for site, undo in found.undo.items()} == pytest.approx(
+        {"site-1": 0.0, "site-2": 0.0, "site-3": 0.93, "site-4": 0.0}
+    )
+    assert found.findings["site-3"]["swapped 0"].established
+    record = channel_record(found, 4)
+    assert record.sites["site-3"].swapped == pytest.approx(0.93)
+    assert record.decision == "Undone at 1 of 4 sites: site-3."
+
+
+def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing():
+    found = decide({f"site-{i}": of_two_classes(0.4 + 0.01 * i) for i in range(5)}, TWO_CLASSES, seed=100)
+    assert not any(found.undo.values())
+
+
+def test_swapped_classes_are_not_told_by_a_model_that_does_not_see_them_or_on_other_images():
+    right = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)}
+    blind = decide(right | {"site-5": of_two_classes(0.9, auroc=0.6)}, TWO_CLASSES, seed=100)
+    assert "AUROC of 0.60" in blind.findings["site-5"]["swapped 0"].reason
+    other = decide(right | {"site-5": of_two_classes(0.9, image=9.0)}, TWO_CLASSES, seed=100)
+    assert OTHER_IMAGES in other.findings["site-5"]["swapped 0"].reason
+    assert not any((*blind.undo.values(), *other.undo.values()))
+
+
+def test_swapped_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_single_class():
+    answers = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)} | {"site-5": of_two_classes(0.9)}
+    measured = TWO_CLASSES.model_copy(update={"undo": ("offset",)})
+    found = decide(answers, measured, seed=100)
+    assert found.findings["site-5"]["swapped 0"].established
+    assert not any(found.undo.values())
+    assert "swapped 0" not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]

@@ -7,6 +7,8 @@ import pytest
 from support.rounds import round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.methods.auto.outbound import (
     COMPARE_SCORES,
@@ -47,6 +49,7 @@ def answer(offset, found=12, completeness=0.9, num_samples=12):
         **estimate("reference_offset", math.nan, 0, calibrated=False),
         **estimate("reviewed_offset", math.nan, 0, calibrated=False),
         **estimate("completeness", completeness, half=0.05),
+        **sent("swapped", [Estimate.unknown()], calibrated=True),
     }
 
 
@@ -131,7 +134,7 @@ def test_sites_that_leave_objects_out_count_less():
     sites = Sites(CLEAN, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
     server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness")
-    assert sites.told == {"site-2": {"offsets": {}, "missing": {"1": pytest.approx(0.5)}}}
+    assert sites.told == {"site-2": {"offsets": {}, "missing": {"1": pytest.approx(0.5)}, "swapped": 0.0}}
     weights = server.weights(sites.round)
     assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
     by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples)
@@ -156,7 +159,7 @@ def test_what_no_longer_holds_is_taken_back():
     server, _ = run(sites, range(1, 5))
     sites.offsets = CLEAN
     run(sites, range(5, 10), server)
-    assert all(told == {"offsets": {}, "missing": {}} for told in sites.told.values())
+    assert all(told == {"offsets": {}, "missing": {}, "swapped": 0.0} for told in sites.told.values())
 
 
 def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_told():

@@ -17,7 +17,7 @@ from fedannot.custom.channel.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFF
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.data.undone import UNDONE_FOLDER, ignored_pixels, latest_undone, revert_undone
+from fedannot.custom.data.undone import UNDONE_FOLDER, latest_undone, revert_undone, undone_pixels
 from fedannot.custom.data.undone_labels import undone_labels
 from fedannot.custom.methods.auto import METHOD
 from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
@@ -68,8 +68,8 @@ def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Rec
     return Recalls(data.images, data.labels, outward)
 
 
-def told(offsets=None, missing=None):
-    return {"undo": {"offsets": offsets or {}, "missing": missing or {}}}
+def told(offsets=None, missing=None, swapped=0.0):
+    return {"undo": {"offsets": offsets or {}, "missing": missing or {}, "swapped": swapped}}
 
 
 def test_a_site_reports_its_offset_from_the_model(tmp_path: Path, data_folder: Path) -> None:
@@ -148,7 +148,7 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
     assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES // 2
     assert folder.name == "round_3"
-    labels = torch.stack(undone_labels(undone, ignored_pixels(folder), data.cases, data_folder))
+    labels = torch.stack(undone_labels(undone, undone_pixels(folder), data.cases, data_folder))
     assert set(labels.unique().tolist()) == {0, 1, IGNORED_LABEL}
     assert torch.equal(labels == 1, data.labels == 1)
     # Two by two pixels in the corner of the image, and 9 at most two steps away.

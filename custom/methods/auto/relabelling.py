@@ -1,0 +1,57 @@
+"""Swapped classes at a site: the objects that most surely look like another class than theirs get that one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...channel.cases import JudgedCase
+from ...channel.confusion import ClassObject, class_objects, doubt_of_labels, usual_confidence
+
+# By how much more probable the other class is, as a share of how probable classes usually are for this model.
+_MARGIN = 0.5
+
+
+class SwappedObjects:
+    """Collects the annotated objects of a site's samples, and chooses those that get another class.
+
+    Never more do than are swapped by the estimate: the surest ones.
+
+    Args:
+        share: of the objects, that look like another class.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._objects: list[tuple[int, ClassObject]] = []
+        self._num_samples = 0
+
+    def see(self, judged: JudgedCase) -> None:
+        """Take the next sample."""
+        if self._share > 0:
+            self._objects += [(self._num_samples, one) for one in class_objects(judged)]
+        self._num_samples += 1
+
+    def relabelled(self, samples: Sequence[NDArray[np.uint8]]) -> list[tuple[NDArray[np.uint8], int]]:
+        """Return of every sample the classes that objects get, 0 elsewhere ``(H, W[, D])``, and how many they are.
+
+        Args:
+            samples: the given annotations of all samples, in the order in which they were seen.
+        """
+        classes = [np.zeros(given.shape, dtype=np.uint8) for given in samples]
+        counts = [0] * len(samples)
+        for index, found, label in self._chosen():
+            classes[index].ravel()[found.pixels] = label
+            counts[index] += 1
+        return list(zip(classes, counts, strict=True))
+
+    def _chosen(self) -> list[tuple[int, ClassObject, int]]:
+        """The objects that get another class: index of the sample, object, and that class."""
+        if not self._objects:
+            return []
+        probabilities = np.stack([one.probabilities for _, one in self._objects])
+        labels = np.array([one.label - 1 for _, one in self._objects])
+        doubt = doubt_of_labels(probabilities, labels) / usual_confidence(probabilities)
+        surest = np.argsort(-doubt, kind="stable")[: round(self._share * len(labels))]
+        seems = probabilities.argmax(axis=1) + 1
+        return [(*self._objects[at], int(seems[at])) for at in surest if doubt[at] > _MARGIN]
