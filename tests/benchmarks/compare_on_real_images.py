@@ -15,6 +15,7 @@ from pathlib import Path
 from real_federations import (
     add_reference,
     confuse_classes,
+    exchange_codes,
     hippocampus_dataset_options,
     write_blood_cells,
     write_breast_lesions,
@@ -109,6 +110,16 @@ def with_confused_classes(make: MakeData, share: float) -> MakeData:
         confuse_classes(folder, share, seed)
 
     return make_confused
+
+
+def with_exchanged_codes(make: MakeData, num_sites: int) -> MakeData:
+    """The same data, where some sites have the codes of both classes exchanged."""
+
+    def make_exchanged(folder: Path, seed: int) -> None:
+        make(folder, seed)
+        exchange_codes(folder, num_sites, seed)
+
+    return make_exchanged
 
 
 def hippocampus(noise: str | None, *, sliced: bool, together: bool) -> Row:
@@ -216,6 +227,17 @@ ROWS["hippocampus-2d-two-classes"] = replace(
     what=f"{OFFSETS_AND_CLASSES.what} at half of the sites, the classes of a third of the cases swapped at the others",
     make=with_confused_classes(OFFSETS_AND_CLASSES.make, 1 / 3),
 )
+NUM_EXCHANGED = 2
+ROWS |= {
+    f"{name}-codes": replace(
+        ROWS[name],
+        what=f"{ROWS[name].what}, the codes of both classes exchanged at {NUM_EXCHANGED} sites",
+        make=with_exchanged_codes(ROWS[name].make, NUM_EXCHANGED),
+        arms=PAIR,
+        settings=TWO_CLASS_SETTINGS,
+    )
+    for name in ("hippocampus-2d-two-clean", "hippocampus-2d-two-ns")
+}
 CONTOURS = [name for name in ROWS if name.startswith(("busi-", "hippocampus-2d", "hippocampus-3d", "cells"))]
 ROWS |= {f"auto-{name}": with_auto(ROWS[name]) for name in CONTOURS}
 ROWS |= {f"auto-{name}": with_auto_of_labels(row) for name, row in ROWS.items() if name.startswith("blood-")}

@@ -124,6 +124,27 @@ def confuse_classes(federation: Path, share: float, seed: int) -> None:
             nibabel.save(nibabel.Nifti1Image(classes, right.affine), file.parent / case["label"])
 
 
+def exchange_codes(federation: Path, num_sites: int, seed: int) -> None:
+    """Exchange the codes of two classes in all cases of some sites, as a wrong list of labels does.
+
+    What the sites had before stays their clean labels, unless they have some.
+    """
+    generator = np.random.default_rng(derive_seed(seed, "exchanged codes"))
+    files = sorted(federation.glob("site-*/datalist.json"))
+    for index in sorted(generator.choice(len(files), num_sites, replace=False)):
+        file = files[index]
+        content = json.loads(file.read_text(encoding="utf-8"))
+        for case in content["training"]:
+            given = nibabel.load(file.parent / case["label"])
+            case.setdefault("clean_label", case["label"])
+            case["label"] = str(Path("exchanged") / Path(case["label"]).name)
+            target = file.parent / case["label"]
+            target.parent.mkdir(exist_ok=True)
+            classes = np.array([0, 2, 1], dtype=np.uint8)[np.asarray(given.dataobj).astype(np.uint8)]
+            nibabel.save(nibabel.Nifti1Image(classes, given.affine), target)
+        file.write_text(json.dumps(content), encoding="utf-8")
+
+
 def _use_crowd_masks(federation: Path, seed: int) -> None:
     """Give every site the masks of one crowd set as labels and keep the majority's as the clean labels."""
     annotators = _annotator_files(real_data() / "bubil-cells")

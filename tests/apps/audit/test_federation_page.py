@@ -87,6 +87,26 @@ def test_figures_count_from_zero_and_say_what_auto_would_do():
     assert report.shares["site-2"][:2] == ("25 % (0.97)", "25 % (not known)")
 
 
+def test_swapped_classes_have_a_table_of_all_classes_at_last():
+    record = audited({"a": SITES["site-3"], "b": SITES["site-3"]})
+    sites = record.model_extra["channels"][0]["sites"]
+    sites["a"]["parameters"]["swapped 0"] = parameter(0.0, 0.0, p_value=0.9, established=False)
+    sites["b"]["parameters"]["swapped 0"] = parameter(0.92, 0.9)
+    sites["b"]["swapped"] = 0.9
+    report = federation_report(record)
+    swapped = report.tables[-1]
+    assert (swapped.title, swapped.zero) == (
+        "Objects of another class, %",
+        "A share counts from the site with the least.",
+    )
+    assert [row.would for row in swapped.rows] == [
+        "nothing",
+        "give objects the class that they look like, the surest ones",
+    ]
+    assert swapped.rows[1].shown == "+90 %"
+    assert report.headline == "Objects of another class at 1 of 2 sites."
+
+
 def test_the_page_escapes_what_it_is_given_and_asks_for_nothing(tmp_path: Path):
     page = write_federation_page(audited(SITES), tmp_path / "audit.html").read_text(encoding="utf-8")
     assert HOSTILE not in page

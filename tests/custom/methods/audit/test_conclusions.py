@@ -90,6 +90,33 @@ def test_missing_objects(values, sentence):
     assert (found.sentence, found.unit) == (sentence, None)
 
 
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            parameter(0.25, 0.25, half=0.1, established=True),
+            "About 1 in 4 of the objects looks like another class than its own (15 to 35 %), sure.",
+        ),
+        (
+            parameter(0.9, 0.9, half=0.1, established=True),
+            "About 90 % of the objects looks like another class than its own (80 to 100 %), sure.",
+        ),
+        (
+            parameter(0.2, 0.2, half=0.1, p_value=0.2),
+            "Some objects may have the wrong class, 20 % (10 to 30 %); not sure.",
+        ),
+        (
+            parameter(0.1, 0.1, half=0.2, p_value=0.9),
+            "Classes of objects are about as right as at the site where they agree best.",
+        ),
+        (parameter(0.1, 0.1, p_value=None), "It cannot be told whether objects have the wrong class."),
+    ],
+)
+def test_swapped_classes(values, sentence):
+    found = told("swapped 0", values)
+    assert (found.sentence, found.unit, found.class_name) == (sentence, None, "")
+
+
 def test_what_is_sure_comes_first_and_zero_is_named_by_class():
     message = {
         "zero": {"1": "Here.", "2": "There."},
@@ -104,7 +131,7 @@ def test_what_is_sure_comes_first_and_zero_is_named_by_class():
     assert found.zero == {"lesion": "Here.", "organ": "There."}
 
 
-@pytest.mark.parametrize("name", ["offset 3", "rm -rf 1", "offset", "offset 0"])
+@pytest.mark.parametrize("name", ["offset 3", "rm -rf 1", "offset", "offset 0", "swapped 1"])
 def test_what_is_of_no_class_or_kind_is_refused(name):
     with pytest.raises(ValueError, match="Expected conclusions of offsets and missing objects by class"):
         told(name, parameter(1.0, 1.0))

@@ -14,6 +14,8 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.channel.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
+from fedannot.custom.data.datalist import Case, write_datalist
+from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -153,6 +155,75 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     assert torch.equal(labels == 1, data.labels == 1)
     # Two by two pixels in the corner of the image, and 9 at most two steps away.
     assert int((labels == IGNORED_LABEL).sum()) == 13 * (NUM_CASES // 2)
+
+
+class SeesClasses(nn.Module):
+    """Sees class 1 in the left half of images and class 2 in the right half, wherever an image is bright."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.certainty = nn.Parameter(torch.tensor(6.0))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        bright = images[:, 0] > images[:, 0].mean()
+        is_left = torch.arange(images.shape[-1]) < images.shape[-1] // 2
+        seen = torch.stack((~bright, bright & is_left, bright & ~is_left), dim=1)
+        return self.certainty * (2 * seen.float() - 1)
+
+
+@pytest.fixture
+def two_classes(tmp_path: Path) -> Path:
+    """Pictures with a bright square in each half; in half of the pictures the codes of the classes are exchanged."""
+    folder = tmp_path / "data"
+    cases = []
+    for index in range(6):
+        mask = np.zeros((24, 48), np.uint8)
+        mask[4:12, 6:14], mask[10:18, 30:40] = (2, 1) if index % 2 else (1, 2)
+        for kind, pixels in (("images", (mask > 0) * np.uint8(200)), ("labels", mask)):
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(folder / kind / f"p{index}.png")
+        cases.append(Case(folder / "images" / f"p{index}.png", folder / "labels" / f"p{index}.png"))
+    write_datalist(folder / "datalist.json", {"training": cases})
+    labels = {0: 0, 1: 1, 2: 2}
+    write_site_description(folder, ImageDescription(channels=1, size=(24, 48), labels=labels, classes=("a", "b")))
+    return folder
+
+
+TWO_CLASSES = {"features": (4, 4, 8, 8, 8, 4), "num_classes": 2}
+
+
+def test_a_site_reports_the_share_of_objects_that_look_like_another_class(tmp_path: Path, two_classes: Path) -> None:
+    method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
+    answer = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 2))
+    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
+    assert answer.fields["swapped"] == [pytest.approx(0.5)]
+    assert answer.fields["swapped_patients"] == [6]
+
+
+def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path: Path, two_classes: Path) -> None:
+    method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
+    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5)))
+    folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
+    assert [case.relabelled_objects for case in undone.cases] == [0, 2, 0, 2, 0, 2]
+    data = site.view(method).load("training")
+    counts = torch.stack(undone_labels(undone, undone_pixels(folder), data.cases, two_classes))
+    assert torch.equal(counts, torch.stack([data.labels[0]] * 6))
+    assert "6 objects given another class" in site.said[0]
+    revert_undone(folder, [undone.cases[1].label])
+    _, reverted = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
+    counts = torch.stack(undone_labels(reverted, undone_pixels(folder), data.cases, two_classes))
+    assert torch.equal(counts[1], data.labels[1])
+    # Told once more that nothing is wrong, everything counts as it was given.
+    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 3, told()))
+    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
+    assert not undone.changes_anything
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_that_is_none_is_refused(tmp_path: Path, data_folder: Path, share: float) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    with pytest.raises(ValueError, match="shares from 0 to 1"):
+        method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(swapped=share)))
 
 
 def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated(
