@@ -230,6 +230,13 @@ def test_jobs_carry_the_folder_that_lets_nvflare_build_installed_classes(job):
     assert (job / app / "custom" / "README.txt").is_file()
 
 
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_what_nvflare_reads_of_a_job_is_ascii(job):
+    """Its commands decode files as the locale asks, which any library of the process may have changed."""
+    files = [job / "meta.json", *(file for file in job.glob("*/config/*") if file.is_file())]
+    assert [file for file in files if not file.read_bytes().isascii()] == []
+
+
 # Its sites talk to each other, by components of its own.
 SWARM = "decoupled"
 

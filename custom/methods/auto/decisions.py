@@ -19,6 +19,8 @@ from .zero import zero_of_offsets
 OTHER_IMAGES = (
     "its images are of another kind than the other sites', so that the model may err there; review some cases"
 )
+MISLABELLED = "Cannot tell: most of the site's objects have the label of another class."
+_MOST = 0.5
 # Why nothing is told of any site although all have reported.
 UNFIT = "the model finds too little of what is annotated to judge it"
 
@@ -81,7 +83,8 @@ def decide(
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
     of missing objects from the most complete site, one of swapped classes from the site with the least: a model that
     takes one class for another does so everywhere. Sites whose images are of another kind are judged by their own
-    reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is annotated.
+    reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is annotated. Of a
+    site most of whose objects have swapped classes nothing else is told.
 
     Offsets of sites whose images are alike are undone where they move federated averaging's contours, which follow the
     weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
@@ -120,7 +123,7 @@ def decide(
             name = parameter(SWAPPED, ALL_CLASSES)
             judged[site][name] = answer.swapped
             criteria[site][name] = _swapped(answer.swapped, least, settings, doubts[site])
-    findings = established(judged, criteria, level=settings.level)
+    findings = _without_mislabelled(established(judged, criteria, level=settings.level))
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
             findings[site] |= _standing(record, judged[site], criteria[site], findings[site])
@@ -131,6 +134,27 @@ def decide(
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
     return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit)
+
+
+def _without_mislabelled(findings: dict[str, dict[str, Finding]]) -> dict[str, dict[str, Finding]]:
+    """Tell nothing of contours and of missing objects where most objects are established to be of another class.
+
+    What is left of a class by its labels are then the objects that the model takes for the wrong one.
+    """
+    swapped = parameter(SWAPPED, ALL_CLASSES)
+    return {
+        site: {
+            name: replace(one, established=False, p_value=math.nan, reason=MISLABELLED)
+            if name != swapped and _most_are_swapped(found.get(swapped))
+            else one
+            for name, one in found.items()
+        }
+        for site, found in findings.items()
+    }
+
+
+def _most_are_swapped(finding: Finding | None) -> bool:
+    return finding is not None and finding.established and finding.deviation > _MOST
 
 
 def _standing(

@@ -11,7 +11,7 @@ from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.channel_record import channel_record
-from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, predicted_share
+from fedannot.custom.methods.auto.decisions import MISLABELLED, OTHER_IMAGES, decide, predicted_share
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.zero import middle
 
@@ -354,3 +354,16 @@ def test_swapped_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_si
     assert found.findings["site-5"]["swapped 0"].established
     assert not any(found.undo.values())
     assert "swapped 0" not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
+
+
+def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class():
+    def too_large(share):
+        return replace(of_two_classes(share), offset=2 * known(4.0))
+
+    right = {f"site-{i}": of_two_classes(0.0) for i in range(1, 6)}
+    few, most = (decide(right | {"site-6": too_large(share)}, TWO_CLASSES, seed=100) for share in (0.3, 0.9))
+    assert few.findings["site-6"]["offset 1"].established
+    assert not most.findings["site-6"]["offset 1"].established
+    assert most.findings["site-6"]["offset 1"].reason == MISLABELLED
+    assert most.findings["site-1"]["offset 1"].reason != MISLABELLED
+    assert most.undo["site-6"].swapped == pytest.approx(0.9)
