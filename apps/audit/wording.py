@@ -7,6 +7,7 @@ from ...custom.audit.kinds.registry import KINDS
 from ...custom.channel.established import UNKNOWN_ZERO
 from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.auto.decisions import UNFIT
+from ...custom.methods.auto.records import ALL_CLASSES, SWAPPED, parameter
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 
@@ -36,6 +37,11 @@ _DETECTION = (
     (0.6, "poorly"),
     (0.0, "hardly better than chance"),
 )
+
+
+_SWAPPED = parameter(SWAPPED, ALL_CLASSES)
+# From there on the codes of classes may be exchanged.
+_MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,13 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
             else "where the contour lies and what counts"
         )
         steps.append(f"Agree with your annotators on {agreed}, by means of these cases.")
-    if any(one.verdict == "established" and one.parameter.startswith("offset") for one in audit.conclusions):
+    established = [one for one in audit.conclusions if one.verdict == "established"]
+    if any(one.parameter == _SWAPPED and (one.deviation or 0.0) > _MOST for one in established):
+        steps.append("Compare the codes of the classes in your files with those of the other sites.")
+    if any(one.parameter.startswith("offset") for one in established):
         steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
+    if any(one.parameter == _SWAPPED for one in established):
+        steps.append("Until then jobs/auto trains with the classes that objects look like, in memory; no file changes.")
     if not steps:
         steps.append("Nothing.")
     return steps
@@ -252,16 +263,18 @@ def _whether(unknown: list[Conclusion]) -> str:
     """What is not known, after "whether": the classes of each parameter together."""
     classes: dict[str, list[str]] = {}
     for one in unknown:
-        parameter = "".join(character for character in one.parameter if character.isalpha())
-        classes.setdefault(parameter, []).append(one.class_name)
-    return _listed([_what(parameter, names) for parameter, names in classes.items()], "or")
+        kind = "".join(character for character in one.parameter if character.isalpha())
+        classes.setdefault(kind, []).append(one.class_name)
+    return _listed([_what(kind, names) for kind, names in classes.items()], "or")
 
 
-def _what(parameter: str, names: list[str]) -> str:
+def _what(kind: str, names: list[str]) -> str:
     named = _listed([name for name in names if name] or ["any class"], "or")
-    if parameter == "offset":
+    if kind == "offset":
         return f"contours of {named} are too large or too small"
-    return f"any {named} is missing" if parameter == "missing" else f"labels of {named} are wrong"
+    if kind == SWAPPED:
+        return "objects have the wrong class"
+    return f"any {named} is missing" if kind == "missing" else f"labels of {named} are wrong"
 
 
 def _number(count: int) -> str:

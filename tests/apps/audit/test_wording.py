@@ -133,6 +133,20 @@ def test_where_nothing_is_wrong_there_is_nothing_to_do():
     assert next_steps(audit(conclusion("none", "x")), None) == ["Nothing."]
 
 
+def test_where_most_objects_have_another_class_the_codes_are_to_be_compared():
+    few, most = (
+        next_steps(audit(conclusion("established", "x", parameter="swapped 0", unit=None, deviation=share)), None)
+        for share in (0.2, 0.9)
+    )
+    assert [step[:21] for step in few] == ["Agree with your annot", "Until then jobs/auto "]
+    assert [step[:21] for step in most] == ["Agree with your annot", "Compare the codes of ", "Until then jobs/auto "]
+
+
+def test_what_is_not_known_of_classes_is_said():
+    unknown = conclusion("cannot tell", "x", parameter="swapped 0", class_name="", unit=None)
+    assert "cannot tell whether objects have the wrong class" in headline(audit(unknown))
+
+
 @pytest.mark.parametrize(
     ("auroc", "words"),
     [(0.97, "Very well"), (0.95, "Very well"), (0.92, "Well"), (0.8, "Fairly well"), (0.65, "Poorly"), (0.5, "Hardly")],
