@@ -191,19 +191,14 @@ def sha256_of(file: Path) -> str:
 def _placed(given: Classes, suggestion: Classes, finding: Finding, case: AuditedCase) -> Classes:
     """The whole annotation with a suggestion in its place."""
     whole = given.copy()
-    if finding.place is None:
-        region: tuple[int | slice, ...] = (slice(None),)
-    else:
-        sides = zip(finding.place.start, finding.place.stop, strict=True)
-        region = (finding.place.sample, *(slice(start, stop) for start, stop in sides))
     try:
-        fits = whole[region].shape == suggestion.shape
+        part = whole if finding.place is None else finding.place.of(whole)
     except IndexError:
-        fits = False
-    if not fits:
+        part = None
+    if part is None or part.shape != suggestion.shape:
         raise DataError(
             f"{case.image}: the suggestion {finding.id!r} has the shape {suggestion.shape}; expected that of its place "
             f"in the annotation {os.fspath(case.label)}. Audit again where files have changed."
         )
-    whole[region] = suggestion
+    part[...] = suggestion
     return whole

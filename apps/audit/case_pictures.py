@@ -112,7 +112,8 @@ def _shown_plane(finding: Finding | None, read: ReadCase) -> tuple[int, Box]:
     height, width = _plane_shape(read)
     if finding is not None and finding.place is not None:
         place = finding.place
-        plane = (place.start[2] + place.stop[2]) // 2 if read.given.ndim == 4 else place.sample
+        middle = place.sample + place.samples // 2
+        plane = (place.start[2] + place.stop[2]) // 2 if read.given.ndim == 4 else middle
         rows, columns = (place.start[0], place.stop[0]), (place.start[1], place.stop[1])
         if read.spacing is not None:
             # As planes of volumes are turned: columns become rows from below.

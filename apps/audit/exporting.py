@@ -29,7 +29,18 @@ _MASKS, _SLICER, _DICOM = "suggested", "slicer", "dicom-seg"
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _COLUMNS = (
     *("image", "annotation", "patient", "annotator", "finding", "kind", "classes", "probability", "score"),
-    *("disagreement", "uncertainty", "amount", "amount_unit", "size", "size_unit", "sample", "start", "stop"),
+    *(
+        "disagreement",
+        "uncertainty",
+        "amount",
+        "amount_unit",
+        "size",
+        "size_unit",
+        "sample",
+        "samples",
+        "start",
+        "stop",
+    ),
     *("suggestion", "sentence", "decision", "reviewer", "time", "comment"),
 )
 # Colours of classes in turn, as red, green and blue: those that colour-blind readers tell apart.
@@ -225,7 +236,8 @@ def _finding_cells(finding: Finding) -> dict[str, str]:
         "sentence": finding.sentence,
     }
     if place is not None:
-        cells |= {"sample": str(place.sample), "start": _numbers(place.start), "stop": _numbers(place.stop)}
+        cells |= {"sample": str(place.sample), "samples": str(place.samples)}
+        cells |= {"start": _numbers(place.start), "stop": _numbers(place.stop)}
     return cells
 
 

@@ -72,6 +72,8 @@ OWN_ABLATIONS = (
     own_form("own-weights-only", correction=False),
     own_form("own-corrections-only", weighting="quantity"),
     own_form("own-asks", corrections="ask"),
+    own_form("own-effective-65", least_effective_share=0.65),
+    own_form("own-effective-80", least_effective_share=0.8),
 )
 ABLATIONS = (
     FEDAVG,

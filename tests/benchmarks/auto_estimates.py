@@ -6,8 +6,9 @@ Offsets: true ones are the medians over a site's cases of the offset between its
 common to all sites, errors and coverage are of the site less the anchor, the anchor being what makes the mean error 0;
 the last column is the error of the anchor itself. A site whose given masks of its reviewed cases were measured needs no
 anchor: its errors are of the offset as it is, and stand by themselves. Missing objects: the true share is that of the
-objects of the clean masks that the given ones have nothing of, less that of the most complete site. In the unit of the
-estimates, for each class; the first and the last estimate of each run.
+objects of the clean masks that the given ones have nothing of, less that of the most complete site. Swapped classes:
+the true share is that of the given objects that have another class in the clean masks. In the unit of the estimates,
+for each class; the first and the last estimate of each run.
 """
 
 import argparse
@@ -27,31 +28,55 @@ from fedannot.transforms.connected_lesions import label_lesions
 
 # Where true offsets spread by less, in the unit of the estimates, there is no order to be found.
 SMALLEST_SPREAD = 0.3
+SWAPPED_OBJECTS = "swapped 0"
 
 
-def samples(data: SiteData, label: int) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-    """Yield the spacing, the given and the clean mask of a class in every sample."""
+def samples(data: SiteData) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+    """Yield the spacing, the given and the clean classes of every sample."""
     for case in data.cases:
         if case.clean_label is not None:
             for given, clean in zip(case.label.numpy(), case.clean_label.numpy(), strict=True):
-                yield case.spacing, given == label, clean == label
+                yield case.spacing, given, clean
 
 
 def true_offset(data: SiteData, label: int = 1) -> float:
     """Return the median offset of a site's masks of a class from the clean ones; NaN without any."""
-    found = [mask_offset(given, clean, spacing) for spacing, given, clean in samples(data, label)]
+    found = [mask_offset(given == label, clean == label, spacing) for spacing, given, clean in samples(data)]
     offsets = [one.offset for one in found if one is not None]
     return statistics.median(offsets) if offsets else float("nan")
 
 
 def complete_share(data: SiteData, label: int = 1) -> float:
-    """Return the share of the clean objects of which the given masks have something; NaN without any."""
-    kept = total = 0
-    for _, given, clean in samples(data, label):
-        objects, count = label_lesions(clean)
-        total += count
-        kept += len(np.unique(objects[given & (objects > 0)]))
-    return kept / total if total else float("nan")
+    """Return the share of the clean objects of which the given masks have something; NaN without any.
+
+    Those count neither way of which they have another class alone.
+    """
+    kept = gone = 0
+    for _, given, clean in samples(data):
+        objects, count = label_lesions(clean == label)
+        of_class = set(np.unique(objects[given == label]).tolist()) - {0}
+        of_any = set(np.unique(objects[given != 0]).tolist()) - {0}
+        kept += len(of_class)
+        gone += count - len(of_any)
+    return kept / (kept + gone) if kept + gone else float("nan")
+
+
+def swapped_share(data: SiteData) -> float:
+    """Return the share of the given objects of which most has another class in the clean masks; 0 where none differ.
+
+    A case without a clean mask counts as right.
+    """
+    wrong = total = 0
+    for case in data.cases:
+        clean = case.label if case.clean_label is None else case.clean_label
+        for given, true in zip(case.label.numpy(), clean.numpy(), strict=True):
+            for label in set(np.unique(given).tolist()) - {0}:
+                objects, count = label_lesions(given == label)
+                for number in range(1, count + 1):
+                    classes = np.bincount(true[objects == number], minlength=2)[1:]
+                    total += 1
+                    wrong += bool(classes.any()) and int(classes.argmax()) + 1 != label
+    return wrong / total if total else float("nan")
 
 
 def rows(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
@@ -86,12 +111,12 @@ def by_own_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
     )
 
 
-def of_missing(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
-    """Say how right the shares of missing objects are."""
+def of_shares(what: str, found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
+    """Say how right shares of objects are."""
     errors = np.array([one["estimate"] for one in found]) - true
     inside = np.array([one["low"] <= share <= one["high"] for one, share in zip(found, true, strict=True)])
     return (
-        f"  missing: mean error {np.abs(errors).mean():.3f}, with its sign {errors.mean():+.3f}"
+        f"  {what}: mean error {np.abs(errors).mean():.3f}, with its sign {errors.mean():+.3f}"
         f"  coverage {100 * inside.mean():.0f} %"
     )
 
@@ -118,8 +143,24 @@ def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[
                 line += said([one for one, is_chosen in zip(found, chosen, strict=True) if is_chosen], offsets[chosen])
         shares = [one[f"missing {label}"] for one in parameters]
         if np.isfinite(missing).all() and missing.max() > 0.1 and all(one["estimate"] is not None for one in shares):
-            line += of_missing(shares, missing)
+            line += of_shares("missing", shares, missing)
         print(line, flush=True)
+
+
+def print_swapped(name: str, summary: dict[str, Any], loaded: Mapping[str, SiteData]) -> None:
+    """Print a line for the first and one for the last estimate of swapped classes, where any are."""
+    true = np.array([swapped_share(data) for data in loaded.values()])
+    if not true.max() > 0:
+        return
+    for channel in dict.fromkeys((0, len(summary["channels"]) - 1)):
+        sites = summary["channels"][channel]["sites"]
+        found = [sites[site]["parameters"][SWAPPED_OBJECTS] for site in loaded]
+        known = np.array([one["estimate"] is not None for one in found])
+        established = [site for site, one in zip(loaded, found, strict=True) if one["established"]]
+        shares = [one for one, is_known in zip(found, known, strict=True) if is_known]
+        number = summary["channels"][channel]["before_round"]
+        said = of_shares("swapped", shares, true[known])
+        print(f"{name:34s} all     before round {number:2d}{said}  established at {', '.join(established) or 'none'}")
 
 
 def print_run(name: str, data: Path, summary: dict[str, Any]) -> None:
@@ -131,6 +172,8 @@ def print_run(name: str, data: Path, summary: dict[str, Any]) -> None:
         loaded = {site: load_site_data(data / site, Path(cache), site=site) for site in of_first}
         for label in labels:
             print_class(name, label, summary, loaded)
+        if SWAPPED_OBJECTS in parameters:
+            print_swapped(name, summary, loaded)
 
 
 def main() -> None:

@@ -118,16 +118,21 @@ def _segmented(case: Case, data: Path, prepare: Any, audit: Path, number: int, k
     tensors = prepare(case).tensors
     given, clean = tensors[LABEL].numpy(), tensors[CLEAN_LABEL].numpy()
     findings, suggestions = [], {}
-    for sample in range(len(given)):
-        different, count = label_lesions(given[sample] != clean[sample])
+    # Objects of a volume that is read slice by slice span its slices.
+    spans = kind != "boundary" and given.ndim == 3 and len(given) > 1
+    for sample in [None] if spans else range(len(given)):
+        chosen = slice(None) if sample is None else sample
+        different, count = label_lesions(given[chosen] != clean[chosen])
         if kind == "boundary":
             different, count = (different > 0).astype(np.int32), min(count, 1)
         for index in range(1, count + 1):
             where = np.argwhere(different == index)
-            start, stop = where.min(0), where.max(0) + 1
-            name = f"{kind}-{number}-{sample}-{index}"
-            suggestions[name] = clean[sample][tuple(slice(a, b) for a, b in zip(start, stop, strict=True))]
-            findings.append(_finding(name, kind, sample, start, stop, len(where)))
+            start, stop = where.min(0).tolist(), (where.max(0) + 1).tolist()
+            first, last = (start.pop(0), stop.pop(0)) if sample is None else (sample, sample + 1)
+            place = Place(sample=first, start=tuple(start), stop=tuple(stop), samples=last - first)
+            name = f"{kind}-{number}-{place.sample}-{index}"
+            suggestions[name] = place.of(clean)
+            findings.append(_finding(name, kind, place, len(where)))
     findings.sort(key=lambda finding: -finding.score)
     arrays = f"{CASES_FOLDER}/{number:04d}.npz"
     write_case_arrays(audit / arrays, CaseArrays(clean, suggestions))
@@ -144,7 +149,7 @@ def _segmented(case: Case, data: Path, prepare: Any, audit: Path, number: int, k
     )
 
 
-def _finding(name: str, kind: str, sample: int, start: Any, stop: Any, size: int) -> Finding:
+def _finding(name: str, kind: str, place: Place, size: int) -> Finding:
     score = min(0.99, 0.2 + size / 400)
     told = {
         "boundary": f"The contour lies {size / 100:.1f} px off the predicted one.",
@@ -162,7 +167,7 @@ def _finding(name: str, kind: str, sample: int, start: Any, stop: Any, size: int
         amount_unit="px" if kind == "boundary" else None,
         size=float(size),
         size_unit="px",
-        place=Place(sample=sample, start=tuple(map(int, start)), stop=tuple(map(int, stop))),
+        place=place,
         has_suggestion=True,
         sentence=told[kind],
     )

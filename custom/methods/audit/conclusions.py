@@ -1,9 +1,9 @@
 """What a site is told of its own annotations, in words that a clinician understands."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...audit.findings import Conclusion, SiteAudit, Unit
+from ...audit.findings import Conclusion, KindResult, SiteAudit, Unit
 from ...channel.established import UNKNOWN_ZERO
 from ...channel.estimate_record import Verdict
 from ..auto.records import ALL_CLASSES, MISSING, OFFSET, SWAPPED, ParameterRecord, parameter
@@ -11,7 +11,7 @@ from ..auto.records import ALL_CLASSES, MISSING, OFFSET, SWAPPED, ParameterRecor
 _PERCENT = 100
 _FromZero = tuple[float, float, float]
 
-# Above this share "one in n" says too little.
+# Above this share "one in n" says too little, and most are.
 _HALF = 0.5
 _ROUNDS_TO_ZERO = 0.05
 _APART = 0.5
@@ -43,7 +43,17 @@ def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) ->
     zero = {names[label]: str(sentence) for label, sentence in told["zero"].items() if label in names}
     order = ("established", "cannot tell", "small", "none")
     conclusions.sort(key=lambda one: order.index(one.verdict))
-    return audit.model_copy(update={"conclusions": tuple(conclusions), "zero": zero})
+    kinds = tuple(_untried_where_swapped(kind, conclusions) for kind in audit.kinds)
+    return audit.model_copy(update={"conclusions": tuple(conclusions), "zero": zero, "kinds": kinds})
+
+
+def _untried_where_swapped(kind: KindResult, conclusions: Sequence[Conclusion]) -> KindResult:
+    """A kind of problem; of swapped classes nothing was tried where most were swapped: errors make them right."""
+    name = parameter(SWAPPED, ALL_CLASSES)
+    swapped = [one for one in conclusions if one.parameter == name and one.verdict == "established"]
+    if kind.kind == SWAPPED and any((one.deviation or 0.0) > _HALF for one in swapped):
+        return kind.model_copy(update={"auroc": None})
+    return kind
 
 
 def _conclusion(
@@ -130,7 +140,7 @@ def _swapped_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -
     del class_name
     share, low, ends = _share(from_zero)
     if verdict == "established":
-        return f"About {_amount(share)} of the objects looks like another class than its own ({ends}), sure."
+        return f"Objects look like another class than their own: about {_amount(share)} ({ends}), sure."
     if low > 0 and verdict == "none":
         return f"Some objects may have the wrong class, {_PERCENT * share:.0f} % ({ends}); not sure."
     return "Classes of objects are about as right as at the site where they agree best."

@@ -98,7 +98,8 @@ def test_only_accepted_findings_change_an_annotation(audit_of):
     given, new = (read_classes(f, reader.description).classes for f in (reader.data / one.given, out / one.file))
     place = case.findings[1].place
     # The files of this phantom are as large as what the network sees.
-    region = (slice(place.start[0], place.stop[0]), slice(place.start[1], place.stop[1]), place.sample)
+    slices = slice(place.sample, place.sample + place.samples)
+    region = (slice(place.start[0], place.stop[0]), slice(place.start[1], place.stop[1]), slices)
     changed = given != new
     assert changed[region].sum() == changed.sum() == one.changed > 0
 

@@ -42,8 +42,7 @@ def test_a_suggestion_is_the_whole_annotation_with_its_place_changed(made_audits
         np.testing.assert_array_equal(merged(read.given, read.suggestions, names), read.prediction)
         first = case.findings[0]
         outside = np.ones(read.given.shape, dtype=bool)
-        sides = (slice(a, b) for a, b in zip(first.place.start, first.place.stop, strict=True))
-        outside[(first.place.sample, *sides)] = False
+        first.place.of(outside)[...] = False
         np.testing.assert_array_equal(read.suggestions[first.id][outside], read.given[outside])
 
 
@@ -106,3 +105,11 @@ def test_the_suggested_class_is_the_one_that_an_image_looks_like(made_audits):
     assert len(suspect) > 3
     for case in suspect:
         assert reader.suggested_class(case, case.findings[0]) == true[Path(case.image).name]
+
+
+def test_an_object_of_several_slices_is_put_into_all_of_them(made_audits):
+    found = made_audits["slices"]
+    case, finding = next((case, one) for case in found.audit.cases for one in case.findings if one.place.samples > 1)
+    read = CaseReader(found).read(case)
+    changed = np.flatnonzero((read.suggestions[finding.id] != read.given).any(axis=(1, 2)))
+    assert (changed[0], changed[-1] + 1) == (finding.place.sample, finding.place.sample + finding.place.samples)

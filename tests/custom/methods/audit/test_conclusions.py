@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedannot.custom.audit.findings import SiteAudit
+from fedannot.custom.audit.findings import KindResult, SiteAudit
 from fedannot.custom.methods.audit.conclusions import with_conclusions
 
 AUDIT = SiteAudit(
@@ -95,11 +95,11 @@ def test_missing_objects(values, sentence):
     [
         (
             parameter(0.25, 0.25, half=0.1, established=True),
-            "About 1 in 4 of the objects looks like another class than its own (15 to 35 %), sure.",
+            "Objects look like another class than their own: about 1 in 4 (15 to 35 %), sure.",
         ),
         (
             parameter(0.9, 0.9, half=0.1, established=True),
-            "About 90 % of the objects looks like another class than its own (80 to 100 %), sure.",
+            "Objects look like another class than their own: about 90 % (80 to 100 %), sure.",
         ),
         (
             parameter(0.2, 0.2, half=0.1, p_value=0.2),
@@ -115,6 +115,18 @@ def test_missing_objects(values, sentence):
 def test_swapped_classes(values, sentence):
     found = told("swapped 0", values)
     assert (found.sentence, found.unit, found.class_name) == (sentence, None, "")
+
+
+@pytest.mark.parametrize(("share", "auroc"), [(0.3, 0.2), (0.9, None)])
+def test_where_most_classes_are_swapped_known_errors_say_nothing(share, auroc):
+    """They make wrong classes right."""
+    kinds = [
+        KindResult(kind=name, title=name, auroc=0.2, patients=9, num_cases=1, num_findings=1)
+        for name in ("swapped", "missing")
+    ]
+    message = {"zero": {}, "parameters": {"swapped 0": parameter(share, share, half=0.05, established=True)}}
+    found = with_conclusions(AUDIT.model_copy(update={"kinds": tuple(kinds)}), message, 0.05)
+    assert [kind.auroc for kind in found.kinds] == [auroc, 0.2]
 
 
 def test_what_is_sure_comes_first_and_zero_is_named_by_class():
