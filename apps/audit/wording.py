@@ -112,6 +112,9 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     errors = 0 if files is None else files.count(Severity.ERROR)
     if errors:
         steps.append(f"Mend what cannot be read: {plural(errors, 'error')} under Files, each with its remedy.")
+    established = [one for one in audit.conclusions if one.verdict == "established"]
+    if any(one.parameter == _SWAPPED and (one.deviation or 0.0) > _MOST for one in established):
+        steps.append("Compare the codes of the classes in your files with those of the other sites.")
     with_findings = [case for case in audit.cases if case.has_problem]
     likely = sum(case.score >= _LIKELY for case in with_findings)
     if likely:
@@ -136,9 +139,6 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
             else "where the contour lies and what counts"
         )
         steps.append(f"Agree with your annotators on {agreed}, by means of these cases.")
-    established = [one for one in audit.conclusions if one.verdict == "established"]
-    if any(one.parameter == _SWAPPED and (one.deviation or 0.0) > _MOST for one in established):
-        steps.append("Compare the codes of the classes in your files with those of the other sites.")
     if any(one.parameter.startswith("offset") for one in established):
         steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
     if any(one.parameter == _SWAPPED for one in established):

@@ -38,6 +38,7 @@ class WrittenAnnotation(JsonRecord):
         file: the new file, relative to the folder; empty where it would hold the same classes.
         changed: pixels or voxels of another class than in the given one.
         ignored: objects that are probably missing; they are not written.
+        relabelled: objects of training that have another class than in the given one.
     """
 
     given: str
@@ -45,6 +46,7 @@ class WrittenAnnotation(JsonRecord):
     file: str
     changed: int
     ignored: tuple[IgnoredObject, ...] = ()
+    relabelled: int = 0
 
 
 class WrittenAnnotations(JsonRecord):
@@ -165,7 +167,14 @@ def _undone_annotation(
     if changed:
         target = corrected_label_target(folder, position, plain_name(given))
         file = str(write_changed(target, given, moved, description).relative_to(folder))
-    return WrittenAnnotation(given=case.label, given_sha256=digest, file=file, changed=changed, ignored=ignored)
+    return WrittenAnnotation(
+        given=case.label,
+        given_sha256=digest,
+        file=file,
+        changed=changed,
+        ignored=ignored,
+        relabelled=case.relabelled_objects,
+    )
 
 
 def _corrected_annotation(

@@ -139,7 +139,7 @@ def test_where_most_objects_have_another_class_the_codes_are_to_be_compared():
         for share in (0.2, 0.9)
     )
     assert [step[:21] for step in few] == ["Agree with your annot", "Until then jobs/auto "]
-    assert [step[:21] for step in most] == ["Agree with your annot", "Compare the codes of ", "Until then jobs/auto "]
+    assert [step[:21] for step in most] == ["Compare the codes of ", "Agree with your annot", "Until then jobs/auto "]
 
 
 def test_what_is_not_known_of_classes_is_said():

@@ -21,8 +21,9 @@ from fedannot.custom.data.description import (
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_site
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.custom.data.undone import Undone, revert_undone
+from fedannot.custom.data.undone import Undone, revert_undone, write_undone
 from fedannot.custom.data.undone_labels import undone_labels
+from fedannot.custom.data.undone_pixels import CasePixels
 from fedannot.custom.data.written_annotations import (
     PROVENANCE_FILE,
     IgnoredObject,
@@ -139,6 +140,27 @@ def test_a_bad_file_does_not_lose_the_others(tmp_path: Path) -> None:
     for (label, reason), said in zip(found.failed, ("cannot be read", "No such file", "what was undone"), strict=True):
         assert reason.startswith("Site site-1: ")
         assert (label in reason, said in reason) == (True, True)
+
+
+def test_objects_of_another_class_are_written_as_training_has_them(tmp_path: Path) -> None:
+    """The square of class 2 becomes class 1, before its contour moves; the other picture stays."""
+    data = write_pictures(tmp_path / "data", count=2)
+    given = load_site_data(data, tmp_path / "cache", site="site-1")
+    classes = np.zeros((1, SIDE, SIDE), np.uint8)
+    classes[0, 4:12, 4:12] = 1
+    undone = undone_record(data, offsets={"1": 1.0}, swapped=0.5)
+    cases = tuple(case.model_copy(update={"relabelled_objects": 1}) for case in undone.cases[:1])
+    undone = undone.model_copy(update={"cases": (*cases, *undone.cases[1:])})
+    pixels = {undone.cases[0].label: CasePixels(relabelled=classes)}
+    folder = tmp_path / "run" / "undone"
+    write_undone(folder, undone, pixels)
+    out, found = written(tmp_path, folder / f"round_{undone.round_number}", undone)
+    assert [one.relabelled for one in found.annotations] == [1, 0]
+    files = {data / one.given: out / one.file for one in found.annotations}
+    loaded = load_site_data(data, tmp_path / "other", site="site-1", replaced_labels=files)
+    training = undone_labels(undone, pixels, given.cases, data)
+    assert all(np.array_equal(case.label[0], one) for case, one in zip(loaded.cases, training, strict=True))
+    assert set(np.unique(loaded.cases[0].label)) == {0, 1}
 
 
 @pytest.mark.parametrize("is_whole", [False, True], ids=["slices", "whole volumes"])
