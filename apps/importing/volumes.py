@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import MAX_VOXELS, VOLUME_SUFFIXES, is_volume
-from .kept_locale import kept_locale
 
 _CONVERTED_SUFFIXES = (".nrrd", ".nhdr", ".mha", ".mhd")
 VOLUME_FILE_SUFFIXES = (*VOLUME_SUFFIXES, *_CONVERTED_SUFFIXES)
@@ -65,8 +64,7 @@ def _read(source: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
         raise DataError(f"{source}: found no such file; expected a volume.")
     SimpleITK.ProcessObject.GlobalWarningDisplayOff()
     try:
-        with kept_locale():
-            image, step = _read_series(source) if source.is_dir() else (_read_file(source), None)
+        image, step = _read_series(source) if source.is_dir() else (_read_file(source), None)
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
         raise DataError(f"{source}: cannot be read as a volume ({reason}).") from error

@@ -4,8 +4,6 @@ import numpy as np
 import SimpleITK
 from scipy.spatial.transform import Rotation
 
-from fedannot.apps.importing.kept_locale import kept_locale
-
 # Voxels (K, J, I), as SimpleITK's arrays are.
 VOXELS = np.arange(6 * 4 * 3, dtype=np.int16).reshape(6, 4, 3)
 SPACING = (0.7, 1.5, 2.5)
@@ -48,6 +46,5 @@ def write_series(folder, *, left_out=(), shear=(0.0, 0.0, 0.0), uid="1.2.3.4", p
         for tag, value in tags.items():
             part.SetMetaData(tag, value)
         writer.SetFileName(str(folder / f"{prefix}{file_number(index)}.dcm"))
-        with kept_locale():
-            writer.Execute(part)
+        writer.Execute(part)
     return folder

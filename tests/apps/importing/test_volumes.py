@@ -1,5 +1,4 @@
 import gzip
-import locale
 from pathlib import Path
 
 import nibabel
@@ -59,19 +58,6 @@ def test_a_dicom_series_becomes_nifti(tmp_path):
     volume = nibabel.load(as_nifti(folder, tmp_path / "out.nii.gz"))
     assert np.array_equal(volume.dataobj, VOXELS.transpose(2, 1, 0))
     np.testing.assert_allclose(volume.affine, expected_affine(), atol=1e-5)
-
-
-def test_a_dicom_series_leaves_the_locale_as_it_was(tmp_path):
-    """Else other libraries of the process decode files as ASCII. Reading sets it also where it fails."""
-    before = locale.setlocale(locale.LC_ALL)
-    try:
-        locale.setlocale(locale.LC_ALL, "C.UTF-8")
-        as_nifti(write_series(tmp_path / "series"), tmp_path / "out.nii.gz")
-        with pytest.raises(DataError, match="even steps"):
-            as_nifti(write_series(tmp_path / "gap", left_out=[2]), tmp_path / "none.nii.gz")
-        assert locale.setlocale(locale.LC_ALL) == "C.UTF-8"
-    finally:
-        locale.setlocale(locale.LC_ALL, before)
 
 
 def test_the_slices_of_a_tilted_gantry_stay_where_they_are(tmp_path):
