@@ -1,5 +1,8 @@
 """Volumes that test files share, as SimpleITK writes them, and a DICOM series."""
 
+import locale
+from contextlib import contextmanager
+
 import numpy as np
 import SimpleITK
 from scipy.spatial.transform import Rotation
@@ -46,5 +49,16 @@ def write_series(folder, *, left_out=(), shear=(0.0, 0.0, 0.0), uid="1.2.3.4", p
         for tag, value in tags.items():
             part.SetMetaData(tag, value)
         writer.SetFileName(str(folder / f"{prefix}{file_number(index)}.dcm"))
-        writer.Execute(part)
+        with _kept_locale():
+            writer.Execute(part)
     return folder
+
+
+@contextmanager
+def _kept_locale():
+    """Set the locale back: writing DICOM leaves "C", in which libraries of later tests decode files as ASCII."""
+    before = locale.setlocale(locale.LC_ALL)
+    try:
+        yield
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
