@@ -172,7 +172,12 @@ def _matched_to_any(case: JudgedCase, label: int) -> list[NDArray[np.intp]]:
     """The annotated objects of a class that match something predicted, whatever its class; the best match first."""
     predicted = np.asarray((case.predicted != 0) & (case.annotation != IGNORED_LABEL))
     matched = match_objects(case.annotated_as(label), predicted & _annotated_alone(case, label))
-    return [np.flatnonzero(matched.annotated == number) for number, _ in matched.pairs]
+    # Once over the annotation, however many objects it has.
+    numbers = matched.annotated.ravel()
+    pixels = np.flatnonzero(numbers)
+    pixels = pixels[np.argsort(numbers[pixels], kind="stable")]
+    starts = np.searchsorted(numbers[pixels], np.arange(1, matched.num_annotated + 2))
+    return [pixels[starts[number - 1] : starts[number]] for number, _ in matched.pairs]
 
 
 def _annotated_alone(case: JudgedCase, label: int) -> Booleans:
