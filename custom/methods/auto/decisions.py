@@ -84,7 +84,7 @@ def decide(
     of missing objects from the most complete site, one of swapped classes from the site with the least: a model that
     takes one class for another does so everywhere. Sites whose images are of another kind are judged by their own
     reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is annotated. Of a
-    site most of whose objects have swapped classes nothing else is told.
+    site most of whose objects have swapped classes nothing else is told, and it is no measure for others.
 
     Offsets of sites whose images are alike are undone where they move federated averaging's contours, which follow the
     weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
@@ -100,7 +100,9 @@ def decide(
         before: the earlier estimate.
     """
     gates = _gates(answers, settings)
-    usual = {site: answer for site, answer in answers.items() if not gates[site].distinct}
+    usual = {
+        site: answer for site, answer in answers.items() if not gates[site].distinct and not _looks_mislabelled(answer)
+    }
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
@@ -151,6 +153,11 @@ def _without_mislabelled(findings: dict[str, dict[str, Finding]]) -> dict[str, d
         }
         for site, found in findings.items()
     }
+
+
+def _looks_mislabelled(answer: ChannelAnswer) -> bool:
+    """Whether most objects of a site look like another class, so that it is no measure for others."""
+    return answer.swapped.is_known and answer.swapped.low > _MOST
 
 
 def _most_are_swapped(finding: Finding | None) -> bool:

@@ -367,3 +367,13 @@ def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class
     assert most.findings["site-6"]["offset 1"].reason == MISLABELLED
     assert most.findings["site-1"]["offset 1"].reason != MISLABELLED
     assert most.undo["site-6"].swapped == pytest.approx(0.9)
+
+
+def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_others():
+    """The few objects that keep their class are all annotated there; the others would look incomplete beside it."""
+    usual = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(0.7, 0.02)) for i in range(1, 6)}
+    swapped = replace(of_two_classes(0.9), completeness=2 * known(1.0, 0.0), offset=2 * known(9.0))
+    found = decide(usual | {"site-6": swapped}, TWO_CLASSES, seed=100)
+    assert not any(found.undo[site] for site in usual)
+    assert found.undo["site-6"].swapped == pytest.approx(0.9)
+    assert found.anchors[0] == decide(usual, TWO_CLASSES, seed=100).anchors[0]
