@@ -100,9 +100,9 @@ def decide(
         before: the earlier estimate.
     """
     gates = _gates(answers, settings)
-    usual = {
-        site: answer for site, answer in answers.items() if not gates[site].distinct and not _looks_mislabelled(answer)
-    }
+    alike = {site: answer for site, answer in answers.items() if not gates[site].distinct}
+    least = _best_told([answer.swapped for answer in alike.values()], lambda one: -one.value)
+    usual = {site: answer for site, answer in alike.items() if not _looks_mislabelled(answer.swapped, least)}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
@@ -120,15 +120,15 @@ def decide(
                 answer, label, complete[answer.hides_patients], settings, doubt
             )
     if settings.network.num_classes > 1:
-        least = _best_told([answer.swapped for answer in usual.values()], lambda one: -one.value)
         for site, answer in answers.items():
             name = parameter(SWAPPED, ALL_CLASSES)
             judged[site][name] = answer.swapped
             criteria[site][name] = _swapped(answer.swapped, least, settings, doubts[site])
-    findings = _without_mislabelled(established(judged, criteria, level=settings.level))
+    findings = established(judged, criteria, level=settings.level)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
             findings[site] |= _standing(record, judged[site], criteria[site], findings[site])
+    findings = _without_mislabelled(findings)
     harmless = {
         label: averaged
         for label, anchor in zip(labels, anchors, strict=True)
@@ -155,9 +155,14 @@ def _without_mislabelled(findings: dict[str, dict[str, Finding]]) -> dict[str, d
     }
 
 
-def _looks_mislabelled(answer: ChannelAnswer) -> bool:
-    """Whether most objects of a site look like another class, so that it is no measure for others."""
-    return answer.swapped.is_known and answer.swapped.low > _MOST
+def _looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
+    """Whether most objects look like another class than at the best site, so that a site is no measure for others.
+
+    A model that mixes classes up everywhere says so of all, and one that does not see them says nothing.
+    """
+    if least is None or not own.is_known or Criterion(0.0, 0.0).doubt(own) is not None:
+        return False
+    return own.low - least.value > _MOST
 
 
 def _most_are_swapped(finding: Finding | None) -> bool:

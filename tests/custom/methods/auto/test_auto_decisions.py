@@ -333,9 +333,11 @@ def test_a_site_that_swaps_classes_undoes_what_it_swaps_more_than_the_best_one()
     assert record.decision == "Undone at 1 of 4 sites: site-3."
 
 
-def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing():
-    found = decide({f"site-{i}": of_two_classes(0.4 + 0.01 * i) for i in range(5)}, TWO_CLASSES, seed=100)
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing(share):
+    found = decide({f"site-{i}": of_two_classes(share + 0.01 * i) for i in range(5)}, TWO_CLASSES, seed=100)
     assert not any(found.undo.values())
+    assert found.anchors[0] is not None
 
 
 def test_swapped_classes_are_not_told_by_a_model_that_does_not_see_them_or_on_other_images():
@@ -377,3 +379,22 @@ def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_other
     assert not any(found.undo[site] for site in usual)
     assert found.undo["site-6"].swapped == pytest.approx(0.9)
     assert found.anchors[0] == decide(usual, TWO_CLASSES, seed=100).anchors[0]
+
+
+def test_a_site_of_which_classes_cannot_be_told_is_a_measure_for_others():
+    """Else a site could take itself out of everybody's zero by an estimate that says nothing."""
+    usual = {f"site-{i}": of_two_classes(0.0) for i in range(1, 6)}
+    blind = of_two_classes(0.9, auroc=0.5)
+    zero = decide(usual | {"site-6": of_two_classes(0.0)}, TWO_CLASSES, seed=100).anchors[0]
+    assert decide(usual | {"site-6": blind}, TWO_CLASSES, seed=100).anchors[0] == zero
+
+
+def test_what_was_established_missing_does_not_stand_where_most_classes_are_swapped():
+    usual = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(1.0, 0.02)) for i in range(1, 6)}
+    incomplete = replace(of_two_classes(0.0), completeness=2 * known(0.42, 0.02))
+    before = decide(usual | {"site-6": incomplete}, TWO_CLASSES, seed=100)
+    assert before.undo["site-6"].missing
+    later = replace(incomplete, swapped=of_two_classes(0.9).swapped)
+    found = decide(usual | {"site-6": later}, TWO_CLASSES, seed=100, before=channel_record(before, 4))
+    assert not found.undo["site-6"].missing
+    assert found.undo["site-6"].swapped == pytest.approx(0.9)
