@@ -156,13 +156,9 @@ def _without_mislabelled(findings: dict[str, dict[str, Finding]]) -> dict[str, d
 
 
 def _looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
-    """Whether most objects look like another class than at the best site, so that a site is no measure for others.
-
-    A model that mixes classes up everywhere says so of all, and one that does not see them says nothing.
-    """
-    if least is None or not own.is_known or Criterion(0.0, 0.0).doubt(own) is not None:
-        return False
-    return own.low - least.value > _MOST
+    """Whether by so much more than at the best site look like another class that a site is no measure for others."""
+    is_told = least is not None and own.is_known and Criterion(0.0, 0.0).doubt(own) is None
+    return least is not None and is_told and own.low - least.value > _MOST
 
 
 def _most_are_swapped(finding: Finding | None) -> bool:
