@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from .objects import match_objects
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+# Samples of which class say how probable that class usually is: those given as it, or those that seem to be of it.
+UsualOf = Literal["given", "seeming"]
 
 
 @dataclass(frozen=True)
@@ -42,16 +45,20 @@ class Confusion:
         return np.where(truly[:, None] > 0, self.joint.T / np.where(truly > 0, truly, 1.0)[:, None], np.eye(len(truly)))
 
 
-def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
+def confident_joint(probabilities: Floats, labels: Labels, *, usual_of: UsualOf = "given") -> Confusion:
     """Return the confident joint of given and true labels (Northcutt et al., *Confident Learning*, JAIR 70, 2021).
 
     A sample is counted as truly of the class that is at least as probable for it as it is on average for the samples
     given as that class; of several such classes the most probable one. Samples without any are not counted. Rows are
     scaled to the number of samples given as their class; a class none of whose samples is counted keeps its labels.
 
+    Where most samples given as a class are of another, their average says nothing of the class. Averages can be taken
+    over the samples that seem to be of it instead, whatever they are given as.
+
     Args:
         probabilities: out-of-fold, ``(N, C)``.
         labels: given, ``(N,)``.
+        usual_of: samples over which averages are taken, those given as a class (Northcutt et al.) or those seeming so.
 
     Raises:
         ValueError: when there is no sample, or a label is not among the classes.
@@ -67,10 +74,8 @@ def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
             f"Expected labels from 0 to {num_classes - 1}, one for each of {len(probabilities)} samples, at least one; "
             f"found {len(labels)}."
         )
-    given = probabilities[np.arange(len(labels)), labels]
     num_given = np.bincount(labels, minlength=num_classes)
-    usual = np.full(num_classes, np.inf)
-    np.divide(np.bincount(labels, weights=given, minlength=num_classes), num_given, out=usual, where=num_given > 0)
+    usual = _mean_probability(probabilities, labels if usual_of == "given" else probabilities.argmax(axis=1))
     # An average of equal numbers may be rounded above them.
     confident = probabilities >= usual * (1 - 1e-12)
     counted = confident.any(axis=1)
@@ -101,9 +106,17 @@ def usual_confidence(probabilities: Floats) -> Floats:
     Args:
         probabilities: ``(N, C)``.
     """
-    seems, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
-    sums = np.bincount(seems, weights=confidence)
-    return np.asarray((sums / np.maximum(np.bincount(seems), 1))[seems])
+    seems = probabilities.argmax(axis=1)
+    return np.asarray(_mean_probability(probabilities, seems)[seems])
+
+
+def _mean_probability(probabilities: Floats, classes: NDArray[np.intp]) -> Floats:
+    """Mean probability of each class over the samples of it ``(C,)``; infinite for a class without any."""
+    num_classes = probabilities.shape[1]
+    of_class = probabilities[np.arange(len(classes)), classes]
+    counts, mean = np.bincount(classes, minlength=num_classes), np.full(num_classes, np.inf)
+    np.divide(np.bincount(classes, weights=of_class, minlength=num_classes), counts, out=mean, where=counts > 0)
+    return mean
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage, stats
+from scipy import ndimage, optimize, stats
 
 from ...transforms.connected_lesions import label_lesions
 from .cases import JudgedCase
@@ -23,7 +23,7 @@ SHARE = 0.2
 _LEAST_UNITS = 10
 _OFFSETS = (-2.0, -1.0, 1.0, 2.0)
 _LABEL_NOISE = 0.2
-# Where labels are so near to chance, changing some changes nothing that could be seen.
+# Where labels agree with the model hardly more than by chance, changing some changes nothing that could be seen.
 _LEAST_RISE = 0.1
 _TRIED_PLACES = 20
 _NUM_HALVES = 5
@@ -127,8 +127,8 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     """Mislabel a fifth of the samples, any class as any other, and see by how much the noise level rises.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
-    other one. Where most labels were wrong before, as with the codes of two classes exchanged, the changed ones are the
-    right ones; where as many were wrong as by chance there is no slope.
+    other one. Codes that a site has exchanged are first given the meaning that agrees best with the model: it tells
+    classes apart there as well as with the right codes.
 
     Args:
         probabilities: out-of-fold, ``(N, C)``.
@@ -140,18 +140,26 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
 
     if len(labels) == 0:
         return UNTRIED
+    labels = _with_agreeing_codes(probabilities, labels)
     mislabel = Mislabel(ClassNoise("symmetric", _LABEL_NOISE), probabilities.shape[1]).set_random_state(seed=seed)
     given = mislabel(labels)
     wrong = given != labels
     if not wrong.any():
         return UNTRIED
-    before, after = (confident_joint(probabilities, one).noise_level for one in (labels, given))
+    before, after = (confident_joint(probabilities, one, usual_of="seeming").noise_level for one in (labels, given))
     # Of the labels that were wrong before, one in so many as there are other classes has become right.
     rise = 1 - before * probabilities.shape[1] / (probabilities.shape[1] - 1)
+    slope = (after - before) / (wrong.mean() * rise) if rise >= _LEAST_RISE else float("nan")
     doubt = doubt_of_labels(probabilities, given)
-    told = _told(doubt[wrong], doubt[~wrong])
-    slope = (after - before) / (wrong.mean() * rise) if abs(rise) >= _LEAST_RISE else float("nan")
-    return Calibration(float(slope), told if rise > 0 else 1 - told)
+    return Calibration(float(slope), _told(doubt[wrong], doubt[~wrong]))
+
+
+def _with_agreeing_codes(probabilities: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Labels with their codes exchanged such that as many as can be are what samples seem to be."""
+    num_classes = probabilities.shape[1]
+    alike = np.zeros((num_classes, num_classes))
+    np.add.at(alike, (labels, probabilities.argmax(axis=1)), 1)
+    return np.asarray(optimize.linear_sum_assignment(alike, maximize=True)[1][labels], dtype=np.int64)
 
 
 def _some_patients(cases: Sequence[JudgedCase], seed: int) -> list[JudgedCase]:

@@ -96,7 +96,7 @@ def _swapped(cases: Sequence[JudgedCase], num_classes: int, seed: int) -> Estima
     samples = class_samples(cases) if num_classes > 1 else None
     if samples is None or not len(samples.labels):
         return Estimate.unknown()
-    _, share = estimate_confusion(samples.probabilities, samples.labels, samples.units, seed=seed)
+    _, share = estimate_confusion(samples.probabilities, samples.labels, samples.units, seed=seed, usual_of="seeming")
     return calibrate_confusion(samples.probabilities, samples.labels, seed=seed).of(share)
 
 

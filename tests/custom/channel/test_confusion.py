@@ -45,6 +45,29 @@ def test_the_noise_level_is_that_which_was_drawn(rate):
     assert level.low <= level.value <= level.high
 
 
+def probabilities_of(true, num_classes, seed=100):
+    """What a model says that is right and sure of itself."""
+    logits = 4.0 * np.eye(num_classes)[true] + np.random.default_rng(seed).standard_normal((len(true), num_classes))
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 4, 5])
+def test_the_share_of_exchanged_codes_is_right_with_any_number_of_classes(num_classes):
+    true = np.random.default_rng(100).integers(0, num_classes, 600)
+    codes = np.array([1, 0, *range(2, num_classes)])
+    found = confident_joint(probabilities_of(true, num_classes), codes[true], usual_of="seeming")
+    assert found.noise_level == pytest.approx((true < 2).mean(), abs=0.02)
+    # Of what is given as the first class nothing is counted as that.
+    assert found.counts[0, 0] == found.counts[1, 1] == 0
+
+
+def test_averages_over_what_samples_seem_to_be_worked_by_hand():
+    """Seem to be 0: .9, .8, .8, mean .8333, one above; seem to be 1: .9, .7, .9, .8, mean .825, two above."""
+    found = confident_joint(PROBABILITIES, LABELS, usual_of="seeming")
+    assert found.counts.tolist() == [[1, 1], [0, 1]]
+    assert found.noise_level == pytest.approx(3 / 7 * 1 / 2)
+
+
 def test_objects_of_swapped_classes_are_found():
     annotation = np.zeros((20, 40), dtype=np.uint8)
     annotation[5:10, 5:10], annotation[5:10, 25:30] = 1, 2
