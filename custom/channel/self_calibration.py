@@ -26,7 +26,8 @@ _LABEL_NOISE = 0.2
 # Where labels agree with the model hardly more than by chance, changing some changes nothing that could be seen.
 _LEAST_RISE = 0.1
 _TRIED_PLACES = 20
-_NUM_HALVES = 5
+# Which objects or samples an error is put into decides much where there are few.
+_NUM_DRAWS = 5
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
         return UNTRIED
     generator = np.random.default_rng(seed)
     injected, seen = [], []
-    for _ in range(_NUM_HALVES):
+    for _ in range(_NUM_DRAWS):
         after = [case_detections(case, label) for case in _without_half(chosen, label, generator)]
         injected.append(complete * (1 - sum(one.num_annotated for one in after) / given))
         seen.append(complete - completeness_of(after))
@@ -127,7 +128,7 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     """Mislabel a fifth of the samples, any class as any other, and see by how much the noise level rises.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
-    other one. Codes that a site has exchanged are first given the meaning that agrees best with the model: it tells
+    other one. Several fifths are drawn. Codes that a site has exchanged are first given the meaning that agrees best with the model: it tells
     classes apart there as well as with the right codes.
 
     Args:
@@ -140,18 +141,20 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
 
     if len(labels) == 0:
         return UNTRIED
-    labels = _with_agreeing_codes(probabilities, labels)
-    mislabel = Mislabel(ClassNoise("symmetric", _LABEL_NOISE), probabilities.shape[1]).set_random_state(seed=seed)
-    given = mislabel(labels)
-    wrong = given != labels
-    if not wrong.any():
-        return UNTRIED
-    before, after = (confident_joint(probabilities, one, usual_of="seeming").noise_level for one in (labels, given))
+    labels, num_classes = _with_agreeing_codes(probabilities, labels), probabilities.shape[1]
+    before = confident_joint(probabilities, labels, usual_of="seeming").noise_level
+    mislabel = Mislabel(ClassNoise("symmetric", _LABEL_NOISE), num_classes).set_random_state(seed=seed)
+    injected, seen, told = [], [], []
+    for _ in range(_NUM_DRAWS):
+        given = mislabel(labels)
+        wrong, doubt = given != labels, doubt_of_labels(probabilities, given)
+        injected.append(float(wrong.mean()))
+        seen.append(confident_joint(probabilities, given, usual_of="seeming").noise_level - before)
+        told.append(_told(doubt[wrong], doubt[~wrong]))
     # Of the labels that were wrong before, one in so many as there are other classes has become right.
-    rise = 1 - before * probabilities.shape[1] / (probabilities.shape[1] - 1)
-    slope = (after - before) / (wrong.mean() * rise) if rise >= _LEAST_RISE else float("nan")
-    doubt = doubt_of_labels(probabilities, given)
-    return Calibration(float(slope), _told(doubt[wrong], doubt[~wrong]))
+    rise = 1 - before * num_classes / (num_classes - 1)
+    slope = _slope(injected, seen) / rise if rise >= _LEAST_RISE else float("nan")
+    return Calibration(slope, float(np.mean(told)))
 
 
 def _with_agreeing_codes(probabilities: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:

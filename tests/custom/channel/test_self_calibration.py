@@ -1,6 +1,5 @@
 """Errors that are put in, on cases of which it is known how they must show."""
 
-
 import numpy as np
 import pytest
 from judged import JudgedCase, case_of, site
