@@ -128,8 +128,10 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     """Mislabel a fifth of the samples, any class as any other, and see by how much the noise level rises.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
-    other one. Several fifths are drawn. Codes that a site has exchanged are first given the meaning that agrees best with the model: it tells
-    classes apart there as well as with the right codes.
+    other one. Several fifths are drawn.
+
+    Codes that a site has exchanged are first given the meaning that agrees best with the model: it tells classes apart
+    there as well as with the right codes.
 
     Args:
         probabilities: out-of-fold, ``(N, C)``.
