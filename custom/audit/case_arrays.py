@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...transforms.errors import DataError
+from ..data.array_files import read_arrays
 from ..data.whole_files import replaced
 
 _PREDICTION, _SUGGESTION = "prediction", "suggestion-"
@@ -44,11 +45,10 @@ def read_case_arrays(file: Path) -> CaseArrays:
         DataError: if the file is missing, or is none of these.
     """
     try:
-        with np.load(file, allow_pickle=False) as content:
-            found = {name: np.asarray(content[name]) for name in content.files}
+        found = read_arrays(file)
         if any(array.dtype != np.uint8 for array in found.values()):
             raise ValueError("arrays that are not of classes")
         prediction = found.pop(_PREDICTION)
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{file}: {error}; expected the arrays of an audited case.") from error
     return CaseArrays(prediction, {name.removeprefix(_SUGGESTION): array for name, array in found.items()})

@@ -11,7 +11,7 @@ from pydantic import Field
 from ...transforms.errors import DataError
 from .given_annotations import find_given
 from .json_record import JsonRecord, read_record, write_record
-from .undone_pixels import CasePixels, read_pixels, write_pixels
+from .undone_pixels import CasePixels, read_ignored, read_relabelled, write_pixels
 
 # In a site's run folder; in it a folder for each round before which something was undone.
 UNDONE_FOLDER = "undone"
@@ -55,7 +55,7 @@ class Undone(JsonRecord):
         cases: the annotations.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
-        relabelled_file: likewise, with the classes of objects that get another one.
+        relabelled_file: likewise, with the given and the new classes of objects that get another one.
     """
 
     site: str
@@ -98,7 +98,7 @@ def write_undone(folder: Path, undone: Undone, pixels: Mapping[str, CasePixels])
     target = folder / f"round_{undone.round_number}"
     target.mkdir(parents=True, exist_ok=True)
     ignored = {name: of.ignored for name, of in pixels.items() if of.ignored is not None}
-    relabelled = {name: of.relabelled for name, of in pixels.items() if of.relabelled is not None}
+    relabelled = {name: np.stack(of.relabelled) for name, of in pixels.items() if of.relabelled is not None}
     names = {
         "ignored_file": write_pixels(target, "ignored", ignored),
         "relabelled_file": write_pixels(target, "relabelled", relabelled),
@@ -169,8 +169,8 @@ def undone_pixels(folder: Path) -> dict[str, CasePixels]:
         DataError: if the record or they cannot be read.
     """
     undone = read_undone(folder)
-    ignored = read_pixels(folder / undone.ignored_file, np.bool_) if undone.ignored_file else {}
-    relabelled = read_pixels(folder / undone.relabelled_file, np.uint8) if undone.relabelled_file else {}
+    ignored = read_ignored(folder / undone.ignored_file) if undone.ignored_file else {}
+    relabelled = read_relabelled(folder / undone.relabelled_file) if undone.relabelled_file else {}
     names = dict.fromkeys([*ignored, *relabelled])
     return {name: CasePixels(ignored.get(name), relabelled.get(name)) for name in names}
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
@@ -15,6 +16,7 @@ from .description import ImageDescription, SegmentationDescription, SliceDescrip
 from .json_record import JsonRecord
 from .masks import Mask, annotated_axis
 from .preparation import build_restoration
+from .relabelled_objects import OtherClasses, relabelled_objects
 from .undone import Undone
 
 
@@ -95,25 +97,24 @@ def ignored_in_file(
     found = []
     for axis, part in _samples(moved, description):
         labelled, count = label_lesions(placed[part])
-        for number in range(1, count + 1):
-            places = np.argwhere(labelled == number)
-            centre = [round(float(mean), 1) for mean in places.mean(axis=0)]
+        sizes = np.bincount(labelled.ravel(), minlength=count + 1)[1:]
+        middles = np.array(ndimage.center_of_mass(placed[part], labelled, np.arange(1, count + 1)))
+        for size, middle in zip(sizes.tolist(), middles.tolist(), strict=True):
+            centre = [round(mean, 1) for mean in middle]
             if axis is not None:
                 centre.insert(axis, float(part[axis]))
-            found.append(IgnoredObject(pixels=len(places), centre=tuple(centre)))
+            found.append(IgnoredObject(pixels=size, centre=tuple(centre)))
     return tuple(found)
 
 
 def relabelled_in_file(
-    mask: Mask, classes: NDArray[np.uint8], image: Path, label: Path, description: SegmentationDescription
+    mask: Mask, other: OtherClasses, image: Path, label: Path, description: SegmentationDescription
 ) -> NDArray[np.uint8]:
-    """Return the classes of a mask file, in its shape, with the objects of another class that training gave one.
-
-    An object of the file gets the class that training gave to at least half of it.
+    """Return the classes of a mask file, in its shape, with the objects of another class as in training.
 
     Args:
         mask: the given classes.
-        classes: those that objects get in training, 0 elsewhere ``(S, H, W[, D])``.
+        other: what was decided ``(S, H, W[, D])``, see :func:`fedannot.custom.data.relabelled_objects`.
         image: the case's image.
         label: the given annotation.
         description: the site's description.
@@ -121,18 +122,10 @@ def relabelled_in_file(
     Raises:
         DataError: as :func:`ignored_in_file`.
     """
-    placed = _in_file(classes, image, label, mask, description)
-    relabelled = mask.classes.copy()
+    placed = OtherClasses(*(_in_file(pixels, image, label, mask, description) for pixels in other))
+    relabelled = np.empty_like(mask.classes)
     for _, part in _samples(mask, description):
-        given, new = mask.classes[part], placed[part]
-        for value in set(np.unique(given[new != 0]).tolist()) - {0}:
-            labelled, count = label_lesions(given == value)
-            for number in range(1, count + 1):
-                inside = labelled == number
-                found = np.bincount(new[inside], minlength=2)
-                if 2 * found[1:].sum() >= found.sum():
-                    # A view, as parts are slices and integers.
-                    relabelled[part][inside] = found[1:].argmax() + 1
+        relabelled[part] = relabelled_objects(mask.classes[part], OtherClasses(*(pixels[part] for pixels in placed)))
     return relabelled
 
 

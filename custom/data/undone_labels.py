@@ -10,6 +10,7 @@ import torch
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.move_contour import MoveContour
 from ...transforms.printable import printable_logger
+from .relabelled_objects import OtherClasses, relabelled_objects
 from .site_data import LoadedCase
 from .undone import Undone
 from .undone_pixels import CasePixels
@@ -79,9 +80,8 @@ def undone_label(moves: Mapping[int, float], pixels: CasePixels, case: LoadedCas
     move, usable = MoveContour(moves), pixels if pixels.fits(case) else CasePixels()
     classes = case.label.numpy()
     if usable.relabelled is not None:
-        # What is no object any more, as the file has changed since, gets no class.
-        known = (usable.relabelled != 0) & (classes != 0) & (classes != IGNORED_LABEL)
-        classes = np.where(known, usable.relabelled, classes)
+        decided = map(OtherClasses, *usable.relabelled)
+        classes = np.stack([relabelled_objects(*pair) for pair in zip(classes, decided, strict=True)])
     moved = np.stack([np.asarray(move(given, case.spacing)) for given in classes])
     if usable.ignored is not None:
         moved[usable.ignored & (moved == 0)] = IGNORED_LABEL

@@ -2,8 +2,6 @@
 
 import hashlib
 import io
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +11,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ...transforms.errors import DataError
+from .array_files import read_arrays
+from .relabelled_objects import OtherClasses
 from .site_data import LoadedCase
 from .whole_files import replaced
 
 _NAMES = "annotations"
-_UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -26,18 +25,18 @@ class CasePixels:
 
     Attributes:
         ignored: pixels of which training learns nothing; None where there are none.
-        relabelled: the classes of objects that get another one, 0 elsewhere; None likewise.
+        relabelled: of objects that get another class the given and the new one, 0 elsewhere; None likewise.
     """
 
     ignored: NDArray[np.bool_] | None = None
-    relabelled: NDArray[np.uint8] | None = None
+    relabelled: OtherClasses | None = None
 
     def __bool__(self) -> bool:
         return self.ignored is not None or self.relabelled is not None
 
     def fits(self, case: LoadedCase) -> bool:
         """Return whether these pixels are those of a case's annotation as it is now."""
-        known = [pixels for pixels in (self.ignored, self.relabelled) if pixels is not None]
+        known = [pixels for pixels in (self.ignored, *(self.relabelled or ())) if pixels is not None]
         return all(pixels.shape == tuple(case.label.shape) for pixels in known)
 
 
@@ -47,7 +46,7 @@ def write_pixels(folder: Path, what: str, pixels: Mapping[str, NDArray[Any]]) ->
     Args:
         folder: where the file is written.
         what: the first part of its name; the rest is its hash.
-        pixels: by given annotation ``(S, H, W[, D])``.
+        pixels: by given annotation ``(..., S, H, W[, D])``.
     """
     if not pixels:
         return ""
@@ -61,25 +60,47 @@ def write_pixels(folder: Path, what: str, pixels: Mapping[str, NDArray[Any]]) ->
     return name
 
 
-def read_pixels(file: Path, dtype: DTypeLike) -> dict[str, NDArray[Any]]:
-    """Return by given annotation the pixels of a file.
+def read_ignored(file: Path) -> dict[str, NDArray[np.bool_]]:
+    """Return by given annotation the pixels that are ignored.
 
     Args:
         file: named as :func:`write_pixels` does.
-        dtype: of the pixels.
 
     Raises:
-        DataError: if it cannot be read, or its hash is another than its name says.
+        DataError: if it cannot be read, its hash is another than its name says, or its arrays are of another kind.
     """
+    return _read(file, np.bool_, (3, 4))
+
+
+def read_relabelled(file: Path) -> dict[str, OtherClasses]:
+    """Return by given annotation which objects get another class.
+
+    Args:
+        file: named as :func:`write_pixels` does.
+
+    Raises:
+        DataError: as :func:`read_ignored`.
+    """
+    return {name: OtherClasses(*arrays) for name, arrays in _read(file, np.uint8, (4, 5), leading=2).items()}
+
+
+def _read(file: Path, dtype: DTypeLike, ndims: tuple[int, ...], leading: int | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays of a file by given annotation: of a type, of numbers of axes, of a length of the first."""
     what = file.name.partition("-")[0]
     try:
         content = file.read_bytes()
         if _name(what, content) != file.name:
             raise ValueError("its hash is another than its name says")
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            names = arrays[_NAMES].tolist()
-            return {str(one): arrays[_key(index)].astype(dtype) for index, one in enumerate(names)}
-    except _UNREADABLE as error:
+        arrays = read_arrays(content)
+        names = arrays[_NAMES]
+        if names.ndim != 1 or names.dtype.kind != "U":
+            raise ValueError("its names are no texts")
+        found = {str(name): arrays[_key(index)] for index, name in enumerate(names)}
+        for name, array in found.items():
+            if array.dtype != dtype or array.ndim not in ndims or leading not in (None, len(array)):
+                raise ValueError(f"it has an array of shape {array.shape} and type {array.dtype} for {name!r}")
+        return found
+    except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{file}: cannot be read ({error}); expected the pixels that a site {_USES[what]}.") from error
 
 

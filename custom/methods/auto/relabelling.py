@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ...channel.cases import JudgedCase
 from ...channel.confusion import ClassObject, class_objects, doubt_of_labels, usual_confidence
+from ...data.relabelled_objects import OtherClasses
 
 # By how much more probable the other class is, as a share of how probable classes usually are for this model.
 _MARGIN = 0.5
@@ -32,18 +33,19 @@ class SwappedObjects:
             self._objects += [(self._num_samples, one) for one in class_objects(judged)]
         self._num_samples += 1
 
-    def relabelled(self, samples: Sequence[NDArray[np.uint8]]) -> list[tuple[NDArray[np.uint8], int]]:
-        """Return of every sample the classes that objects get, 0 elsewhere ``(H, W[, D])``, and how many they are.
+    def relabelled(self, samples: Sequence[NDArray[np.uint8]]) -> list[tuple[OtherClasses, int]]:
+        """Return of every sample which objects get another class ``(H, W[, D])``, and how many they are.
 
         Args:
             samples: the given annotations of all samples, in the order in which they were seen.
         """
-        classes = [np.zeros(given.shape, dtype=np.uint8) for given in samples]
+        others = [OtherClasses(np.zeros_like(given), np.zeros_like(given)) for given in samples]
         counts = [0] * len(samples)
         for index, found, label in self._chosen():
-            classes[index].ravel()[found.pixels] = label
+            others[index].given.ravel()[found.pixels] = found.label
+            others[index].becomes.ravel()[found.pixels] = label
             counts[index] += 1
-        return list(zip(classes, counts, strict=True))
+        return list(zip(others, counts, strict=True))
 
     def _chosen(self) -> list[tuple[int, ClassObject, int]]:
         """The objects that get another class: index of the sample, object, and that class."""

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from ...channel.judging import judged_samples
+from ...data.relabelled_objects import OtherClasses
 from ...data.site_data import LoadedCase, SiteData
 from ...data.undone import Undone, UndoneCase
 from ...data.undone_labels import case_files
@@ -66,7 +66,7 @@ def undo_channel(
                 reverted=label in reverted,
             )
         )
-        of_case = CasePixels(_together(ignored[part]), _together(relabelled[part]))
+        of_case = CasePixels(_ignored(ignored[part]), _other_classes(relabelled[part]))
         if of_case:
             pixels[label] = of_case
     undone = Undone(
@@ -86,7 +86,7 @@ def undo_channel(
 
 def _chosen(
     network: nn.Module, data: SiteData, missing: Mapping[int, float], swapped: float, inference: Inference
-) -> tuple[list[tuple[NDArray[np.bool_], int]], list[tuple[NDArray[np.uint8], int]]]:
+) -> tuple[list[tuple[NDArray[np.bool_], int]], list[tuple[OtherClasses, int]]]:
     """Of every sample what is ignored, and what gets another class, with the numbers of objects."""
     left_out, of_other_class = MissingObjects(missing), SwappedObjects(swapped)
     for judged in judged_samples(network, data.cases, inference):
@@ -100,6 +100,13 @@ def _samples(cases: Sequence[LoadedCase]) -> list[NDArray[np.uint8]]:
     return [given.numpy() for case in cases for given in case.label]
 
 
-def _together(samples: Sequence[tuple[NDArray[Any], int]]) -> NDArray[Any] | None:
-    """The pixels of a case ``(S, H, W[, D])``, None where none of its objects is concerned."""
+def _ignored(samples: Sequence[tuple[NDArray[np.bool_], int]]) -> NDArray[np.bool_] | None:
+    """The pixels of a case ``(S, H, W[, D])``, None where no object is ignored."""
     return np.stack([pixels for pixels, _ in samples]) if any(count for _, count in samples) else None
+
+
+def _other_classes(samples: Sequence[tuple[OtherClasses, int]]) -> OtherClasses | None:
+    """Likewise, None where no object gets another class."""
+    if not any(count for _, count in samples):
+        return None
+    return OtherClasses(*(np.stack(pixels) for pixels in zip(*(other for other, _ in samples), strict=True)))

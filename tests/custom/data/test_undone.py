@@ -1,13 +1,18 @@
 """What a site has undone: which record counts, replaced in one step, and what is damaged or was put there by others."""
 
+import contextlib
+import hashlib
+import io
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedannot.custom.data import undone as module
+from fedannot.custom.data.relabelled_objects import OtherClasses
 from fedannot.custom.data.undone import (
     UNDONE_FILE,
     Undone,
@@ -62,16 +67,16 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     names = ("labels/a.png", "../b.png", "file", "annotations", "pixels_0", "c.npy", "d\udcff.png")
     ignored = {name: np.roll(PIXELS, shift, axis=2) for shift, name in enumerate(names)}
     pixels = {name: CasePixels(ignored=of) for name, of in ignored.items()}
-    classes = 2 * PIXELS.astype(np.uint8)
+    classes = OtherClasses(PIXELS.astype(np.uint8), 2 * PIXELS.astype(np.uint8))
     pixels |= {"file": CasePixels(ignored["file"], classes), "labels/z.png": CasePixels(relabelled=classes)}
     write_undone(tmp_path, record(), pixels)
     found = undone_pixels(tmp_path / "round_5")
     assert list(found) == [*names, "labels/z.png"]
     assert all(np.array_equal(found[name].ignored, ignored[name]) for name in names)
     assert found["file"].ignored.dtype == np.bool_
-    assert found["file"].relabelled.dtype == np.uint8
+    assert found["file"].relabelled.becomes.dtype == np.uint8
     assert [name for name in found if found[name].relabelled is not None] == ["file", "labels/z.png"]
-    assert np.array_equal(found["labels/z.png"].relabelled, classes)
+    assert np.array_equal(np.stack(found["labels/z.png"].relabelled), np.stack(classes))
     assert found["labels/z.png"].ignored is None
     write_undone(tmp_path, record(6), {})
     assert undone_pixels(tmp_path / "round_6") == {}
@@ -158,6 +163,86 @@ def test_ignored_pixels_that_cannot_be_read_are_named(tmp_path: Path, damage: ob
     damage(folder / read_undone(folder).ignored_file)
     with pytest.raises(DataError, match=r"ignored-[0-9a-f]{16}\.npz: cannot be read .*pixels that a site ignores"):
         undone_pixels(folder)
+
+
+def forged(key: str, tmp_path: Path, **arrays: np.ndarray) -> Path:
+    """A record whose pixels are these arrays, under the name that fits them."""
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    return named(key, tmp_path, content.getvalue())
+
+
+def named(key: str, tmp_path: Path, content: bytes) -> Path:
+    write_undone(tmp_path, record(), {})
+    what, folder = key.removesuffix("_file"), tmp_path / "round_5"
+    name = f"{what}-{hashlib.sha256(content).hexdigest()[:16]}.npz"
+    (folder / name).write_bytes(content)
+    file = folder / UNDONE_FILE
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: name}))
+    return folder
+
+
+NAMES = np.array(["a.png"])
+KINDS = {"ignored_file": PIXELS, "relabelled_file": np.stack(2 * [PIXELS.astype(np.uint8)])}
+
+
+@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"pixels_0": np.zeros((1, 4, 4), bool)},
+        {"annotations": NAMES},
+        {"annotations": np.array("a.png")},
+        {"annotations": np.array([1, 2])},
+        {"annotations": np.array([None])},
+        {"annotations": NAMES, "pixels_0": np.zeros((1, 4, 4))},
+        {"annotations": NAMES, "pixels_0": np.zeros((1, 4, 4), np.int64)},
+        {"annotations": NAMES, "pixels_0": np.array(True)},
+        {"annotations": NAMES, "pixels_0": np.zeros((1,) * 6, np.uint8)},
+        {"annotations": NAMES, "pixels_0": np.zeros((3, 1, 4, 4), np.uint8)},
+        {"annotations": NAMES, "pixels_0": np.array([[["x"]]], dtype=object)},
+    ],
+    ids=range(12),
+)
+def test_arrays_of_another_kind_are_named_and_not_used(tmp_path: Path, key: str, wrong: dict[str, np.ndarray]) -> None:
+    with pytest.raises(DataError, match=rf"{key.removesuffix('_file')}-[0-9a-f]{{16}}\.npz: cannot be read"):
+        undone_pixels(forged(key, tmp_path, **wrong))
+    # The same with what is expected.
+    assert list(undone_pixels(forged(key, tmp_path, annotations=NAMES, pixels_0=KINDS[key]))) == ["a.png"]
+
+
+@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize(
+    "header", ["{'descr': '|b1', 'fortran_order': False, 'shape': (9999999, 9999, 9999)}", "{", "0"]
+)
+def test_an_array_that_claims_more_than_there_is_is_named(tmp_path: Path, key: str, header: str) -> None:
+    content, length = io.BytesIO(), 128 - 10
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("annotations.npy", npy(NAMES))
+        archive.writestr("pixels_0.npy", b"\x93NUMPY\x01\x00" + bytes([length, 0]) + header.ljust(length).encode())
+    with pytest.raises(DataError, match="cannot be read"):
+        undone_pixels(named(key, tmp_path, content.getvalue()))
+
+
+def npy(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path, key: str) -> None:
+    """Whoever can write the file can name it by its hash, too: nothing but a DataError may come of it."""
+    whole = io.BytesIO()
+    np.savez(whole, annotations=NAMES, pixels_0=KINDS[key])
+    generator = np.random.default_rng(100)
+    for _ in range(300):
+        damaged = bytearray(whole.getvalue())
+        for place in generator.integers(0, len(damaged), 3):
+            damaged[place] = generator.integers(0, 256)
+        with contextlib.suppress(DataError):
+            undone_pixels(named(key, tmp_path, bytes(damaged)))
 
 
 @pytest.mark.parametrize("key", ["ignored_file", "relabelled_file"])

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedannot.custom.data.datalist import Case
+from fedannot.custom.data.relabelled_objects import OtherClasses
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.data.undone import Undone, UndoneCase
 from fedannot.custom.data.undone_labels import case_files, undone_label, undone_labels
@@ -38,6 +39,11 @@ def record(*names: str, reverted: tuple[str, ...] = (), offset: float = 1.0) -> 
     return Undone.model_validate(values)
 
 
+def decided(shape: tuple[int, ...], becomes: int) -> OtherClasses:
+    """Everything of class 1 gets another one."""
+    return OtherClasses(np.ones(shape, np.uint8), np.full(shape, becomes, np.uint8))
+
+
 def test_contours_move_and_missing_objects_are_ignored_where_nothing_is_annotated() -> None:
     pixels = np.zeros((1, 12, 12), dtype=bool)
     pixels[0, 0:2, 0:5] = True
@@ -55,11 +61,26 @@ def test_objects_get_another_class_before_contours_move_and_never_where_nothing_
     classes[0, 1:9, 3:9] = 2
     case = case_of("a", square(3, 9))
     case.label[0, 11, 11] = 1
-    moved = undone_label({2: -1.0}, CasePixels(relabelled=classes), case)
+    other = OtherClasses((classes != 0).astype(np.uint8), classes)
+    moved = undone_label({2: -1.0}, CasePixels(relabelled=other), case)
     expected = 2 * square(4, 8)
     expected[0, 11, 11] = 1
     assert torch.equal(moved, expected)
     assert int(case.label.max()) == 1
+
+
+def test_a_class_that_somebody_has_corrected_since_is_not_overruled() -> None:
+    """Of two objects that were to become class 2 one is of class 3 by now; another decision stays."""
+    case = case_of("a", square(1, 4) + 3 * square(7, 10))
+    moved = undone_label({}, CasePixels(relabelled=decided((1, 12, 12), 2)), case)
+    assert torch.equal(moved, 2 * square(1, 4) + 3 * square(7, 10))
+
+
+def test_an_object_that_was_drawn_anew_gets_its_class_as_a_whole_or_not_at_all() -> None:
+    other = OtherClasses(square(3, 8).numpy(), 2 * square(3, 8).numpy())
+    assert torch.equal(undone_label({}, CasePixels(relabelled=other), case_of("a", square(3, 9))), 2 * square(3, 9))
+    # 25 of 64 pixels.
+    assert torch.equal(undone_label({}, CasePixels(relabelled=other), case_of("a", square(3, 11))), square(3, 11))
 
 
 def test_millimetres_move_by_the_case_s_own_spacing() -> None:
@@ -71,7 +92,7 @@ def test_millimetres_move_by_the_case_s_own_spacing() -> None:
 
 def test_a_reverted_case_counts_as_it_was_given_and_samples_stay_in_order() -> None:
     cases = [case_of("a", square(3, 9, samples=2)), case_of("b", square(2, 10))]
-    pixels = {"labels/a.png": CasePixels(np.ones((2, 12, 12), bool), np.full((2, 12, 12), 3, np.uint8))}
+    pixels = {"labels/a.png": CasePixels(np.ones((2, 12, 12), bool), decided((2, 12, 12), 3))}
     labels = undone_labels(record("a", "b", reverted=("a",)), pixels, cases, DATA)
     assert [torch.equal(*pair) for pair in zip(labels, (*square(3, 9, 2), *square(3, 9)), strict=True)] == [True] * 3
 

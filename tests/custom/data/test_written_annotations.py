@@ -20,6 +20,7 @@ from fedannot.custom.data.description import (
 )
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_site
+from fedannot.custom.data.relabelled_objects import OtherClasses
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.data.undone import Undone, revert_undone, write_undone
 from fedannot.custom.data.undone_labels import undone_labels
@@ -151,7 +152,7 @@ def test_objects_of_another_class_are_written_as_training_has_them(tmp_path: Pat
     undone = undone_record(data, offsets={"1": 1.0}, swapped=0.5)
     cases = tuple(case.model_copy(update={"relabelled_objects": 1}) for case in undone.cases[:1])
     undone = undone.model_copy(update={"cases": (*cases, *undone.cases[1:])})
-    pixels = {undone.cases[0].label: CasePixels(relabelled=classes)}
+    pixels = {undone.cases[0].label: CasePixels(relabelled=OtherClasses(2 * classes, classes))}
     folder = tmp_path / "run" / "undone"
     write_undone(folder, undone, pixels)
     out, found = written(tmp_path, folder / f"round_{undone.round_number}", undone)

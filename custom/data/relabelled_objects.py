@@ -1,0 +1,47 @@
+"""Annotated objects that get another class than their given one."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...transforms.connected_lesions import label_lesions
+
+Classes = NDArray[np.uint8]
+
+
+class OtherClasses(NamedTuple):
+    """The decision which objects get another class, pixel by pixel, 0 elsewhere; arrays of one shape.
+
+    Attributes:
+        given: the class that an object had when it was judged.
+        becomes: the class that it gets.
+    """
+
+    given: Classes
+    becomes: Classes
+
+
+def relabelled_objects(classes: Classes, other: OtherClasses) -> Classes:
+    """Return an annotation with the objects of another class that were decided on.
+
+    An object gets the class that was decided for at least half of it. Whoever has corrected its class since is not
+    overruled: what was decided for another class than the object has does not count.
+
+    Args:
+        classes: the annotation as it is now, ``(H, W[, D])``.
+        other: what was decided, of its shape.
+    """
+    relabelled = classes.copy()
+    decided = np.where(other.given == classes, other.becomes, 0)
+    width = int(decided.max(initial=0)) + 1
+    for value in set(np.unique(classes[decided != 0]).tolist()) - {0}:
+        objects, count = label_lesions(classes == value)
+        # Of every object the number of pixels by the class that they get, once over all of them.
+        pairs = objects.ravel().astype(np.intp) * width + decided.ravel()
+        votes = np.bincount(pairs, minlength=(count + 1) * width).reshape(-1, width)
+        is_decided = 2 * votes[:, 1:].sum(axis=1) >= votes.sum(axis=1)
+        new = np.where(is_decided, votes[:, 1:].argmax(axis=1) + 1, value).astype(np.uint8)
+        inside = objects != 0
+        relabelled[inside] = new[objects[inside]]
+    return relabelled
