@@ -7,7 +7,8 @@ from ...custom.audit.kinds.registry import KINDS
 from ...custom.channel.established import UNKNOWN_ZERO
 from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.auto.decisions import UNFIT
-from ...custom.methods.auto.records import ALL_CLASSES, SWAPPED, parameter
+from ...custom.methods.auto.mislabelled import MISLABELLED
+from ...custom.methods.auto.records import MOST_OBJECTS, SWAPPED, SWAPPED_OBJECTS
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 
@@ -37,11 +38,6 @@ _DETECTION = (
     (0.6, "poorly"),
     (0.0, "hardly better than chance"),
 )
-
-
-_SWAPPED = parameter(SWAPPED, ALL_CLASSES)
-# From there on the codes of classes may be exchanged.
-_MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -113,8 +109,11 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     if errors:
         steps.append(f"Mend what cannot be read: {plural(errors, 'error')} under Files, each with its remedy.")
     established = [one for one in audit.conclusions if one.verdict == "established"]
-    if any(one.parameter == _SWAPPED and (one.deviation or 0.0) > _MOST for one in established):
-        steps.append("Compare the codes of the classes in your files with those of the other sites.")
+    if any(one.parameter == SWAPPED_OBJECTS and (one.deviation or 0.0) > MOST_OBJECTS for one in established):
+        steps.append(
+            "Compare the codes of the classes in your files with those of the other sites. Once they are right, ask "
+            "for another audit: till then nothing is told of contours and of missing objects."
+        )
     with_findings = [case for case in audit.cases if case.has_problem]
     likely = sum(case.score >= _LIKELY for case in with_findings)
     if likely:
@@ -125,23 +124,19 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         count = min(max(1, round(0.1 * audit.num_cases)), len(with_findings))
         first = "first case" if count == 1 else f"first {count} cases"
         steps.append(f"Review the {first} below. The worst come first.")
-    verdicts = {one.verdict for one in audit.conclusions}
     if _is_unjudged(audit):
         steps.append(
             "Ask for another audit whose model trains longer: rounds, or training.local_epochs, twice as many."
         )
-    elif "cannot tell" in verdicts:
+    elif any(map(_lacks_reference, audit.conclusions)):
         steps.append(_ask_for_reference(audit))
-    if "established" in verdicts:
-        agreed = (
-            "what tells the classes apart"
-            if audit.task == "classification"
-            else "where the contour lies and what counts"
-        )
-        steps.append(f"Agree with your annotators on {agreed}, by means of these cases.")
+    elif any(one.verdict == "cannot tell" and one.parameter == SWAPPED_OBJECTS for one in audit.conclusions):
+        steps.append("Look at the classes of objects in some cases: this audit cannot tell whether they are right.")
+    if established:
+        steps.append(f"Agree with your annotators on {_to_agree_on(audit, established)}, by means of these cases.")
     if any(one.parameter.startswith("offset") for one in established):
         steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
-    if any(one.parameter == _SWAPPED for one in established):
+    if any(one.parameter == SWAPPED_OBJECTS for one in established):
         steps.append("Until then jobs/auto trains with the classes that objects look like, in memory; no file changes.")
     if not steps:
         steps.append("Nothing.")
@@ -247,6 +242,18 @@ def _is_apart(one: Conclusion) -> bool:
 def _is_unjudged(audit: SiteAudit) -> bool:
     """Whether nothing is told because the model has not learnt enough."""
     return bool(audit.conclusions) and all(UNFIT in one.reason for one in audit.conclusions)
+
+
+def _lacks_reference(one: Conclusion) -> bool:
+    """Whether reviewed cases can tell what is not known: where contours lie, not of which class objects are."""
+    return one.verdict == "cannot tell" and one.parameter != SWAPPED_OBJECTS and MISLABELLED not in one.reason
+
+
+def _to_agree_on(audit: SiteAudit, established: list[Conclusion]) -> str:
+    classes = audit.task == "classification" or any(one.parameter == SWAPPED_OBJECTS for one in established)
+    shapes = audit.task != "classification" and any(one.parameter != SWAPPED_OBJECTS for one in established)
+    questions = ["where the contour lies", "what counts"] if shapes else []
+    return _listed([*questions, "what tells the classes apart"] if classes else questions)
 
 
 def _ask_for_reference(audit: SiteAudit) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from ...audit.findings import Conclusion, KindResult, SiteAudit, Unit
 from ...channel.established import UNKNOWN_ZERO
 from ...channel.estimate_record import Verdict
-from ..auto.records import ALL_CLASSES, MISSING, OFFSET, SWAPPED, ParameterRecord, parameter
+from ..auto.records import MISSING, MOST_OBJECTS, OFFSET, SWAPPED, SWAPPED_OBJECTS, ParameterRecord
 
 _PERCENT = 100
 _FromZero = tuple[float, float, float]
@@ -32,7 +32,7 @@ def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) ->
     conclusions = []
     for name, plain in sorted(told["parameters"].items()):
         kind, _, label = name.partition(" ")
-        is_of_all = name == parameter(SWAPPED, ALL_CLASSES)
+        is_of_all = name == SWAPPED_OBJECTS
         if not is_of_all and (kind not in (OFFSET, MISSING) or label not in names):
             raise ValueError(
                 "Expected conclusions of offsets and missing objects by class, and of swapped ones, but was told of "
@@ -49,9 +49,8 @@ def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) ->
 
 def _untried_where_swapped(kind: KindResult, conclusions: Sequence[Conclusion]) -> KindResult:
     """A kind of problem; of swapped classes nothing was tried where most were swapped: errors make them right."""
-    name = parameter(SWAPPED, ALL_CLASSES)
-    swapped = [one for one in conclusions if one.parameter == name and one.verdict == "established"]
-    if kind.kind == SWAPPED and any((one.deviation or 0.0) > _HALF for one in swapped):
+    swapped = [one for one in conclusions if one.parameter == SWAPPED_OBJECTS and one.verdict == "established"]
+    if kind.kind == SWAPPED and any((one.deviation or 0.0) > MOST_OBJECTS for one in swapped):
         return kind.model_copy(update={"auroc": None})
     return kind
 
@@ -71,9 +70,10 @@ def _conclusion(
             sentence = _unknown_offset(class_name)
     elif kind == OFFSET:
         sentence = _offset_sentence(class_name, from_zero, unit, verdict)
+    elif kind == SWAPPED:
+        sentence = _swapped_sentence(from_zero, verdict)
     else:
-        of_kind = _swapped_sentence if kind == SWAPPED else _missing_sentence
-        sentence = of_kind(class_name, from_zero, verdict)
+        sentence = _missing_sentence(class_name, from_zero, verdict)
     return Conclusion(
         parameter=name,
         class_name=class_name,
@@ -136,11 +136,12 @@ def _missing_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -
     return f"{class_name.capitalize()} is about as complete as at the most complete site."
 
 
-def _swapped_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -> str:
-    del class_name
+def _swapped_sentence(from_zero: _FromZero, verdict: Verdict) -> str:
     share, low, ends = _share(from_zero)
     if verdict == "established":
         return f"Objects look like another class than their own: about {_amount(share)} ({ends}), sure."
+    if low > 0 and verdict == "small":
+        return f"Objects look like another class than their own: about {_amount(share)} ({ends}), too few to act on."
     if low > 0 and verdict == "none":
         return f"Some objects may have the wrong class, {_PERCENT * share:.0f} % ({ends}); not sure."
     return "Classes of objects are about as right as at the site where they agree best."

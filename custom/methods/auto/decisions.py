@@ -11,7 +11,17 @@ from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer
-from .records import ALL_CLASSES, MISSING, OFFSET, SWAPPED, ChannelRecord, SiteChannelRecord, parameter
+from .mislabelled import looks_mislabelled, without_mislabelled
+from .records import (
+    ALL_CLASSES,
+    MISSING,
+    OFFSET,
+    SWAPPED,
+    SWAPPED_OBJECTS,
+    ChannelRecord,
+    SiteChannelRecord,
+    parameter,
+)
 from .server_reference import ServerReference
 from .settings import JudgingSettings
 from .zero import zero_of_offsets
@@ -19,8 +29,6 @@ from .zero import zero_of_offsets
 OTHER_IMAGES = (
     "its images are of another kind than the other sites', so that the model may err there; review some cases"
 )
-MISLABELLED = "Cannot tell: most of the site's objects have the label of another class."
-_MOST = 0.5
 # Why nothing is told of any site although all have reported.
 UNFIT = "the model finds too little of what is annotated to judge it"
 
@@ -102,7 +110,7 @@ def decide(
     gates = _gates(answers, settings)
     alike = {site: answer for site, answer in answers.items() if not gates[site].distinct}
     least = _best_told([answer.swapped for answer in alike.values()], lambda one: -one.value)
-    usual = {site: answer for site, answer in alike.items() if not _looks_mislabelled(answer.swapped, least)}
+    usual = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.swapped, least)}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
     judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
@@ -121,14 +129,13 @@ def decide(
             )
     if settings.network.num_classes > 1:
         for site, answer in answers.items():
-            name = parameter(SWAPPED, ALL_CLASSES)
-            judged[site][name] = answer.swapped
-            criteria[site][name] = _swapped(answer.swapped, least, settings, doubts[site])
+            judged[site][SWAPPED_OBJECTS] = answer.swapped
+            criteria[site][SWAPPED_OBJECTS] = _swapped(answer.swapped, least, settings, doubts[site])
     findings = established(judged, criteria, level=settings.level)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
             findings[site] |= _standing(record, judged[site], criteria[site], findings[site])
-    findings = _without_mislabelled(findings)
+    findings = without_mislabelled(findings)
     harmless = {
         label: averaged
         for label, anchor in zip(labels, anchors, strict=True)
@@ -136,33 +143,6 @@ def decide(
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
     return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit)
-
-
-def _without_mislabelled(findings: dict[str, dict[str, Finding]]) -> dict[str, dict[str, Finding]]:
-    """Tell nothing of contours and of missing objects where most objects are established to be of another class.
-
-    What is left of a class by its labels are then the objects that the model takes for the wrong one.
-    """
-    swapped = parameter(SWAPPED, ALL_CLASSES)
-    return {
-        site: {
-            name: replace(one, established=False, p_value=math.nan, reason=MISLABELLED)
-            if name != swapped and _most_are_swapped(found.get(swapped))
-            else one
-            for name, one in found.items()
-        }
-        for site, found in findings.items()
-    }
-
-
-def _looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
-    """Whether by so much more than at the best site look like another class that a site is no measure for others."""
-    is_told = least is not None and own.is_known and Criterion(0.0, 0.0).doubt(own) is None
-    return least is not None and is_told and own.low - least.value > _MOST
-
-
-def _most_are_swapped(finding: Finding | None) -> bool:
-    return finding is not None and finding.established and finding.deviation > _MOST
 
 
 def _standing(

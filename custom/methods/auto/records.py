@@ -6,11 +6,16 @@ from ...run.records import Record
 # The kinds of parameters, and the class of one that is of all classes together.
 OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"
 ALL_CLASSES = 0
+# From more than this share of the objects on most have the label of another class.
+MOST_OBJECTS = 0.5
 
 
 def parameter(kind: str, label: int) -> str:
     """Return the name of a parameter of a class, such as ``offset 1``; of all together ``swapped 0``."""
     return f"{kind} {label}"
+
+
+SWAPPED_OBJECTS = parameter(SWAPPED, ALL_CLASSES)
 
 
 class ParameterRecord(DeviationRecord):

@@ -13,6 +13,7 @@ from fedannot.apps.audit.wording import (
 from fedannot.apps.checking.finding import Severity, site_finding
 from fedannot.apps.checking.report import SiteReport
 from fedannot.custom.audit.findings import REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
+from fedannot.custom.methods.auto.mislabelled import MISLABELLED
 
 
 def finding(name="a", **changes):
@@ -140,6 +141,35 @@ def test_where_most_objects_have_another_class_the_codes_are_to_be_compared():
     )
     assert [step[:21] for step in few] == ["Agree with your annot", "Until then jobs/auto "]
     assert [step[:21] for step in most] == ["Compare the codes of ", "Agree with your annot", "Until then jobs/auto "]
+
+
+def swapped(verdict, **values):
+    return conclusion(verdict, "x", parameter="swapped 0", class_name="", unit=None, **values)
+
+
+def test_reviewed_cases_are_not_asked_for_where_they_cannot_help():
+    """They say where contours lie, and nothing of classes; contours of mislabelled objects are not looked at."""
+    unknown = conclusion("cannot tell", "x", reason=MISLABELLED)
+    assert not any("reviewed cases are" in step for step in next_steps(audit(swapped("established"), unknown), None))
+    (look,) = next_steps(audit(swapped("cannot tell")), None)
+    assert look.startswith("Look at the classes of objects in some cases")
+    assert next_steps(audit(swapped("cannot tell"), conclusion("cannot tell", "x")), None)[0].startswith("Review 10")
+
+
+@pytest.mark.parametrize(
+    ("found", "question"),
+    [
+        ((swapped("established"),), "on what tells the classes apart, by"),
+        ((conclusion("established", "x"),), "on where the contour lies and what counts, by"),
+        (
+            (conclusion("established", "x"), swapped("established")),
+            "on where the contour lies, what counts and what tells the classes apart, by",
+        ),
+    ],
+)
+def test_annotators_agree_on_what_is_wrong(found, question):
+    (agree,) = [step for step in next_steps(audit(*found), None) if step.startswith("Agree")]
+    assert question in agree
 
 
 def test_what_is_not_known_of_classes_is_said():

@@ -109,6 +109,10 @@ def test_missing_objects(values, sentence):
             parameter(0.1, 0.1, half=0.2, p_value=0.9),
             "Classes of objects are about as right as at the site where they agree best.",
         ),
+        (
+            parameter(0.3, 0.3, half=0.1, p_value=0.01),
+            "Objects look like another class than their own: about 1 in 3 (20 to 40 %), too few to act on.",
+        ),
         (parameter(0.1, 0.1, p_value=None), "It cannot be told whether objects have the wrong class."),
     ],
 )

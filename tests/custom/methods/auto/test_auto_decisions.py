@@ -11,7 +11,8 @@ from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.channel_record import channel_record
-from fedannot.custom.methods.auto.decisions import MISLABELLED, OTHER_IMAGES, decide, predicted_share
+from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, predicted_share
+from fedannot.custom.methods.auto.mislabelled import MISLABELLED
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.zero import middle
 

@@ -1,0 +1,44 @@
+"""Sites most of whose objects have the label of another class: what else can be told of them, and of others by them."""
+
+import math
+from dataclasses import replace
+
+from ...channel.established import Criterion, Finding
+from ...channel.estimate import Estimate
+from .records import MOST_OBJECTS, SWAPPED_OBJECTS
+
+MISLABELLED = "Cannot tell: most of the site's objects have the label of another class."
+
+
+def without_mislabelled(findings: dict[str, dict[str, Finding]]) -> dict[str, dict[str, Finding]]:
+    """Tell nothing of contours and of missing objects where most objects are established to be of another class.
+
+    What is left of a class by its labels are then the objects that the model takes for the wrong one.
+
+    Args:
+        findings: by site and parameter.
+    """
+    return {
+        site: {
+            name: replace(one, established=False, p_value=math.nan, reason=MISLABELLED)
+            if name != SWAPPED_OBJECTS and _most_are_swapped(found.get(SWAPPED_OBJECTS))
+            else one
+            for name, one in found.items()
+        }
+        for site, found in findings.items()
+    }
+
+
+def looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
+    """Return whether so much more than at the best site looks like another class that a site is no measure for others.
+
+    Args:
+        own: the site's share of objects that look like another class.
+        least: that of the best site, None where none is known.
+    """
+    is_told = least is not None and own.is_known and Criterion(0.0, 0.0).doubt(own) is None
+    return least is not None and is_told and own.low - least.value > MOST_OBJECTS
+
+
+def _most_are_swapped(finding: Finding | None) -> bool:
+    return finding is not None and finding.established and finding.deviation > MOST_OBJECTS
