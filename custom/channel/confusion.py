@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,6 @@ from .objects import match_objects
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-# Samples of which class say how probable that class usually is: those given as it, or those that seem to be of it.
-UsualOf = Literal["given", "seeming"]
 
 
 @dataclass(frozen=True)
@@ -45,20 +42,16 @@ class Confusion:
         return np.where(truly[:, None] > 0, self.joint.T / np.where(truly > 0, truly, 1.0)[:, None], np.eye(len(truly)))
 
 
-def confident_joint(probabilities: Floats, labels: Labels, *, usual_of: UsualOf = "given") -> Confusion:
+def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
     """Return the confident joint of given and true labels (Northcutt et al., *Confident Learning*, JAIR 70, 2021).
 
     A sample is counted as truly of the class that is at least as probable for it as it is on average for the samples
     given as that class; of several such classes the most probable one. Samples without any are not counted. Rows are
     scaled to the number of samples given as their class; a class none of whose samples is counted keeps its labels.
 
-    Where most samples given as a class are of another, their average says nothing of the class. Averages can be taken
-    over the samples that seem to be of it instead, whatever they are given as.
-
     Args:
         probabilities: out-of-fold, ``(N, C)``.
         labels: given, ``(N,)``.
-        usual_of: samples over which averages are taken, those given as a class (Northcutt et al.) or those seeming so.
 
     Raises:
         ValueError: when there is no sample, or a label is not among the classes.
@@ -75,7 +68,7 @@ def confident_joint(probabilities: Floats, labels: Labels, *, usual_of: UsualOf 
             f"found {len(labels)}."
         )
     num_given = np.bincount(labels, minlength=num_classes)
-    usual = _mean_probability(probabilities, labels if usual_of == "given" else probabilities.argmax(axis=1))
+    usual = _mean_probability(probabilities, labels)
     # An average of equal numbers may be rounded above them.
     confident = probabilities >= usual * (1 - 1e-12)
     counted = confident.any(axis=1)
@@ -108,6 +101,21 @@ def usual_confidence(probabilities: Floats) -> Floats:
     """
     seems = probabilities.argmax(axis=1)
     return np.asarray(_mean_probability(probabilities, seems)[seems])
+
+
+def swapped_share(probabilities: Floats, labels: Labels) -> float:
+    """Return the share of samples that look like another class than their given one, among those that look sure.
+
+    They are at least as sure as usual (:func:`usual_confidence`). Given labels have no say in that, nor in how much a
+    sample counts, as they have in :func:`confident_joint`: most samples given as a class may be of another.
+
+    Args:
+        probabilities: out-of-fold, ``(N, C)``, of at least one sample.
+        labels: given, ``(N,)``.
+    """
+    # An average of equal numbers may be rounded above them.
+    sure = probabilities.max(axis=1) >= usual_confidence(probabilities) * (1 - 1e-12)
+    return float((probabilities.argmax(axis=1) != labels)[sure].mean())
 
 
 def _mean_probability(probabilities: Floats, classes: NDArray[np.intp]) -> Floats:

@@ -11,7 +11,7 @@ from scipy import ndimage, optimize, stats
 
 from ...transforms.connected_lesions import label_lesions
 from .cases import JudgedCase
-from .confusion import confident_joint, doubt_of_labels
+from .confusion import doubt_of_labels, swapped_share
 from .detections import case_detections, completeness_of
 from .estimate import Estimate
 from .offset import case_offset, mask_offset
@@ -27,7 +27,8 @@ _LABEL_NOISE = 0.2
 _LEAST_RISE = 0.1
 _TRIED_PLACES = 20
 # Which objects or samples an error is put into decides much where there are few.
-_NUM_DRAWS = 5
+_NUM_HALVES = 5
+_NUM_FIFTHS = 20
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
         return UNTRIED
     generator = np.random.default_rng(seed)
     injected, seen = [], []
-    for _ in range(_NUM_DRAWS):
+    for _ in range(_NUM_HALVES):
         after = [case_detections(case, label) for case in _without_half(chosen, label, generator)]
         injected.append(complete * (1 - sum(one.num_annotated for one in after) / given))
         seen.append(complete - completeness_of(after))
@@ -125,7 +126,7 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
 
 
 def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, seed: int) -> Calibration:
-    """Mislabel a fifth of the samples, any class as any other, and see by how much the noise level rises.
+    """Mislabel a fifth of the samples, any class as any other, and see by how many more look like another class.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
     other one. Several fifths are drawn.
@@ -144,14 +145,14 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     if len(labels) == 0:
         return UNTRIED
     labels, num_classes = _with_agreeing_codes(probabilities, labels), probabilities.shape[1]
-    before = confident_joint(probabilities, labels, usual_of="seeming").noise_level
+    before = swapped_share(probabilities, labels)
     mislabel = Mislabel(ClassNoise("symmetric", _LABEL_NOISE), num_classes).set_random_state(seed=seed)
     injected, seen, told = [], [], []
-    for _ in range(_NUM_DRAWS):
+    for _ in range(_NUM_FIFTHS):
         given = mislabel(labels)
         wrong, doubt = given != labels, doubt_of_labels(probabilities, given)
         injected.append(float(wrong.mean()))
-        seen.append(confident_joint(probabilities, given, usual_of="seeming").noise_level - before)
+        seen.append(swapped_share(probabilities, given) - before)
         told.append(_told(doubt[wrong], doubt[~wrong]))
     # Of the labels that were wrong before, one in so many as there are other classes has become right.
     rise = 1 - before * num_classes / (num_classes - 1)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .bootstrap import Interval, bootstrap_interval, median_interval, ratio_interval
 from .cases import JudgedCase
-from .confusion import Confusion, Floats, Labels, UsualOf, confident_joint
+from .confusion import Confusion, Floats, Labels, ObjectSamples, confident_joint, swapped_share
 from .detections import CaseDetections, all_together, case_detections, completeness_of
 from .estimate import Estimate
 from .offset import CaseOffset, case_offset
@@ -125,7 +125,7 @@ def estimate_spurious(cases: Sequence[JudgedCase], label: int, *, seed: int) -> 
 
 
 def estimate_confusion(
-    probabilities: Floats, labels: Labels, units: Sequence[str], *, seed: int, usual_of: UsualOf = "given"
+    probabilities: Floats, labels: Labels, units: Sequence[str], *, seed: int
 ) -> tuple[Confusion, Estimate]:
     """Return the confusion of classes, and the noise level with its interval.
 
@@ -134,17 +134,29 @@ def estimate_confusion(
         labels: given, ``(N,)``.
         units: patient of each sample.
         seed: decides the interval.
-        usual_of: see :func:`fedannot.custom.channel.confusion.confident_joint`.
 
     Raises:
         ValueError: as :func:`fedannot.custom.channel.confusion.confident_joint`.
     """
+    found = confident_joint(probabilities, labels)
+    level = bootstrap_interval(
+        units, lambda chosen: confident_joint(probabilities[chosen], labels[chosen]).noise_level, seed=seed
+    )
+    return found, Estimate.of_interval(len(set(units)), level)
 
-    def joint(chosen: Any) -> Confusion:
-        return confident_joint(probabilities[chosen], labels[chosen], usual_of=usual_of)
 
-    level = bootstrap_interval(units, lambda chosen: joint(chosen).noise_level, seed=seed)
-    return joint(slice(None)), Estimate.of_interval(len(set(units)), level)
+def estimate_swapped(samples: ObjectSamples, *, seed: int) -> Estimate:
+    """Return the share of a site's objects that look like another class (:func:`swapped_share`).
+
+    Args:
+        samples: the objects that a model sees something of.
+        seed: decides the interval.
+    """
+
+    def share(chosen: NDArray[np.intp]) -> float:
+        return swapped_share(samples.probabilities[chosen], samples.labels[chosen])
+
+    return _estimate(samples.units, lambda: bootstrap_interval(samples.units, share, seed=seed))
 
 
 def estimate_shift(cases: Sequence[JudgedCase], *, largest: float, seed: int) -> tuple[tuple[Estimate, ...], Estimate]:

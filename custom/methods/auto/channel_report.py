@@ -19,8 +19,8 @@ from ...channel.self_calibration import calibrate_completeness, calibrate_confus
 from ...channel.site_estimates import (
     case_offsets,
     estimate_completeness,
-    estimate_confusion,
     estimate_offset,
+    estimate_swapped,
     median_offset,
 )
 from ...data.site_data import LoadedCase, SiteData
@@ -93,11 +93,11 @@ def channel_report(
 
 def _swapped(cases: Sequence[JudgedCase], num_classes: int, seed: int) -> Estimate:
     """The share of the annotated objects that look like another class; unknown where there is one class."""
-    samples = class_samples(cases) if num_classes > 1 else None
-    if samples is None or not len(samples.labels):
+    if num_classes == 1:
         return Estimate.unknown()
-    _, share = estimate_confusion(samples.probabilities, samples.labels, samples.units, seed=seed, usual_of="seeming")
-    return calibrate_confusion(samples.probabilities, samples.labels, seed=seed).of(share)
+    samples = class_samples(cases)
+    known_errors = calibrate_confusion(samples.probabilities, samples.labels, seed=seed)
+    return known_errors.of(estimate_swapped(samples, seed=seed))
 
 
 def uses_completeness(settings: RunSettings) -> bool:

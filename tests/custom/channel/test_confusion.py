@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from judged import JudgedCase
 
-from fedannot.custom.channel.confusion import class_samples, confident_joint
-from fedannot.custom.channel.site_estimates import estimate_confusion
+from fedannot.custom.channel.confusion import ObjectSamples, class_samples, confident_joint, swapped_share
+from fedannot.custom.channel.site_estimates import estimate_confusion, estimate_swapped
 from fedannot.transforms.noise.class_noise import ClassNoise
 from fedannot.transforms.noise.mislabel import Mislabel
 
@@ -55,17 +55,36 @@ def probabilities_of(true, num_classes, seed=100):
 def test_the_share_of_exchanged_codes_is_right_with_any_number_of_classes(num_classes):
     true = np.random.default_rng(100).integers(0, num_classes, 600)
     codes = np.array([1, 0, *range(2, num_classes)])
-    found = confident_joint(probabilities_of(true, num_classes), codes[true], usual_of="seeming")
-    assert found.noise_level == pytest.approx((true < 2).mean(), abs=0.02)
-    # Of what is given as the first class nothing is counted as that.
-    assert found.counts[0, 0] == found.counts[1, 1] == 0
+    share = swapped_share(probabilities_of(true, num_classes), codes[true])
+    assert share == pytest.approx((true < 2).mean(), abs=0.03)
 
 
-def test_averages_over_what_samples_seem_to_be_worked_by_hand():
+def test_a_share_of_swapped_samples_worked_by_hand():
     """Seem to be 0: .9, .8, .8, mean .8333, one above; seem to be 1: .9, .7, .9, .8, mean .825, two above."""
-    found = confident_joint(PROBABILITIES, LABELS, usual_of="seeming")
-    assert found.counts.tolist() == [[1, 1], [0, 1]]
-    assert found.noise_level == pytest.approx(3 / 7 * 1 / 2)
+    assert swapped_share(PROBABILITIES, LABELS) == pytest.approx(1 / 3)
+
+
+def test_the_share_of_swapped_samples_is_right_where_a_model_is_less_sure_of_one_class():
+    """A fifth of the labels is wrong."""
+    generator = np.random.default_rng(100)
+    true = generator.integers(0, 2, 4000)
+    logits = np.array([1.0, 6.0])[true][:, None] * np.eye(2)[true] + 0.3 * generator.standard_normal((4000, 2))
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    given = np.where(generator.random(4000) < 0.2, 1 - true, true)
+    assert swapped_share(probabilities, given) == pytest.approx(0.2, abs=0.02)
+
+
+def test_the_interval_of_a_share_is_that_of_the_patients():
+    """Half of the patients have exchanged codes; each has four objects, of which nobody doubts the class."""
+    true = np.tile([0, 1], 40)
+    given = np.where(np.arange(80) < 40, true, 1 - true)
+    units = tuple(f"patient-{index // 4}" for index in range(80))
+    found = estimate_swapped(ObjectSamples(np.eye(2)[true], given, units), seed=100)
+    assert (found.patients, found.value) == (20, 0.5)
+    # A binomial share of 20 patients: its 90 % interval is 1.64 · √(0.25 / 20) = 0.18 wide on either side.
+    assert (found.low, found.high) == (pytest.approx(0.32, abs=0.05), pytest.approx(0.68, abs=0.05))
+    nothing = ObjectSamples(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), ())
+    assert not estimate_swapped(nothing, seed=100).is_known
 
 
 def test_objects_of_swapped_classes_are_found():

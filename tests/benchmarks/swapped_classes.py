@@ -1,0 +1,155 @@
+"""When swapped classes of objects are established, by simulation; no images, no training.
+
+    python tests/benchmarks/swapped_classes.py                # a minute
+
+Ten sites of twelve patients with ten objects each, of classes that are equally frequent. A model sees the class of each
+object: its scores are those of the class, and noise on all. Two sites annotate otherwise, as the case says. For each
+case the mean true and estimated share of the two, and how often `auto` relabels at them, and at the others: in % of
+sites over all draws.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedannot.custom.channel.confusion import ObjectSamples
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.feature_names import FEATURES
+from fedannot.custom.channel.image_features import ImageStatistics
+from fedannot.custom.channel.self_calibration import calibrate_confusion
+from fedannot.custom.channel.site_estimates import estimate_swapped
+from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.methods.auto.decisions import decide
+from fedannot.custom.methods.auto.settings import AutoSettings
+
+SITES, SWAPPED_SITES, PATIENTS, OBJECTS = 10, 2, 12, 10
+UNITS = tuple(f"patient-{index // OBJECTS}" for index in range(PATIENTS * OBJECTS))
+# Of the class's score over the others; noise has a standard deviation of 1.
+SURE, UNSURE = 6.0, 1.5
+
+Labels = NDArray[np.int64]
+
+
+def as_they_are(true: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
+    """Right labels."""
+    del num_classes, generator
+    return true
+
+
+def exchanged(true: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
+    """The codes of the first two classes exchanged."""
+    del generator
+    return np.array([1, 0, *range(2, num_classes)])[true]
+
+
+def at_random(share: float, true: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
+    """A share of the objects with any other class."""
+    other = (true + generator.integers(1, num_classes, len(true))) % num_classes
+    return np.where(generator.random(len(true)) < share, other, true)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is simulated.
+
+    Attributes:
+        what: in words.
+        num_classes: classes of objects.
+        noise: labels that the two sites give.
+        score: of an object's class, by class: how sure the model is of it.
+        liar: whether one of the others claims that nothing is swapped there.
+        mix: share of the first class at the two sites; None as everywhere.
+    """
+
+    what: str
+    num_classes: int = 2
+    noise: Callable[[Labels, int, np.random.Generator], Labels] = as_they_are
+    score: tuple[float, ...] = (SURE,)
+    liar: bool = False
+    mix: float | None = None
+
+
+CASES = (
+    *(Case(f"codes of two of {number} classes exchanged", number, exchanged) for number in (2, 3, 4, 5, 8)),
+    *(Case(f"{share:.0%} of two classes swapped", 2, partial(at_random, share)) for share in (0.3, 0.5, 0.7, 0.8, 0.9)),
+    Case("right labels", 2),
+    Case("right labels, a model that errs", 2, score=(UNSURE,)),
+    Case("right labels, a model that errs, a site that claims none", 2, score=(UNSURE,), liar=True),
+    Case("right labels, a model that errs in one class, more of it at two sites", 2, score=(0.5, SURE), mix=0.9),
+    Case("codes exchanged, a model that errs", 2, exchanged, score=(UNSURE,)),
+)
+
+
+def one_site(case: Case, generator: np.random.Generator, *, is_swapped: bool, seed: int) -> tuple[float, Estimate]:
+    """Return the true share of wrong labels at a site, and its estimate."""
+    number, count = case.num_classes, PATIENTS * OBJECTS
+    true = generator.integers(0, number, count)
+    if is_swapped and case.mix is not None:
+        true = np.where(generator.random(count) < case.mix, 0, 1)
+    scores = generator.standard_normal((count, number))
+    scores[np.arange(count), true] += np.resize(case.score, number)[true]
+    probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    given = case.noise(true, number, generator) if is_swapped else true
+    share = estimate_swapped(ObjectSamples(probabilities, given, UNITS), seed=seed)
+    return float((given != true).mean()), calibrate_confusion(probabilities, given, seed=seed).of(share)
+
+
+def answer(swapped: Estimate, num_classes: int) -> ChannelAnswer:
+    """A site's answer in which only classes are in question: contours are right, and nothing is missing."""
+    right, complete = (Estimate(PATIENTS, at, at - 0.2, at + 0.2, slope=1.0, auroc=1.0) for at in (0.0, 1.0))
+    images = ImageStatistics(PATIENTS, (0.0,) * len(FEATURES), (1.0,) * len(FEATURES))
+    all_classes, unknown = num_classes * (right,), num_classes * (Estimate.unknown(),)
+    return ChannelAnswer(
+        num_samples=PATIENTS,
+        pixel_size=1.0,
+        images=images,
+        annotated_patients=num_classes * (PATIENTS,),
+        offset=all_classes,
+        edges=all_classes,
+        reference=unknown,
+        reviewed=unknown,
+        completeness=num_classes * (complete,),
+        swapped=swapped,
+    )
+
+
+def simulate(case: Case, draws: int, first_seed: int) -> str:
+    """Return the line of a case."""
+    settings = AutoSettings.model_validate({"network": {"num_classes": case.num_classes}})
+    true, estimates, found, accused = [], [], 0, 0
+    for seed in range(first_seed, first_seed + draws):
+        generator = np.random.default_rng(seed)
+        answers = {}
+        for site in range(SITES):
+            share, estimate = one_site(case, generator, is_swapped=site < SWAPPED_SITES, seed=seed)
+            if site < SWAPPED_SITES:
+                true.append(share)
+                estimates.append(estimate.value)
+            elif case.liar and site == SITES - 1:
+                estimate = replace(estimate, value=0.0, low=0.0, high=0.0, slope=1.0, auroc=1.0)
+            answers[f"site-{site}"] = answer(estimate, case.num_classes)
+        undo = decide(answers, settings, seed=seed).undo
+        sure = [int(site.removeprefix("site-")) < SWAPPED_SITES for site, one in undo.items() if one.swapped > 0]
+        found, accused = found + sum(sure), accused + len(sure) - sum(sure)
+    shares = f"{np.mean(true):.2f} | {np.mean(estimates):.2f}"
+    rates = f"{100 * found / (draws * SWAPPED_SITES):.0f} | {100 * accused / (draws * (SITES - SWAPPED_SITES)):.0f}"
+    return f"| {case.what} | {shares} | {rates} |"
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--first-seed", type=int, default=100)
+    options = parser.parse_args()
+    print("| two of ten sites | true share | estimated | relabelled, % | others relabelled, % |\n|---|---|---|---|---|")
+    for case in CASES:
+        print(simulate(case, options.draws, options.first_seed), flush=True)
+
+
+if __name__ == "__main__":
+    main()
