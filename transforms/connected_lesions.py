@@ -25,3 +25,14 @@ def label_lesions(mask: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
         raise ValueError(f"Expected a mask of shape (H, W) or (H, W, D), found {mask.shape}.")
     labelled, count = ndimage.label(mask != 0, structure=np.ones((3,) * mask.ndim, dtype=bool))
     return labelled.astype(np.int32, copy=False), int(count)
+
+
+def largest_in_lesions(values: NDArray[Any], labelled: NDArray[np.int32], count: int) -> NDArray[np.float64]:
+    """Return the largest value in each of the lesions, ``(c,)`` in the order of their numbers.
+
+    Args:
+        values: a number for each voxel, ``(H, W)`` or ``(H, W, D)``.
+        labelled: the numbered lesions, see :func:`label_lesions`.
+        count: how many they are, c.
+    """
+    return np.asarray(ndimage.maximum(values, labelled, np.arange(1, count + 1)), dtype=np.float64)

@@ -12,7 +12,7 @@ from monai.transforms import MapTransform, Transform
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from .connected_lesions import label_lesions
+from .connected_lesions import label_lesions, largest_in_lesions
 from .ignored_label import IGNORED_LABEL
 from .mask_arrays import Mask, _without_channel, as_array, like
 
@@ -86,14 +86,9 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         array = as_array(mask)
         labelled, count = _numbered(array, proposals)
         touched = set(np.unique(labelled[(array != 0) & (array != IGNORED_LABEL)]).tolist())
-        sureness = {
-            number: float(np.asarray(proposals)[labelled == number].max())
-            for number in range(1, count + 1)
-            if number not in touched
-        }
-        surest = sorted(
-            (number for number in sureness if sureness[number] >= self.sureness), key=lambda n: -sureness[n]
-        )
+        sureness = enumerate(largest_in_lesions(np.asarray(proposals), labelled, count).tolist(), start=1)
+        found = {number: value for number, value in sureness if value >= self.sureness and number not in touched}
+        surest = sorted(found, key=lambda number: -found[number])
         return IgnoreUnannotatedParams(tuple(array.shape), tuple(sorted(surest[: self.most])))
 
     def apply_transform(self, mask: Mask, proposals: NDArray[Any], params: IgnoreUnannotatedParams) -> Mask:

@@ -121,7 +121,7 @@ def _print_changes(
     for case, state in zip(cases, states, strict=True):
         moved = "-" if case.moved_pixels is None else str(case.moved_pixels)
         told = f"{state}: {case.problem}" if case.problem else state
-        of_other_class = [str(case.record.relabelled_objects)] if relabels else []
+        of_other_class = [str(case.relabelled_objects)] if relabels else []
         table.add_row(case.record.label, moved, str(case.record.ignored_objects), *of_other_class, told)
     console.print(table)
 

@@ -90,7 +90,7 @@ def _draw_change(
     heading = (
         f"{site.site}: {change.record.label}{', reverted' if change.record.reverted else ''}",
         f"{count(change.moved_pixels or 0, 'pixel')} of another class, "
-        f"{count(change.record.relabelled_objects, 'object')} relabelled, {change.record.ignored_objects} ignored; "
+        f"{count(change.relabelled_objects, 'object')} relabelled, {change.record.ignored_objects} ignored; "
         f"{site.undone.method}, before round {site.undone.round_number}",
         *moves,
     )

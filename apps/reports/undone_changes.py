@@ -14,7 +14,7 @@ from ...custom.data.description import SegmentationDescription
 from ...custom.data.site_data import LoadedCase, load_site_data
 from ...custom.data.undone import Undone, UndoneCase, undone_pixels
 from ...custom.data.undone_files import named_moves, segmentation_description, unit_of
-from ...custom.data.undone_labels import case_files, undone_label
+from ...custom.data.undone_labels import case_files, relabelled_samples, undone_label
 from ...custom.data.undone_pixels import CasePixels
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
@@ -29,18 +29,25 @@ class CaseChange:
         record: what the site kept of it.
         moved_pixels: pixels or voxels of the network's images whose class changed; None where it cannot be read.
         ignored_pixels: those of which training learns nothing.
-        problem: why it cannot be read, or why nothing is ignored in it; empty if all is well.
+        relabelled: objects of another class, as the annotation is now; None where it cannot be read.
+        problem: why it cannot be read, or why not all that was decided counts; empty if all is well.
     """
 
     record: UndoneCase
     moved_pixels: int | None
     ignored_pixels: int = 0
+    relabelled: int | None = None
     problem: str = ""
 
     @property
     def changed_pixels(self) -> int:
         """Pixels that count otherwise than they were given."""
         return (self.moved_pixels or 0) + self.ignored_pixels
+
+    @property
+    def relabelled_objects(self) -> int:
+        """Objects of another class: those of the annotation, or of the record where it cannot be read."""
+        return self.record.relabelled_objects if self.relabelled is None else self.relabelled
 
 
 class SiteChanges:
@@ -86,9 +93,20 @@ class SiteChanges:
         case, counts = self.labels(record)
         ignored = counts == IGNORED_LABEL
         moved = int(np.count_nonzero((counts != case.label.numpy()) & ~ignored))
-        fitting = self._of(record).fits(case)
-        problem = "" if fitting else "another size than when objects were judged: none is ignored or of another class"
-        return CaseChange(record, moved, int(np.count_nonzero(ignored)), problem)
+        relabelled, problem = self._relabelled(record, case)
+        return CaseChange(record, moved, int(np.count_nonzero(ignored)), relabelled, problem)
+
+    def _relabelled(self, record: UndoneCase, case: LoadedCase) -> tuple[int, str]:
+        """How many objects have another class, and why they are not all that were to get one."""
+        pixels = self._of(record)
+        if not pixels.fits(case):
+            return 0, "another size than when objects were judged: none is ignored or of another class"
+        if pixels.relabelled is None:
+            return 0, ""
+        _, found = relabelled_samples(case.label.numpy(), pixels.relabelled)
+        others = record.relabelled_objects - found
+        changed = f"{count(others, 'object')} changed since objects were judged: the given class counts"
+        return found, changed if others > 0 else ""
 
     def _of(self, record: UndoneCase) -> CasePixels:
         return self._pixels.get(record.label, CasePixels())
@@ -103,7 +121,7 @@ def read_changes(site: SiteUndone) -> Iterator[SiteChanges]:
     """
     folder = Path(site.undone.data)
     description = segmentation_description(folder, site.site)
-    pixels = undone_pixels(site.folder)
+    pixels = undone_pixels(site.folder, len(description.classes))
     with tempfile.TemporaryDirectory(prefix="fedannot-") as cache:
         data = load_site_data(folder, Path(cache), section=TRAINING, site=site.site)
         cases = {case_files(case, folder)[0]: case for case in data.cases}

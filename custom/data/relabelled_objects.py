@@ -22,8 +22,8 @@ class OtherClasses(NamedTuple):
     becomes: Classes
 
 
-def relabelled_objects(classes: Classes, other: OtherClasses) -> Classes:
-    """Return an annotation with the objects of another class that were decided on.
+def relabelled_objects(classes: Classes, other: OtherClasses) -> tuple[Classes, int]:
+    """Return an annotation with the objects of another class that were decided on, and how many they are.
 
     An object gets the class that was decided for at least half of it. Whoever has corrected its class since is not
     overruled: what was decided for another class than the object has does not count.
@@ -32,7 +32,7 @@ def relabelled_objects(classes: Classes, other: OtherClasses) -> Classes:
         classes: the annotation as it is now, ``(H, W[, D])``.
         other: what was decided, of its shape.
     """
-    relabelled = classes.copy()
+    relabelled, num_relabelled = classes.copy(), 0
     decided = np.where(other.given == classes, other.becomes, 0)
     width = int(decided.max(initial=0)) + 1
     for value in set(np.unique(classes[decided != 0]).tolist()) - {0}:
@@ -41,7 +41,8 @@ def relabelled_objects(classes: Classes, other: OtherClasses) -> Classes:
         pairs = objects.ravel().astype(np.intp) * width + decided.ravel()
         votes = np.bincount(pairs, minlength=(count + 1) * width).reshape(-1, width)
         is_decided = 2 * votes[:, 1:].sum(axis=1) >= votes.sum(axis=1)
+        num_relabelled += int(np.count_nonzero(is_decided[1:]))
         new = np.where(is_decided, votes[:, 1:].argmax(axis=1) + 1, value).astype(np.uint8)
         inside = objects != 0
         relabelled[inside] = new[objects[inside]]
-    return relabelled
+    return relabelled, num_relabelled

@@ -159,18 +159,19 @@ def latest_undone(places: Sequence[tuple[Path, int]]) -> tuple[Path, Undone] | N
     return None
 
 
-def undone_pixels(folder: Path) -> dict[str, CasePixels]:
+def undone_pixels(folder: Path, num_classes: int) -> dict[str, CasePixels]:
     """Return by given annotation the pixels that count otherwise than they were given.
 
     Args:
         folder: that of the record.
+        num_classes: foreground classes of the site.
 
     Raises:
-        DataError: if the record or they cannot be read.
+        DataError: if the record or they cannot be read, or an object would get a class that the site does not have.
     """
     undone = read_undone(folder)
     ignored = read_ignored(folder / undone.ignored_file) if undone.ignored_file else {}
-    relabelled = read_relabelled(folder / undone.relabelled_file) if undone.relabelled_file else {}
+    relabelled = read_relabelled(folder / undone.relabelled_file, num_classes) if undone.relabelled_file else {}
     names = dict.fromkeys([*ignored, *relabelled])
     return {name: CasePixels(ignored.get(name), relabelled.get(name)) for name in names}
 

@@ -109,8 +109,10 @@ def ignored_in_file(
 
 def relabelled_in_file(
     mask: Mask, other: OtherClasses, image: Path, label: Path, description: SegmentationDescription
-) -> NDArray[np.uint8]:
+) -> tuple[NDArray[np.uint8], int]:
     """Return the classes of a mask file, in its shape, with the objects of another class as in training.
+
+    How many they are is returned, too; those of slices count by themselves.
 
     Args:
         mask: the given classes.
@@ -123,10 +125,12 @@ def relabelled_in_file(
         DataError: as :func:`ignored_in_file`.
     """
     placed = OtherClasses(*(_in_file(pixels, image, label, mask, description) for pixels in other))
-    relabelled = np.empty_like(mask.classes)
+    relabelled, total = np.empty_like(mask.classes), 0
     for _, part in _samples(mask, description):
-        relabelled[part] = relabelled_objects(mask.classes[part], OtherClasses(*(pixels[part] for pixels in placed)))
-    return relabelled
+        decided = OtherClasses(*(pixels[part] for pixels in placed))
+        relabelled[part], count = relabelled_objects(mask.classes[part], decided)
+        total += count
+    return relabelled, total
 
 
 def _in_file(

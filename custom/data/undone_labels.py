@@ -10,7 +10,7 @@ import torch
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.move_contour import MoveContour
 from ...transforms.printable import printable_logger
-from .relabelled_objects import OtherClasses, relabelled_objects
+from .relabelled_objects import Classes, OtherClasses, relabelled_objects
 from .site_data import LoadedCase
 from .undone import Undone
 from .undone_pixels import CasePixels
@@ -80,12 +80,23 @@ def undone_label(moves: Mapping[int, float], pixels: CasePixels, case: LoadedCas
     move, usable = MoveContour(moves), pixels if pixels.fits(case) else CasePixels()
     classes = case.label.numpy()
     if usable.relabelled is not None:
-        decided = map(OtherClasses, *usable.relabelled)
-        classes = np.stack([relabelled_objects(*pair) for pair in zip(classes, decided, strict=True)])
+        classes, _ = relabelled_samples(classes, usable.relabelled)
     moved = np.stack([np.asarray(move(given, case.spacing)) for given in classes])
     if usable.ignored is not None:
         moved[usable.ignored & (moved == 0)] = IGNORED_LABEL
     return torch.from_numpy(moved)
+
+
+def relabelled_samples(classes: Classes, other: OtherClasses) -> tuple[Classes, int]:
+    """Return a case's annotation with the objects of another class, and how many they are in its samples.
+
+    Args:
+        classes: the annotation as it is now ``(S, H, W[, D])``.
+        other: what was decided, of its shape; see :func:`relabelled_objects`.
+    """
+    decided = map(OtherClasses, *other)
+    found = [relabelled_objects(*sample) for sample in zip(classes, decided, strict=True)]
+    return np.stack([sample for sample, _ in found]), sum(count for _, count in found)
 
 
 def case_files(case: LoadedCase, data_folder: Path) -> tuple[str, str]:

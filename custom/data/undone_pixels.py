@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ...transforms.errors import DataError
-from .array_files import read_arrays
+from ...transforms.errors import DataError, shown
+from .array_files import read_arrays, read_content
 from .relabelled_objects import OtherClasses
 from .site_data import LoadedCase
 from .whole_files import replaced
@@ -69,36 +69,45 @@ def read_ignored(file: Path) -> dict[str, NDArray[np.bool_]]:
     Raises:
         DataError: if it cannot be read, its hash is another than its name says, or its arrays are of another kind.
     """
-    return _read(file, np.bool_, (3, 4))
+    return _read(file, np.bool_, (3, 4), largest=1)
 
 
-def read_relabelled(file: Path) -> dict[str, OtherClasses]:
+def read_relabelled(file: Path, num_classes: int) -> dict[str, OtherClasses]:
     """Return by given annotation which objects get another class.
 
     Args:
         file: named as :func:`write_pixels` does.
+        num_classes: foreground classes of the site; no other is given or becomes one.
 
     Raises:
         DataError: as :func:`read_ignored`.
     """
-    return {name: OtherClasses(*arrays) for name, arrays in _read(file, np.uint8, (4, 5), leading=2).items()}
+    arrays = _read(file, np.uint8, (4, 5), leading=2, largest=num_classes)
+    return {name: OtherClasses(*of_case) for name, of_case in arrays.items()}
 
 
-def _read(file: Path, dtype: DTypeLike, ndims: tuple[int, ...], leading: int | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays of a file by given annotation: of a type, of numbers of axes, of a length of the first."""
+def _read(
+    file: Path, dtype: DTypeLike, ndims: tuple[int, ...], *, leading: int | None = None, largest: int
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a file by given annotation: of a type, of numbers of axes, of a length of the first, of values."""
     what = file.name.partition("-")[0]
     try:
-        content = file.read_bytes()
+        content = read_content(file)
         if _name(what, content) != file.name:
             raise ValueError("its hash is another than its name says")
         arrays = read_arrays(content)
         names = arrays[_NAMES]
         if names.ndim != 1 or names.dtype.kind != "U":
             raise ValueError("its names are no texts")
+        if len(arrays) != len(names) + 1 or len(set(names.tolist())) != len(names):
+            raise ValueError(f"it has {len(arrays) - 1} arrays for {len(names)} annotations")
         found = {str(name): arrays[_key(index)] for index, name in enumerate(names)}
         for name, array in found.items():
             if array.dtype != dtype or array.ndim not in ndims or leading not in (None, len(array)):
-                raise ValueError(f"it has an array of shape {array.shape} and type {array.dtype} for {name!r}")
+                raise ValueError(f"it has an array of shape {array.shape} and type {array.dtype} for {shown(name)}")
+            # Truth values are bytes, too, and any byte may stand in a file.
+            if (value := int(array.view(np.uint8).max(initial=0))) > largest:
+                raise ValueError(f"it has the value {value} for {shown(name)}, where the largest is {largest}")
         return found
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{file}: cannot be read ({error}); expected the pixels that a site {_USES[what]}.") from error

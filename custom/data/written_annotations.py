@@ -38,7 +38,7 @@ class WrittenAnnotation(JsonRecord):
         file: the new file, relative to the folder; empty where it would hold the same classes.
         changed: pixels or voxels of another class than in the given one.
         ignored: objects that are probably missing; they are not written.
-        relabelled: objects of training that have another class than in the given one.
+        relabelled: objects of the given one that have another class.
     """
 
     given: str
@@ -100,7 +100,7 @@ def write_undone_annotations(folder: Path, record: Path, undone: Undone) -> Writ
         DataError: if the site's description or the record's pixels cannot be read.
     """
     description = segmentation_description(Path(undone.data), undone.site)
-    pixels = undone_pixels(record)
+    pixels = undone_pixels(record, len(description.classes))
     annotations: list[WrittenAnnotation] = []
     failed: list[tuple[str, str]] = []
     for position, case in enumerate(undone.cases):
@@ -156,9 +156,9 @@ def _undone_annotation(
     data = Path(undone.data)
     given, digest = data / case.label, _sha256(data / case.label)
     mask, image = read_classes(given, description), data / case.image
-    classes = mask.classes
+    classes, relabelled = mask.classes, 0
     if pixels.relabelled is not None:
-        classes = relabelled_in_file(mask, pixels.relabelled, image, given, description)
+        classes, relabelled = relabelled_in_file(mask, pixels.relabelled, image, given, description)
     moved = moved_in_file(Mask(classes, mask.affine), undone.moves, description)
     ignored: tuple[IgnoredObject, ...] = ()
     if pixels.ignored is not None:
@@ -173,7 +173,7 @@ def _undone_annotation(
         file=file,
         changed=changed,
         ignored=ignored,
-        relabelled=case.relabelled_objects,
+        relabelled=relabelled,
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedannot.transforms.connected_lesions import label_lesions
 from fedannot.transforms.ignore_unannotated import IgnoreUnannotated, IgnoreUnannotatedd, IgnoreUnannotatedParams
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 
@@ -66,3 +67,18 @@ def test_a_margin_goes_into_the_background_alone():
     near = np.abs(rows - 4) + np.abs(columns - 4) <= 2
     np.testing.assert_array_equal(marked == 255, near & (mask == 0))
     assert marked[4, 6] == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_of_many_objects_those_are_chosen_that_one_finds_one_by_one(dtype):
+    """Sureness in steps, so that some are equally sure: of these the first come first."""
+    generator = np.random.default_rng(0)
+    proposals = (generator.integers(1, 11, (60, 60)) / 10 * (generator.random((60, 60)) < 0.08)).astype(dtype)
+    mask = (generator.random((60, 60)) < 0.02).astype(np.uint8)
+    objects, count = label_lesions(proposals > 0)
+    largest = {n: proposals[objects == n].max() for n in range(1, count + 1) if not mask[objects == n].any()}
+    surest = sorted((n for n in largest if float(largest[n]) >= 0.5), key=lambda n: -largest[n])
+    for most in (0, 7, len(surest) - 1, count):
+        params = IgnoreUnannotated(most=most, sureness=0.5).make_params(mask, proposals)
+        assert params.objects == tuple(sorted(surest[:most]))
+    assert count > len(largest) > len(surest) > 20

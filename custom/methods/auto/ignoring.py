@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
-from ....transforms.connected_lesions import label_lesions
+from ....transforms.connected_lesions import label_lesions, largest_in_lesions
 from ....transforms.ignore_unannotated import IgnoreUnannotated
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...channel.cases import JudgedCase
@@ -62,8 +61,7 @@ def _surest(maps: Sequence[Floats], wanted: int) -> dict[int, list[float]]:
     found: list[tuple[float, int]] = []
     for index, sureness in enumerate(maps):
         labelled, count = label_lesions(sureness > 0)
-        largest = ndimage.maximum(sureness, labelled, np.arange(1, count + 1)) if count else ()
-        found += [(float(value), index) for value in largest]
+        found += [(value, index) for value in largest_in_lesions(sureness, labelled, count).tolist()]
     found.sort(key=lambda one: (-one[0], one[1]))
     chosen: dict[int, list[float]] = {}
     for value, index in found[:wanted]:

@@ -100,7 +100,7 @@ class AutoSite(FedAvgSite):
             # It moves contours with MONAI, which takes 2 s that only a site with something undone pays; likewise below.
             from ...data.undone_labels import undone_labels  # noqa: PLC0415
 
-            labels = undone_labels(undone, undone_pixels(folder), data.cases, site.locate().folder)
+            labels = undone_labels(undone, undone_pixels(folder, len(data.classes)), data.cases, site.locate().folder)
         batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
         return replace(self.train_on(batches, network, site), fields={"has_undone": True})
 

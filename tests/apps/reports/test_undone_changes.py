@@ -15,11 +15,13 @@ from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.corrections import find_corrections, find_records
 from fedannot.apps.reports.undone_changes import count, moves_in_words, read_changes, undone_in_words
 from fedannot.custom.data.corrections import CorrectedLabel, Corrections, write_corrections
-from fedannot.custom.data.description import ImageDescription
+from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_site
-from fedannot.custom.data.undone import UNDONE_FILE
+from fedannot.custom.data.relabelled_objects import OtherClasses
+from fedannot.custom.data.undone import UNDONE_FILE, write_undone
+from fedannot.custom.data.undone_pixels import CasePixels
 from fedannot.custom.data.written_annotations import PROVENANCE_FILE
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.move_contour import MoveContour
@@ -77,6 +79,45 @@ def test_volumes_move_by_millimetres(tmp_path: Path) -> None:
     text = invoke("list", tmp_path / "run")
     assert "contours of class 'lesion' moved by +1.5 mm" in text
     assert "1 of 1 annotation counts otherwise than given" in text
+
+
+def test_objects_of_another_class_are_counted_as_they_are_now(made: Path, tmp_path: Path) -> None:
+    """Of two lesions of class 1 that were to become class 2 one has been made class 3 by hand."""
+    data = shutil.copytree(made / "data", tmp_path / "data")
+    labels = {0: 0, 255: 1, 128: 2, 64: 3}
+    write_site_description(
+        data, ImageDescription(channels=1, size=(64, 64), labels=labels, classes=("lesion", "cyst", "scar"))
+    )
+    undone = undone_record(data, offsets={}, swapped=0.5)
+    cases = [case.model_copy(update={"relabelled_objects": int(case.label in NAMES[:2])}) for case in undone.cases]
+    given = {name: (np.asarray(Image.open(data / name)) > 0).astype(np.uint8)[None] for name in NAMES[:2]}
+    pixels = {name: CasePixels(relabelled=OtherClasses(mask, 2 * mask)) for name, mask in given.items()}
+    write_undone(tmp_path / "run", undone.model_copy(update={"cases": tuple(cases)}), pixels)
+    sizes = [str(int(given[name].sum())) for name in NAMES[:2]]
+    found = rows(invoke("list", tmp_path / "run"))
+    assert [found[name] for name in NAMES[:3]] == [
+        [sizes[0], "0", "1", "undone"],
+        [sizes[1], "0", "1", "undone"],
+        ["0", "0", "0", "unchanged"],
+    ]
+    Image.fromarray(64 * given[NAMES[1]][0]).save(data / NAMES[1])
+    found = rows(invoke("list", tmp_path / "run"))
+    assert found[NAMES[0]] == [sizes[0], "0", "1", "undone"]
+    assert found[NAMES[1]][:3] == ["0", "0", "0"]
+    told = " ".join(found[NAMES[1]][3:])
+    assert told == "unchanged: 1 object changed since objects were judged: the given class counts"
+    invoke("show", tmp_path / "run", "--out", tmp_path / "pictures")
+    assert [file.name for file in (tmp_path / "pictures" / "site-1").iterdir()] == ["0001_lesion_001.png"]
+    # A class that the site does not have any more is named, and nothing of the record is used.
+    write_site_description(
+        data, ImageDescription(channels=1, size=(64, 64), labels={0: 0, 255: 1}, classes=("lesion",))
+    )
+    text = " ".join(invoke("list", tmp_path / "run").split())
+    assert "pixels are not counted" in text
+    assert f"it has the value 2 for '{NAMES[0]}', where the largest is 1" in text
+    assert "it has the value 2" in " ".join(
+        invoke("write", tmp_path / "run", "--out", tmp_path / "out", code=1).split()
+    )
 
 
 def test_a_record_that_undoes_nothing_says_so(made: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     classes = OtherClasses(PIXELS.astype(np.uint8), 2 * PIXELS.astype(np.uint8))
     pixels |= {"file": CasePixels(ignored["file"], classes), "labels/z.png": CasePixels(relabelled=classes)}
     write_undone(tmp_path, record(), pixels)
-    found = undone_pixels(tmp_path / "round_5")
+    found = undone_pixels(tmp_path / "round_5", 2)
     assert list(found) == [*names, "labels/z.png"]
     assert all(np.array_equal(found[name].ignored, ignored[name]) for name in names)
     assert found["file"].ignored.dtype == np.bool_
@@ -79,7 +80,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert np.array_equal(np.stack(found["labels/z.png"].relabelled), np.stack(classes))
     assert found["labels/z.png"].ignored is None
     write_undone(tmp_path, record(6), {})
-    assert undone_pixels(tmp_path / "round_6") == {}
+    assert undone_pixels(tmp_path / "round_6", 2) == {}
     assert read_undone(tmp_path / "round_6") == record(6)
 
 
@@ -88,7 +89,7 @@ def test_a_second_record_of_a_round_takes_the_place_of_the_first(tmp_path: Path)
     write_undone(tmp_path, record(offsets={"1": -1.0}), {LABELS[1]: CasePixels(~PIXELS)})
     folder, found = latest_undone([(tmp_path, 5)])
     assert found.offsets == {"1": -1.0}
-    assert np.array_equal(undone_pixels(folder)[LABELS[1]].ignored, ~PIXELS)
+    assert np.array_equal(undone_pixels(folder, 2)[LABELS[1]].ignored, ~PIXELS)
     assert sorted(file.name for file in folder.iterdir()) == [found.ignored_file, UNDONE_FILE]
 
 
@@ -101,7 +102,7 @@ def test_until_the_second_record_is_there_the_first_one_counts(tmp_path: Path, m
         with pytest.raises(OSError, match="killed"):
             write_undone(tmp_path, record(offsets={}), {LABELS[1]: CasePixels(~PIXELS)})
     assert read_undone(tmp_path / "round_5") == before
-    assert np.array_equal(undone_pixels(tmp_path / "round_5")[LABELS[0]].ignored, PIXELS)
+    assert np.array_equal(undone_pixels(tmp_path / "round_5", 2)[LABELS[0]].ignored, PIXELS)
     write_undone(tmp_path, record(offsets={}), {})
     assert [file.name for file in (tmp_path / "round_5").iterdir()] == [UNDONE_FILE]
 
@@ -162,7 +163,7 @@ def test_ignored_pixels_that_cannot_be_read_are_named(tmp_path: Path, damage: ob
     folder = tmp_path / "round_5"
     damage(folder / read_undone(folder).ignored_file)
     with pytest.raises(DataError, match=r"ignored-[0-9a-f]{16}\.npz: cannot be read .*pixels that a site ignores"):
-        undone_pixels(folder)
+        undone_pixels(folder, 2)
 
 
 def forged(key: str, tmp_path: Path, **arrays: np.ndarray) -> Path:
@@ -207,9 +208,65 @@ KINDS = {"ignored_file": PIXELS, "relabelled_file": np.stack(2 * [PIXELS.astype(
 )
 def test_arrays_of_another_kind_are_named_and_not_used(tmp_path: Path, key: str, wrong: dict[str, np.ndarray]) -> None:
     with pytest.raises(DataError, match=rf"{key.removesuffix('_file')}-[0-9a-f]{{16}}\.npz: cannot be read"):
-        undone_pixels(forged(key, tmp_path, **wrong))
+        undone_pixels(forged(key, tmp_path, **wrong), 2)
     # The same with what is expected.
-    assert list(undone_pixels(forged(key, tmp_path, annotations=NAMES, pixels_0=KINDS[key]))) == ["a.png"]
+    assert list(undone_pixels(forged(key, tmp_path, annotations=NAMES, pixels_0=KINDS[key]), 2)) == ["a.png"]
+
+
+@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize(
+    ("names", "count"), [(["a.png"], 2), (["a.png", "b.png"], 1), (["a.png", "a.png"], 2), ([], 1)]
+)
+def test_every_annotation_has_its_one_array(tmp_path: Path, key: str, names: list[str], count: int) -> None:
+    arrays = {f"pixels_{index}": KINDS[key] for index in range(count)}
+    folder = forged(key, tmp_path, annotations=np.array(names, dtype="<U5"), **arrays)
+    with pytest.raises(DataError, match=f"cannot be read .it has {count} arrays for {len(names)} annotations"):
+        undone_pixels(folder, 2)
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["given", "becomes"])
+@pytest.mark.parametrize("value", [3, 254, 255])
+def test_classes_that_the_site_does_not_have_are_named(tmp_path: Path, place: int, value: int) -> None:
+    """They would be beyond the network's classes, and 255 would say that pixels are ignored."""
+    classes = KINDS["relabelled_file"].copy()
+    classes[place, 0, 1, 1] = value
+    folder = forged("relabelled_file", tmp_path, annotations=NAMES, pixels_0=classes)
+    text = rf"it has the value {value} for 'a\.png', where the largest is 2"
+    with pytest.raises(DataError, match=rf"relabelled-[0-9a-f]{{16}}\.npz: cannot be read .{text}"):
+        undone_pixels(folder, 2)
+    assert undone_pixels(folder, value)["a.png"].relabelled[place][0, 1, 1] == value
+
+
+def test_truth_values_are_zero_and_one(tmp_path: Path) -> None:
+    """Any byte can stand in a file, and 2 & 1 is false."""
+    pixels = (2 * PIXELS.astype(np.uint8)).view(bool)
+    folder = forged("ignored_file", tmp_path, annotations=NAMES, pixels_0=pixels)
+    with pytest.raises(DataError, match=r"ignored-[0-9a-f]{16}\.npz: cannot be read .it has the value 2 for 'a\.png'"):
+        undone_pixels(folder, 2)
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_names_without_letters_are_not_counted_one_by_one(tmp_path: Path, key: str) -> None:
+    """They take no bytes, however many there are."""
+    header = "{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000000,), }".ljust(118).encode()
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("annotations.npy", b"\x93NUMPY\x01\x00" + bytes([118, 0]) + header)
+        archive.writestr("pixels_0.npy", npy(KINDS[key]))
+    with pytest.raises(DataError, match="cannot be read"):
+        undone_pixels(named(key, tmp_path, content.getvalue()), 2)
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_what_is_no_file_is_not_opened(tmp_path: Path, key: str) -> None:
+    """Opening a pipe would wait for ever."""
+    folder = forged(key, tmp_path, annotations=NAMES, pixels_0=KINDS[key])
+    (file,) = folder.glob("*.npz")
+    for make in (os.mkfifo, os.mkdir):
+        file.unlink()
+        make(file)
+        with pytest.raises(DataError, match="cannot be read"):
+            undone_pixels(folder, 2)
 
 
 @pytest.mark.parametrize("key", KINDS)
@@ -222,7 +279,7 @@ def test_an_array_that_claims_more_than_there_is_is_named(tmp_path: Path, key: s
         archive.writestr("annotations.npy", npy(NAMES))
         archive.writestr("pixels_0.npy", b"\x93NUMPY\x01\x00" + bytes([length, 0]) + header.ljust(length).encode())
     with pytest.raises(DataError, match="cannot be read"):
-        undone_pixels(named(key, tmp_path, content.getvalue()))
+        undone_pixels(named(key, tmp_path, content.getvalue()), 2)
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -242,7 +299,7 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path, key: str) -> No
         for place in generator.integers(0, len(damaged), 3):
             damaged[place] = generator.integers(0, 256)
         with contextlib.suppress(DataError):
-            undone_pixels(named(key, tmp_path, bytes(damaged)))
+            undone_pixels(named(key, tmp_path, bytes(damaged)), 2)
 
 
 @pytest.mark.parametrize("key", ["ignored_file", "relabelled_file"])
@@ -252,7 +309,7 @@ def test_a_record_names_no_file_elsewhere(tmp_path: Path, name: str, key: str) -
     file = tmp_path / "round_5" / UNDONE_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {key: name}))
     with pytest.raises(DataError, match=key):
-        undone_pixels(tmp_path / "round_5")
+        undone_pixels(tmp_path / "round_5", 2)
 
 
 def test_a_record_says_how_contours_move_and_whether_anything_changes() -> None:

@@ -145,12 +145,14 @@ def test_an_object_of_a_larger_picture_gets_another_class_as_a_whole(tmp_path: P
     classes = np.zeros((1, 12, 12), dtype=np.uint8)
     classes[0, 2:6, 2:5] = 2
     description = IMAGE.model_copy(update=TWO)
-    found = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
+    found, count = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
     np.testing.assert_array_equal(found, given + box((24, 36), (3, 12), (4, 17)))
+    assert count == 1
     # Less than half of an object is not enough.
     classes[0, 2:4] = 0
-    found = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
+    found, count = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
     np.testing.assert_array_equal(found, given)
+    assert count == 0
 
 
 def test_objects_of_slices_get_another_class_slice_by_slice(tmp_path: Path) -> None:
@@ -160,8 +162,9 @@ def test_objects_of_slices_get_another_class_slice_by_slice(tmp_path: Path) -> N
     classes = np.zeros((5, 12, 12), dtype=np.uint8)
     classes[2, 3:9, 4:8] = 2
     description = SLICES.model_copy(update=TWO)
-    found = relabelled_in_file(Mask(given, TOP_LEFT_FRONT), of_first_class(classes), image, label, description)
+    found, count = relabelled_in_file(Mask(given, TOP_LEFT_FRONT), of_first_class(classes), image, label, description)
     np.testing.assert_array_equal(found, given + box((5, 12, 12), (2, 3), (3, 9), (4, 8)))
+    assert count == 1
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -178,16 +181,18 @@ def test_files_and_training_agree_before_and_after_a_class_was_corrected_by_hand
     for now in (given, corrected):
         case = LoadedCase("a.png", "a", torch.zeros((1, 1, 12, 12)), torch.from_numpy(now)[None], None, None)
         in_training = undone_label({}, CasePixels(relabelled=other), case)[0].numpy()
-        in_file = relabelled_in_file(Mask(now), other, file, file, IMAGE.model_copy(update=TWO))
+        in_file, count = relabelled_in_file(Mask(now), other, file, file, IMAGE.model_copy(update=TWO))
         np.testing.assert_array_equal(in_file, in_training)
-        np.testing.assert_array_equal(in_file, object_by_object(now, other))
+        expected, expected_count = object_by_object(now, other)
+        np.testing.assert_array_equal(in_file, expected)
+        assert count == expected_count
         changed += int((in_file != now).sum())
     assert changed > 0
 
 
-def object_by_object(given: NDArray[np.uint8], other: OtherClasses) -> NDArray[np.uint8]:
+def object_by_object(given: NDArray[np.uint8], other: OtherClasses) -> tuple[NDArray[np.uint8], int]:
     """Brute force, pixel by pixel of every object."""
-    result = given.copy()
+    result, num_relabelled = given.copy(), 0
     for value in (1, 2):
         objects, count = label_lesions(given == value)
         for number in range(1, count + 1):
@@ -196,7 +201,29 @@ def object_by_object(given: NDArray[np.uint8], other: OtherClasses) -> NDArray[n
             chosen = [vote for vote in votes if vote]
             if 2 * len(chosen) >= len(places):
                 result[objects == number] = max(sorted(set(chosen)), key=chosen.count)
-    return result
+                num_relabelled += 1
+    return result, num_relabelled
+
+
+@pytest.mark.parametrize("description", [VOLUME, SLICES], ids=["whole", "slices"])
+def test_ignored_objects_are_those_that_one_finds_one_by_one(tmp_path: Path, description: VolumeDescription) -> None:
+    shape = (12, 12, 5)
+    pixels = np.random.default_rng(0).random(shape) < 0.15
+    given = box(shape, (0, 6), (0, 12), (1, 3))
+    image = write_volume(tmp_path / "image.nii.gz", np.zeros(shape, np.int16), np.eye(4))
+    label = write_volume(tmp_path / "label.nii.gz", given, np.eye(4))
+    of_samples = pixels[None] if description is VOLUME else np.moveaxis(pixels, 2, 0)
+    found = ignored_in_file(of_samples, image, label, Mask(given, np.eye(4)), description)
+    expected = []
+    left = pixels & (given == 0)
+    for part in [left] if description is VOLUME else [left * (np.arange(5) == height) for height in range(5)]:
+        objects, count = label_lesions(part)
+        for number in range(1, count + 1):
+            places = np.argwhere(objects == number)
+            centre = tuple(round(float(mean), 1) for mean in places.mean(axis=0))
+            expected.append(IgnoredObject(pixels=len(places), centre=centre))
+    assert list(found) == expected
+    assert len({one.pixels for one in found}) > 2
 
 
 def test_classes_are_named_and_units_are_those_of_the_site() -> None:

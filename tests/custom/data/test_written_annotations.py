@@ -7,6 +7,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 from support.undone_runs import undone_record, write_undone_run
 
@@ -14,6 +15,7 @@ from fedannot.custom.data.corrections import CorrectedLabel, Corrections
 from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
 from fedannot.custom.data.description import (
     ImageDescription,
+    SegmentationDescription,
     SliceDescription,
     VolumeDescription,
     write_site_description,
@@ -22,7 +24,7 @@ from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_site
 from fedannot.custom.data.relabelled_objects import OtherClasses
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.custom.data.undone import Undone, revert_undone, write_undone
+from fedannot.custom.data.undone import Undone, revert_undone, undone_pixels, write_undone
 from fedannot.custom.data.undone_labels import undone_labels
 from fedannot.custom.data.undone_pixels import CasePixels
 from fedannot.custom.data.written_annotations import (
@@ -162,6 +164,71 @@ def test_objects_of_another_class_are_written_as_training_has_them(tmp_path: Pat
     training = undone_labels(undone, pixels, given.cases, data)
     assert all(np.array_equal(case.label[0], one) for case, one in zip(loaded.cases, training, strict=True))
     assert set(np.unique(loaded.cases[0].label)) == {0, 1}
+
+
+VALUES, NAMES = {0: 0, 50: 1, 100: 2, 150: 3}, ("a", "b", "c")
+KINDS = {
+    "pictures": ImageDescription(channels=1, size=(SIDE, SIDE), labels=VALUES, classes=NAMES),
+    "slices": SliceDescription(size=(SIDE, SIDE), labels=VALUES, classes=NAMES),
+    "whole volumes": VolumeDescription(labels=VALUES, classes=NAMES),
+}
+
+
+def save_mask(file: Path, classes: NDArray[np.uint8], description: SegmentationDescription) -> None:
+    """Write classes as a picture, or as the middle of five slices of a volume."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(description, ImageDescription):
+        Image.fromarray(50 * classes).save(file)
+        return
+    voxels = np.zeros((*classes.shape, 5), np.uint8)
+    voxels[..., 1:4] = 50 * classes[..., None]
+    nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), file)
+
+
+@pytest.mark.parametrize("description", KINDS.values(), ids=KINDS)
+def test_what_is_written_is_trained_on_before_and_after_an_object_was_corrected_by_hand(
+    tmp_path: Path, description: SegmentationDescription
+) -> None:
+    """Three objects of class 2 were to become class 1; then somebody makes one of them class 3, and removes another."""
+    data = tmp_path / "data"
+    mask = np.zeros((SIDE, SIDE), np.uint8)
+    mask[1:5, 1:5] = mask[1:5, 8:14] = mask[9:14, 9:14] = 2
+    mask[9:14, 2:6] = 3
+    suffix = ".png" if isinstance(description, ImageDescription) else ".nii.gz"
+    image, label = (data / kind / f"a{suffix}" for kind in ("images", "labels"))
+    for file in (image, label):
+        save_mask(file, mask, description)
+    write_datalist(data / "datalist.json", {TRAINING: [Case(image, label)]})
+    write_site_description(data, description)
+    given = load_site_data(data, tmp_path / "cache", site="site-1").cases[0].label.numpy()
+    undone = undone_record(data, offsets={}, swapped=0.5)
+    judged = np.where(given == 2, given, 0)
+    write_undone(tmp_path, undone, {f"labels/a{suffix}": CasePixels(relabelled=OtherClasses(judged, judged // 2))})
+    record = tmp_path / "round_5"
+
+    def trained_on_and_written(name: str) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]], int]:
+        out = tmp_path / name
+        out.mkdir()
+        (found,) = write_undone_annotations(out, record, undone).annotations
+        loaded = load_site_data(data, out / "cache", site="site-1", replaced_labels={label: out / found.file})
+        now = load_site_data(data, out / "again", site="site-1")
+        trained = undone_labels(undone, undone_pixels(record, 3), now.cases, data)
+        return [one.numpy() for one in trained], list(loaded.cases[0].label.numpy()), found.relabelled
+
+    objects = 3 * (3 if isinstance(description, SliceDescription) else 1)
+    trained, files, count = trained_on_and_written("before")
+    np.testing.assert_array_equal(trained, np.where(given == 2, 1, given))
+    np.testing.assert_array_equal(files, trained)
+    assert count == objects
+    mask[1:5, 1:5], mask[9:14, 9:14] = 3, 0
+    save_mask(label, mask, description)
+    trained, files, count = trained_on_and_written("after")
+    save_mask(tmp_path / "expected" / label.name, np.where(mask == 2, 1, mask).astype(np.uint8), description)
+    expected = {label: tmp_path / "expected" / label.name}
+    loaded = load_site_data(data, tmp_path / "other", site="site-1", replaced_labels=expected)
+    np.testing.assert_array_equal(trained, loaded.cases[0].label)
+    np.testing.assert_array_equal(files, trained)
+    assert count == objects // 3
 
 
 @pytest.mark.parametrize("is_whole", [False, True], ids=["slices", "whole volumes"])

@@ -150,7 +150,7 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
     assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES // 2
     assert folder.name == "round_3"
-    labels = torch.stack(undone_labels(undone, undone_pixels(folder), data.cases, data_folder))
+    labels = torch.stack(undone_labels(undone, undone_pixels(folder, 1), data.cases, data_folder))
     assert set(labels.unique().tolist()) == {0, 1, IGNORED_LABEL}
     assert torch.equal(labels == 1, data.labels == 1)
     # Two by two pixels in the corner of the image, and 9 at most two steps away.
@@ -206,12 +206,12 @@ def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path
     folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
     assert [case.relabelled_objects for case in undone.cases] == [0, 2, 0, 2, 0, 2]
     data = site.view(method).load("training")
-    counts = torch.stack(undone_labels(undone, undone_pixels(folder), data.cases, two_classes))
+    counts = torch.stack(undone_labels(undone, undone_pixels(folder, 2), data.cases, two_classes))
     assert torch.equal(counts, torch.stack([data.labels[0]] * 6))
     assert "6 objects given another class" in site.said[0]
     revert_undone(folder, [undone.cases[1].label])
     _, reverted = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
-    counts = torch.stack(undone_labels(reverted, undone_pixels(folder), data.cases, two_classes))
+    counts = torch.stack(undone_labels(reverted, undone_pixels(folder, 2), data.cases, two_classes))
     assert torch.equal(counts[1], data.labels[1])
     # Told once more that nothing is wrong, everything counts as it was given.
     method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 3, told()))
