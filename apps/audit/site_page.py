@@ -17,13 +17,13 @@ from .case_files import CaseReader, can_be_accepted
 from .case_pictures import content_and_crop
 from .found import FoundAudit
 from .pages import content_policy, page_environment, page_source
+from .steps import next_steps
 from .wording import (
     REFERENCE_TITLE,
     detection_sentence,
     finding_facts,
     headline,
     kinds_in_words,
-    next_steps,
     size_in_words,
     told_conclusions,
 )

@@ -1,4 +1,4 @@
-"""The words of the site page: how sure something is, how well errors are found, what to do now."""
+"""The words of the site page: how sure something is, how well errors are found."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,11 @@ from ...custom.audit.kinds.registry import KINDS
 from ...custom.channel.established import UNKNOWN_ZERO
 from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.auto.decisions import UNFIT
-from ...custom.methods.auto.mislabelled import MISLABELLED
-from ...custom.methods.auto.records import MOST_OBJECTS, SWAPPED, SWAPPED_OBJECTS
-from ..checking.finding import Severity, plural
-from ..checking.report import SiteReport
+from ...custom.methods.auto.records import SWAPPED, SWAPPED_OBJECTS
+from ..checking.finding import plural
 
-# A case that more likely than not needs a change.
-_LIKELY = 0.5
-_FEW_PATIENTS = 10
+# Fewer patients say little.
+FEW_PATIENTS = 10
 _ROUNDS_TO_ZERO = 0.05
 _VERDICTS = {
     "established": "Sure",
@@ -91,7 +88,7 @@ def headline(audit: SiteAudit) -> str:
     if established := [one.sentence for one in audit.conclusions if one.verdict == "established"]:
         more = len(established) - 1
         return f"{established[0]} {_number(more)} more below." if more else established[0]
-    if _is_unjudged(audit):
+    if is_unjudged(audit):
         return f"The model of this audit found too little of what is annotated to judge it; {suspected}."
     unknown = [one for one in audit.conclusions if one.verdict == "cannot tell"]
     if apart := [one.sentence for one in unknown if _is_apart(one)]:
@@ -99,48 +96,9 @@ def headline(audit: SiteAudit) -> str:
     if unknown:
         known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
         return f"This audit cannot tell whether {_whether(unknown)}. {known}; {suspected}."
+    if swapped := [one for one in audit.conclusions if one.parameter == SWAPPED_OBJECTS and one.verdict == "small"]:
+        return swapped[0].sentence
     return f"This site annotates like the others, as far as this audit can tell; {suspected}."
-
-
-def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
-    """Return what to do now, the first thing first."""
-    steps = []
-    errors = 0 if files is None else files.count(Severity.ERROR)
-    if errors:
-        steps.append(f"Mend what cannot be read: {plural(errors, 'error')} under Files, each with its remedy.")
-    established = [one for one in audit.conclusions if one.verdict == "established"]
-    if any(one.parameter == SWAPPED_OBJECTS and (one.deviation or 0.0) > MOST_OBJECTS for one in established):
-        steps.append(
-            "Compare the codes of the classes in your files with those of the other sites. Once they are right, ask "
-            "for another audit: till then nothing is told of contours and of missing objects."
-        )
-    with_findings = [case for case in audit.cases if case.has_problem]
-    likely = sum(case.score >= _LIKELY for case in with_findings)
-    if likely:
-        whose = "it probably needs" if likely == 1 else "they probably need"
-        first = "first case" if likely == 1 else f"first {likely} cases"
-        steps.append(f"Review the {first} below: {whose} a change. The worst come first.")
-    elif with_findings:
-        count = min(max(1, round(0.1 * audit.num_cases)), len(with_findings))
-        first = "first case" if count == 1 else f"first {count} cases"
-        steps.append(f"Review the {first} below. The worst come first.")
-    if _is_unjudged(audit):
-        steps.append(
-            "Ask for another audit whose model trains longer: rounds, or training.local_epochs, twice as many."
-        )
-    elif any(map(_lacks_reference, audit.conclusions)):
-        steps.append(_ask_for_reference(audit))
-    elif any(one.verdict == "cannot tell" and one.parameter == SWAPPED_OBJECTS for one in audit.conclusions):
-        steps.append("Look at the classes of objects in some cases: this audit cannot tell whether they are right.")
-    if established:
-        steps.append(f"Agree with your annotators on {_to_agree_on(audit, established)}, by means of these cases.")
-    if any(one.parameter.startswith("offset") for one in established):
-        steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
-    if any(one.parameter == SWAPPED_OBJECTS for one in established):
-        steps.append("Until then jobs/auto trains with the classes that objects look like, in memory; no file changes.")
-    if not steps:
-        steps.append("Nothing.")
-    return steps
 
 
 def detection_in_words(kind: KindResult) -> str:
@@ -151,7 +109,7 @@ def detection_in_words(kind: KindResult) -> str:
         return "Not known: known errors of this kind could not be tried here."
     words = next(words for least, words in _DETECTION if kind.auroc >= least)
     tried = f"tried with known errors in {plural(kind.patients, 'patient')}"
-    few = ", which are few" if kind.patients < _FEW_PATIENTS else ""
+    few = ", which are few" if kind.patients < FEW_PATIENTS else ""
     return f"{words[0].upper()}{words[1:]} (AUROC {kind.auroc:.2f}, {tried}{few})."
 
 
@@ -164,13 +122,13 @@ def detection_sentence(audit: SiteAudit) -> str:
     for kind in sorted(known, key=lambda one: -(one.auroc or 0)):
         words = next(words for least, words in _DETECTION if (kind.auroc or 0) >= least)
         groups.setdefault(words, []).append(f"{kind.title[0].lower()}{kind.title[1:]}")
-    parts = [f"{_listed(titles)} {words}" for words, titles in groups.items()]
+    parts = [f"{listed(titles)} {words}" for words, titles in groups.items()]
     unknown = [
         f"{kind.title[0].lower()}{kind.title[1:]}"
         for kind in audit.kinds
         if kind.auroc is None and kind.kind not in _RULES and kind.num_findings
     ]
-    rest = f" How well it finds {_listed(unknown)} is not known." if unknown else ""
+    rest = f" How well it finds {listed(unknown)} is not known." if unknown else ""
     return f"On these data it finds {'; '.join(parts)}.{rest}"
 
 
@@ -239,31 +197,9 @@ def _is_apart(one: Conclusion) -> bool:
     return UNKNOWN_ZERO in one.reason and one.from_zero is not None and is_apart(one.from_zero)
 
 
-def _is_unjudged(audit: SiteAudit) -> bool:
-    """Whether nothing is told because the model has not learnt enough."""
+def is_unjudged(audit: SiteAudit) -> bool:
+    """Return whether nothing is told because the model has not learnt enough."""
     return bool(audit.conclusions) and all(UNFIT in one.reason for one in audit.conclusions)
-
-
-def _lacks_reference(one: Conclusion) -> bool:
-    """Whether reviewed cases can tell what is not known: where contours lie, not of which class objects are."""
-    return one.verdict == "cannot tell" and one.parameter != SWAPPED_OBJECTS and MISLABELLED not in one.reason
-
-
-def _to_agree_on(audit: SiteAudit, established: list[Conclusion]) -> str:
-    classes = audit.task == "classification" or any(one.parameter == SWAPPED_OBJECTS for one in established)
-    shapes = audit.task != "classification" and any(one.parameter != SWAPPED_OBJECTS for one in established)
-    questions = ["where the contour lies", "what counts"] if shapes else []
-    return _listed([*questions, "what tells the classes apart"] if classes else questions)
-
-
-def _ask_for_reference(audit: SiteAudit) -> str:
-    asked = sum(bool(case.findings) and not case.has_problem for case in audit.cases)
-    why = "reviewed cases are what this audit lacks to tell"
-    if not asked and audit.num_patients < _FEW_PATIENTS:
-        return f"Review all {plural(audit.num_cases, 'case')}: {why}."
-    if not asked:
-        return f"Review 10 to 20 cases of different patients: {why}."
-    return f"Review the {plural(asked, 'case')} marked “{REFERENCE_TITLE}” at the end of the list: {why}."
 
 
 def _whether(unknown: list[Conclusion]) -> str:
@@ -272,11 +208,11 @@ def _whether(unknown: list[Conclusion]) -> str:
     for one in unknown:
         kind = "".join(character for character in one.parameter if character.isalpha())
         classes.setdefault(kind, []).append(one.class_name)
-    return _listed([_what(kind, names) for kind, names in classes.items()], "or")
+    return listed([_what(kind, names) for kind, names in classes.items()], "or")
 
 
 def _what(kind: str, names: list[str]) -> str:
-    named = _listed([name for name in names if name] or ["any class"], "or")
+    named = listed([name for name in names if name] or ["any class"], "or")
     if kind == "offset":
         return f"contours of {named} are too large or too small"
     if kind == SWAPPED:
@@ -289,5 +225,6 @@ def _number(count: int) -> str:
     return names[count] if count < len(names) else str(count)
 
 
-def _listed(words: list[str], last: str = "and") -> str:
+def listed(words: list[str], last: str = "and") -> str:
+    """Return words as a sentence has them: ``a, b and c``."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

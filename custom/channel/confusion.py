@@ -1,4 +1,4 @@
-"""Classes that a site takes for each other: the confident joint of given and of probable labels."""
+"""Classes that a site takes for each other: the confident joint of given and probable labels, and shares of objects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from .objects import match_objects
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+# So many samples look like a class that a model knows, for each that is given as it.
+_KNOWN = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,7 @@ def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
         )
     num_given = np.bincount(labels, minlength=num_classes)
     usual = _mean_probability(probabilities, labels)
-    # An average of equal numbers may be rounded above them.
-    confident = probabilities >= usual * (1 - 1e-12)
+    confident = _reach(probabilities, usual)
     counted = confident.any(axis=1)
     truly = np.where(confident, probabilities, -np.inf).argmax(axis=1)
     counts = np.zeros((num_classes, num_classes), dtype=np.int64)
@@ -104,18 +105,55 @@ def usual_confidence(probabilities: Floats) -> Floats:
 
 
 def swapped_share(probabilities: Floats, labels: Labels) -> float:
-    """Return the share of samples that look like another class than their given one, among those that look sure.
+    """Return the share of samples that look like another class than their given one.
 
-    They are at least as sure as usual (:func:`usual_confidence`). Given labels have no say in that, nor in how much a
-    sample counts, as they have in :func:`confident_joint`: most samples given as a class may be of another.
+    It is measured among those that are at least as sure as usual (:func:`usual_confidence`), for each class that they
+    look like, weighted by how many do. Given labels have no say in that, as they have in :func:`confident_joint`:
+    most samples given as a class may be of another.
 
     Args:
-        probabilities: out-of-fold, ``(N, C)``, of at least one sample.
+        probabilities: out-of-fold, ``(N, C)``.
+        labels: given, ``(N,)``.
+
+    Raises:
+        ValueError: when there is no sample.
+
+    Example:
+        >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.2, 0.8], [0.2, 0.8]])
+        >>> swapped_share(probabilities, np.array([1, 0, 1, 0]))
+        0.75
+    """
+    if len(labels) == 0:
+        raise ValueError("Expected at least one sample; found none.")
+    seems, sure = probabilities.argmax(axis=1), _are_sure(probabilities)
+    like = np.bincount(seems)
+    sure_like, swapped_like = (np.bincount(seems[of], minlength=len(like)) for of in (sure, sure & (seems != labels)))
+    return float((like * swapped_like / np.maximum(sure_like, 1)).sum() / len(labels))
+
+
+def are_of_known_classes(probabilities: Floats, labels: Labels) -> NDArray[np.bool_]:
+    """Return which samples are given a class that the model knows, ``(N,)``.
+
+    A class that a model has not learnt looks like another one. It counts as known where at least a tenth as many
+    samples surely look like it, whatever they are given as, as are given as it: where codes are exchanged they do.
+
+    Args:
+        probabilities: ``(N, C)``.
         labels: given, ``(N,)``.
     """
-    # An average of equal numbers may be rounded above them.
-    sure = probabilities.max(axis=1) >= usual_confidence(probabilities) * (1 - 1e-12)
-    return float((probabilities.argmax(axis=1) != labels)[sure].mean())
+    num_classes = probabilities.shape[1]
+    seen = np.bincount(probabilities.argmax(axis=1)[_are_sure(probabilities)], minlength=num_classes)
+    known = seen >= np.maximum(_KNOWN * np.bincount(labels, minlength=num_classes), 1)
+    return np.asarray(known[labels])
+
+
+def _are_sure(probabilities: Floats) -> NDArray[np.bool_]:
+    return _reach(probabilities.max(axis=1), usual_confidence(probabilities))
+
+
+def _reach(probabilities: Floats, usual: Floats) -> NDArray[np.bool_]:
+    """Whether probabilities are at least as large as usual; an average of equal numbers may be rounded above them."""
+    return np.asarray(probabilities >= usual * (1 - 1e-12))
 
 
 def _mean_probability(probabilities: Floats, classes: NDArray[np.intp]) -> Floats:

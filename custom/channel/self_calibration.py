@@ -11,7 +11,7 @@ from scipy import ndimage, optimize, stats
 
 from ...transforms.connected_lesions import label_lesions
 from .cases import JudgedCase
-from .confusion import doubt_of_labels, swapped_share
+from .confusion import are_of_known_classes, doubt_of_labels, swapped_share
 from .detections import case_detections, completeness_of
 from .estimate import Estimate
 from .offset import case_offset, mask_offset
@@ -28,6 +28,8 @@ _LEAST_RISE = 0.1
 _TRIED_PLACES = 20
 # Which objects or samples an error is put into decides much where there are few.
 _NUM_HALVES = 5
+# With fewer the AUROC is an accident.
+_LEAST_SAMPLES = 10
 _NUM_FIFTHS = 20
 
 
@@ -126,10 +128,11 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
 
 
 def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, seed: int) -> Calibration:
-    """Mislabel a fifth of the samples, any class as any other, and see by how many more look like another class.
+    """Mislabel about a fifth of the samples, any class as any other, and see by how many more look like another class.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
-    other one. Several fifths are drawn.
+    other one. Several fifths are drawn. Samples of classes that the model does not know are left out,
+    and with fewer than ten nothing is tried.
 
     Codes that a site has exchanged are first given the meaning that agrees best with the model: it tells classes apart
     there as well as with the right codes.
@@ -142,18 +145,20 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     from ...transforms.noise.class_noise import ClassNoise  # noqa: PLC0415
     from ...transforms.noise.mislabel import Mislabel  # noqa: PLC0415
 
-    if len(labels) == 0:
+    known = are_of_known_classes(probabilities, labels)
+    probabilities, labels = probabilities[known], labels[known]
+    if len(labels) < _LEAST_SAMPLES:
         return UNTRIED
     labels, num_classes = _with_agreeing_codes(probabilities, labels), probabilities.shape[1]
     before = swapped_share(probabilities, labels)
     mislabel = Mislabel(ClassNoise("symmetric", _LABEL_NOISE), num_classes).set_random_state(seed=seed)
     injected, seen, told = [], [], []
-    for _ in range(_NUM_FIFTHS):
-        given = mislabel(labels)
+    for given in (mislabel(labels) for _ in range(_NUM_FIFTHS)):
         wrong, doubt = given != labels, doubt_of_labels(probabilities, given)
-        injected.append(float(wrong.mean()))
-        seen.append(swapped_share(probabilities, given) - before)
-        told.append(_told(doubt[wrong], doubt[~wrong]))
+        if wrong.any() and not wrong.all():
+            injected.append(float(wrong.mean()))
+            seen.append(swapped_share(probabilities, given) - before)
+            told.append(_told(doubt[wrong], doubt[~wrong]))
     # Of the labels that were wrong before, one in so many as there are other classes has become right.
     rise = 1 - before * num_classes / (num_classes - 1)
     slope = _slope(injected, seen) / rise if rise >= _LEAST_RISE else float("nan")

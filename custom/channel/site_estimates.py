@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 from .bootstrap import Interval, bootstrap_interval, median_interval, ratio_interval
 from .cases import JudgedCase
-from .confusion import Confusion, Floats, Labels, ObjectSamples, confident_joint, swapped_share
+from .confusion import (
+    Confusion,
+    Floats,
+    Labels,
+    ObjectSamples,
+    are_of_known_classes,
+    confident_joint,
+    swapped_share,
+)
 from .detections import CaseDetections, all_together, case_detections, completeness_of
 from .estimate import Estimate
 from .offset import CaseOffset, case_offset
@@ -148,15 +156,21 @@ def estimate_confusion(
 def estimate_swapped(samples: ObjectSamples, *, seed: int) -> Estimate:
     """Return the share of a site's objects that look like another class (:func:`swapped_share`).
 
+    Objects that are given a class that the model does not know say nothing, see
+    :func:`fedannot.custom.channel.confusion.are_of_known_classes`.
+
     Args:
         samples: the objects that a model sees something of.
         seed: decides the interval.
     """
+    known = are_of_known_classes(samples.probabilities, samples.labels)
+    probabilities, labels = samples.probabilities[known], samples.labels[known]
+    units = [samples.units[index] for index in np.flatnonzero(known)]
 
     def share(chosen: NDArray[np.intp]) -> float:
-        return swapped_share(samples.probabilities[chosen], samples.labels[chosen])
+        return swapped_share(probabilities[chosen], labels[chosen])
 
-    return _estimate(samples.units, lambda: bootstrap_interval(samples.units, share, seed=seed))
+    return _estimate(units, lambda: bootstrap_interval(units, share, seed=seed))
 
 
 def estimate_shift(cases: Sequence[JudgedCase], *, largest: float, seed: int) -> tuple[tuple[Estimate, ...], Estimate]:

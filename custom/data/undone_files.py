@@ -125,10 +125,12 @@ def relabelled_in_file(
         DataError: as :func:`ignored_in_file`.
     """
     placed = OtherClasses(*(_in_file(pixels, image, label, mask, description) for pixels in other))
+    # What the network's image cuts off has no say in what an object is.
+    seen = _in_file(np.ones_like(other.given), image, label, mask, description) != 0
     relabelled, total = np.empty_like(mask.classes), 0
     for _, part in _samples(mask, description):
         decided = OtherClasses(*(pixels[part] for pixels in placed))
-        relabelled[part], count = relabelled_objects(mask.classes[part], decided)
+        relabelled[part], count = relabelled_objects(mask.classes[part], decided, seen[part])
         total += count
     return relabelled, total
 

@@ -61,16 +61,20 @@ class Case:
         num_classes: classes of objects.
         noise: labels that the two sites give.
         score: of an object's class, by class: how sure the model is of it.
+        unlearnt: a class that the model takes for the first one; None for none.
         liar: whether one of the others claims that nothing is swapped there.
-        mix: share of the first class at the two sites; None as everywhere.
+        mix: shares of the classes at the two sites; None for equal ones.
+        mix_of_others: likewise at the others.
     """
 
     what: str
     num_classes: int = 2
     noise: Callable[[Labels, int, np.random.Generator], Labels] = as_they_are
     score: tuple[float, ...] = (SURE,)
+    unlearnt: int | None = None
     liar: bool = False
-    mix: float | None = None
+    mix: tuple[float, ...] | None = None
+    mix_of_others: tuple[float, ...] | None = None
 
 
 CASES = (
@@ -79,19 +83,32 @@ CASES = (
     Case("right labels", 2),
     Case("right labels, a model that errs", 2, score=(UNSURE,)),
     Case("right labels, a model that errs, a site that claims none", 2, score=(UNSURE,), liar=True),
-    Case("right labels, a model that errs in one class, more of it at two sites", 2, score=(0.5, SURE), mix=0.9),
+    Case("right labels, a model that errs in one class, more of it at two sites", 2, score=(0.5, SURE), mix=(0.9, 0.1)),
     Case("codes exchanged, a model that errs", 2, exchanged, score=(UNSURE,)),
+    Case("right labels, all of a class that the model has not learnt", 2, unlearnt=1, mix=(0, 1), mix_of_others=(1, 0)),
+    Case(
+        "right labels, most of a class that the model has not learnt",
+        2,
+        unlearnt=1,
+        mix=(0.2, 0.8),
+        mix_of_others=(0.9, 0.1),
+    ),
+    Case(
+        "right labels, two of three classes, one not learnt",
+        3,
+        unlearnt=1,
+        mix=(0, 0.7, 0.3),
+        mix_of_others=(0.5, 0, 0.5),
+    ),
 )
 
 
 def one_site(case: Case, generator: np.random.Generator, *, is_swapped: bool, seed: int) -> tuple[float, Estimate]:
     """Return the true share of wrong labels at a site, and its estimate."""
     number, count = case.num_classes, PATIENTS * OBJECTS
-    true = generator.integers(0, number, count)
-    if is_swapped and case.mix is not None:
-        true = np.where(generator.random(count) < case.mix, 0, 1)
-    scores = generator.standard_normal((count, number))
-    scores[np.arange(count), true] += np.resize(case.score, number)[true]
+    true = generator.choice(number, count, p=case.mix if is_swapped else case.mix_of_others)
+    scores, seen = generator.standard_normal((count, number)), np.where(true == case.unlearnt, 0, true)
+    scores[np.arange(count), seen] += np.resize(case.score, number)[seen]
     probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     given = case.noise(true, number, generator) if is_swapped else true
     share = estimate_swapped(ObjectSamples(probabilities, given, UNITS), seed=seed)

@@ -14,7 +14,8 @@ from test_simulator import run_simulator
 from fedannot.apps.audit import running
 from fedannot.apps.audit.found import find_audits
 from fedannot.apps.audit.running import run_audit
-from fedannot.apps.audit.wording import headline, next_steps
+from fedannot.apps.audit.steps import next_steps
+from fedannot.apps.audit.wording import headline
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.progress import progress_of
 from fedannot.custom.audit.decisions import Decision, Decisions, read_decisions, write_decisions

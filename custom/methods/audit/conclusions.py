@@ -15,6 +15,7 @@ _FromZero = tuple[float, float, float]
 _HALF = 0.5
 _ROUNDS_TO_ZERO = 0.05
 _APART = 0.5
+_ANOTHER_CLASS = "Objects look like another class than the one that they are given"
 
 
 def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) -> SiteAudit:
@@ -139,9 +140,9 @@ def _missing_sentence(class_name: str, from_zero: _FromZero, verdict: Verdict) -
 def _swapped_sentence(from_zero: _FromZero, verdict: Verdict) -> str:
     share, low, ends = _share(from_zero)
     if verdict == "established":
-        return f"Objects look like another class than their own: about {_amount(share)} ({ends}), sure."
+        return f"{_ANOTHER_CLASS}: about {_amount(share)} ({ends}), sure."
     if low > 0 and verdict == "small":
-        return f"Objects look like another class than their own: about {_amount(share)} ({ends}), too few to act on."
+        return f"{_ANOTHER_CLASS}: about {_amount(share)} ({ends}). The model may be what errs; training leaves them."
     if low > 0 and verdict == "none":
         return f"Some objects may have the wrong class, {_PERCENT * share:.0f} % ({ends}); not sure."
     return "Classes of objects are about as right as at the site where they agree best."

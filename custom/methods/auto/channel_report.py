@@ -92,7 +92,7 @@ def channel_report(
 
 
 def _swapped(cases: Sequence[JudgedCase], num_classes: int, seed: int) -> Estimate:
-    """The share of the annotated objects that look like another class; unknown where there is one class."""
+    """The share of the objects of known classes that look like another one; unknown where there is one class."""
     if num_classes == 1:
         return Estimate.unknown()
     samples = class_samples(cases)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...channel.cases import JudgedCase
-from ...channel.confusion import ClassObject, class_objects, doubt_of_labels, usual_confidence
+from ...channel.confusion import ClassObject, are_of_known_classes, class_objects, doubt_of_labels, usual_confidence
 from ...data.relabelled_objects import OtherClasses
 
 # By how much more probable the other class is, as a share of how probable classes usually are for this model.
@@ -16,10 +16,11 @@ _MARGIN = 0.5
 class SwappedObjects:
     """Collects the annotated objects of a site's samples, and chooses those that get another class.
 
-    Never more do than are swapped by the estimate: the surest ones.
+    Never more do than are swapped by the estimate: the surest ones. Objects given a class that the model does not know
+    stay as they are.
 
     Args:
-        share: of the objects, that look like another class.
+        share: of the objects of known classes, that look like another one.
     """
 
     def __init__(self, share: float) -> None:
@@ -53,7 +54,8 @@ class SwappedObjects:
             return []
         probabilities = np.stack([one.probabilities for _, one in self._objects])
         labels = np.array([one.label - 1 for _, one in self._objects])
-        doubt = doubt_of_labels(probabilities, labels) / usual_confidence(probabilities)
-        surest = np.argsort(-doubt, kind="stable")[: round(self._share * len(labels))]
+        known = are_of_known_classes(probabilities, labels)
+        doubt = np.where(known, doubt_of_labels(probabilities, labels) / usual_confidence(probabilities), -np.inf)
+        surest = np.argsort(-doubt, kind="stable")[: round(self._share * np.count_nonzero(known))]
         seems = probabilities.argmax(axis=1) + 1
         return [(*self._objects[at], int(seems[at])) for at in surest if doubt[at] > _MARGIN]

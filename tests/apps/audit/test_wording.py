@@ -1,5 +1,6 @@
 import pytest
 from support.audits import conclusion
+from support.told_audits import audit, case_for_reference, finding, kind
 
 from fedannot.apps.audit.wording import (
     detection_in_words,
@@ -7,33 +8,9 @@ from fedannot.apps.audit.wording import (
     finding_facts,
     headline,
     kinds_in_words,
-    next_steps,
     told_conclusions,
 )
-from fedannot.apps.checking.finding import Severity, site_finding
-from fedannot.apps.checking.report import SiteReport
-from fedannot.custom.audit.findings import REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
-from fedannot.custom.methods.auto.mislabelled import MISLABELLED
-
-
-def finding(name="a", **changes):
-    values = {"id": name, "kind": "missing", "classes": ("lesion",), "score": 0.4, "sentence": "A lesion is missing."}
-    return Finding.model_validate(values | changes)
-
-
-def audit(*conclusions, cases=(), kinds=()):
-    values = {"site": "a", "data": "/data", "method": "audit", "made": "2026-01-01T00:00:00+00:00"}
-    values |= {"model_sha256": "ab", "judged_by": "a model", "task": "segmentation", "classes": ("lesion",)}
-    values |= {"unit": "mm", "num_cases": 20, "num_patients": 20, "zero": {"lesion": "Zero is the median site."}}
-    return SiteAudit.model_validate(values | {"conclusions": conclusions, "cases": cases, "kinds": kinds})
-
-
-def case(*findings):
-    return AuditedCase(image="a.png", label="b.png", unit="a", findings=findings)
-
-
-def kind(auroc, title="Missing objects", patients=24):
-    return KindResult(kind=title, title=title, auroc=auroc, patients=patients, num_cases=1, num_findings=1)
+from fedannot.custom.audit.findings import REFERENCE, KindResult
 
 
 @pytest.mark.parametrize(
@@ -56,6 +33,12 @@ def kind(auroc, title="Missing objects", patients=24):
 def test_the_headline_says_the_worst(verdicts, expected):
     sentence = "Contours are 2 px too small, sure."
     assert headline(audit(*(conclusion(verdict, sentence) for verdict in verdicts))) == expected
+
+
+def test_a_share_of_other_classes_that_is_left_is_no_site_like_the_others():
+    told = "Objects look like another class than the one that they are given: about 1 in 3."
+    small = conclusion("small", told, parameter="swapped 0", class_name="", unit=None)
+    assert headline(audit(conclusion("none", "x"), small)) == told
 
 
 def test_what_cannot_be_told_of_several_classes_is_one_phrase_for_each_parameter():
@@ -103,75 +86,6 @@ def test_what_has_no_estimate_has_no_figures():
     assert told.figures == ""
 
 
-def test_steps_begin_with_files_and_name_how_many_cases_to_review():
-    files = SiteReport("a", "site", None, (site_finding(Severity.ERROR, "broken", "found", "mend"),))
-    cases = (case(finding("a", probability=0.9)), case(finding("b", probability=0.6)), case(finding("c")))
-    steps = next_steps(audit(conclusion("established", "x"), cases=cases), files)
-    assert steps[0].startswith("Mend what cannot be read: 1 error")
-    assert steps[1].startswith("Review the first 2 cases below: they probably need a change.")
-    assert steps[2].startswith("Agree with your annotators")
-
-
-def test_where_nothing_is_known_of_the_probability_a_tenth_is_reviewed():
-    cases = tuple(case(finding(str(number))) for number in range(15))
-    (step,) = next_steps(audit(cases=cases), None)
-    assert step == "Review the first 2 cases below. The worst come first."
-    (step,) = next_steps(audit(cases=cases[:1]), None)
-    assert step == "Review the first case below. The worst come first."
-
-
-def test_who_cannot_tell_asks_for_reviewed_cases():
-    (step,) = next_steps(audit(conclusion("cannot tell", "x")), None)
-    assert step.startswith("Review 10 to 20 cases of different patients")
-
-
-def test_who_has_few_patients_is_asked_for_all_of_them():
-    few = audit(conclusion("cannot tell", "x")).model_copy(update={"num_cases": 6, "num_patients": 6})
-    assert next_steps(few, None) == ["Review all 6 cases: reviewed cases are what this audit lacks to tell."]
-
-
-def test_where_nothing_is_wrong_there_is_nothing_to_do():
-    assert next_steps(audit(conclusion("none", "x")), None) == ["Nothing."]
-
-
-def test_where_most_objects_have_another_class_the_codes_are_to_be_compared():
-    few, most = (
-        next_steps(audit(conclusion("established", "x", parameter="swapped 0", unit=None, deviation=share)), None)
-        for share in (0.2, 0.9)
-    )
-    assert [step[:21] for step in few] == ["Agree with your annot", "Until then jobs/auto "]
-    assert [step[:21] for step in most] == ["Compare the codes of ", "Agree with your annot", "Until then jobs/auto "]
-
-
-def swapped(verdict, **values):
-    return conclusion(verdict, "x", parameter="swapped 0", class_name="", unit=None, **values)
-
-
-def test_reviewed_cases_are_not_asked_for_where_they_cannot_help():
-    """They say where contours lie, and nothing of classes; contours of mislabelled objects are not looked at."""
-    unknown = conclusion("cannot tell", "x", reason=MISLABELLED)
-    assert not any("reviewed cases are" in step for step in next_steps(audit(swapped("established"), unknown), None))
-    (look,) = next_steps(audit(swapped("cannot tell")), None)
-    assert look.startswith("Look at the classes of objects in some cases")
-    assert next_steps(audit(swapped("cannot tell"), conclusion("cannot tell", "x")), None)[0].startswith("Review 10")
-
-
-@pytest.mark.parametrize(
-    ("found", "question"),
-    [
-        ((swapped("established"),), "on what tells the classes apart, by"),
-        ((conclusion("established", "x"),), "on where the contour lies and what counts, by"),
-        (
-            (conclusion("established", "x"), swapped("established")),
-            "on where the contour lies, what counts and what tells the classes apart, by",
-        ),
-    ],
-)
-def test_annotators_agree_on_what_is_wrong(found, question):
-    (agree,) = [step for step in next_steps(audit(*found), None) if step.startswith("Agree")]
-    assert question in agree
-
-
 def test_what_is_not_known_of_classes_is_said():
     unknown = conclusion("cannot tell", "x", parameter="swapped 0", class_name="", unit=None)
     assert "cannot tell whether objects have the wrong class" in headline(audit(unknown))
@@ -209,20 +123,8 @@ def test_facts_of_a_finding_have_sign_and_unit():
     assert finding_facts(finding())[0] == ("Suspicion", "0.40")
 
 
-def asked(name):
-    return case(finding(name, kind=REFERENCE, score=0.0, classes=()))
-
-
-def test_who_cannot_tell_asks_for_the_cases_of_the_reference_by_their_mark():
-    cases = (case(finding("a", probability=0.9)), asked("b"), asked("c"))
-    steps = next_steps(audit(conclusion("cannot tell", "x"), cases=cases), None)
-    assert steps[0].startswith("Review the first case below")
-    assert "Review the 2 cases marked “For the reference” at the end of the list" in steps[1]
-
-
 def test_what_is_asked_for_a_reference_is_no_finding():
-    assert headline(audit(cases=(asked("a"),))).startswith("0 cases of 20 have findings")
-    assert next_steps(audit(cases=(asked("a"),)), None) == ["Nothing."]
+    assert headline(audit(cases=(case_for_reference("a"),))).startswith("0 cases of 20 have findings")
     assert finding_facts(finding(kind=REFERENCE)) == []
 
 

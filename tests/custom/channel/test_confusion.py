@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from judged import JudgedCase
 
-from fedannot.custom.channel.confusion import ObjectSamples, class_samples, confident_joint, swapped_share
+from fedannot.custom.channel.confusion import (
+    ObjectSamples,
+    are_of_known_classes,
+    class_samples,
+    confident_joint,
+    swapped_share,
+)
 from fedannot.custom.channel.site_estimates import estimate_confusion, estimate_swapped
 from fedannot.transforms.noise.class_noise import ClassNoise
 from fedannot.transforms.noise.mislabel import Mislabel
@@ -60,8 +66,43 @@ def test_the_share_of_exchanged_codes_is_right_with_any_number_of_classes(num_cl
 
 
 def test_a_share_of_swapped_samples_worked_by_hand():
-    """Seem to be 0: .9, .8, .8, mean .8333, one above; seem to be 1: .9, .7, .9, .8, mean .825, two above."""
-    assert swapped_share(PROBABILITIES, LABELS) == pytest.approx(1 / 3)
+    """Of three that seem to be 0 (.9, .8, .8) the sure one is right, of four that seem to be 1 one of two is."""
+    assert swapped_share(PROBABILITIES, LABELS) == pytest.approx(4 / 7 * 1 / 2)
+
+
+def test_a_class_that_a_model_is_seldom_sure_of_counts_no_less():
+    """A fifth of the first class is surely seen, all of the second; all of the second are wrong."""
+    first = np.array([0.99] * 10 + [0.7] * 40)
+    probabilities = np.concatenate([np.stack([first, 1 - first], axis=1), np.tile([0.1, 0.9], (50, 1))])
+    assert swapped_share(probabilities, np.zeros(100, dtype=np.int64)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("count", range(1, 60, 7))
+def test_equal_samples_are_all_sure(count):
+    assert swapped_share(np.tile([0.9, 0.1], (count, 1)), np.ones(count, dtype=np.int64)) == 1.0
+
+
+def test_without_samples_there_is_no_share():
+    with pytest.raises(ValueError, match="at least one sample"):
+        swapped_share(np.zeros((0, 2)), np.zeros(0, dtype=np.int64))
+
+
+@pytest.mark.parametrize(
+    ("given", "seems", "known"),
+    [
+        ("BBBB", "AAAA", "----"),
+        ("AABB", "AAAA", "AA--"),
+        ("BBBCC", "AAACC", "---CC"),
+        ("AABBB", "BBAAA", "AABBB"),
+        ("B" * 30 + "A", "A" * 30 + "B", "-" * 30 + "A"),
+        ("B" * 10 + "A", "A" * 10 + "B", "B" * 10 + "A"),
+    ],
+)
+def test_a_class_that_looks_like_another_throughout_is_not_known(given, seems, known):
+    """A model that has not learnt it says the same as a site that gives another class its name."""
+    given, seems = ([("ABC").index(one) for one in row] for row in (given, seems))
+    found = are_of_known_classes(0.9 * np.eye(3)[seems] + 0.03, np.array(given))
+    assert found.tolist() == [one != "-" for one in known]
 
 
 def test_the_share_of_swapped_samples_is_right_where_a_model_is_less_sure_of_one_class():
@@ -83,6 +124,8 @@ def test_the_interval_of_a_share_is_that_of_the_patients():
     assert (found.patients, found.value) == (20, 0.5)
     # A binomial share of 20 patients: its 90 % interval is 1.64 · √(0.25 / 20) = 0.18 wide on either side.
     assert (found.low, found.high) == (pytest.approx(0.32, abs=0.05), pytest.approx(0.68, abs=0.05))
+    unknown = ObjectSamples(np.eye(2)[np.zeros(80, dtype=np.int64)], np.ones(80, dtype=np.int64), units)
+    assert not estimate_swapped(unknown, seed=100).is_known
     nothing = ObjectSamples(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), ())
     assert not estimate_swapped(nothing, seed=100).is_known
 

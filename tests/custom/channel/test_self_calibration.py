@@ -1,10 +1,17 @@
 """Errors that are put in, on cases of which it is known how they must show."""
 
+import math
+
 import numpy as np
 import pytest
 from judged import JudgedCase, case_of, site
 
-from fedannot.custom.channel.self_calibration import calibrate_completeness, calibrate_confusion, calibrate_offset
+from fedannot.custom.channel.self_calibration import (
+    UNTRIED,
+    calibrate_completeness,
+    calibrate_confusion,
+    calibrate_offset,
+)
 
 
 def squares(count):
@@ -80,6 +87,9 @@ def test_wrong_labels_do_not_show_where_the_model_guesses():
     probabilities = generator.dirichlet([1, 1, 1], 600)
     found = calibrate_confusion(probabilities, generator.integers(0, 3, 600), seed=100)
     assert found.auroc == pytest.approx(0.5, abs=0.1)
+    # As many labels are wrong as by chance: others in their place are as often right.
+    half = np.tile([0, 1], 300)
+    assert math.isnan(calibrate_confusion(np.eye(2)[half], np.repeat([0, 1, 0, 1], 150), seed=100).slope)
 
 
 @pytest.mark.parametrize("codes", [(1, 0), (1, 0, 2), (1, 2, 0), (1, 0, 2, 3), (1, 0, 3, 2), (4, 1, 2, 3, 0)])
@@ -92,6 +102,28 @@ def test_a_model_tells_classes_apart_whose_codes_are_exchanged_as_well_as_with_t
     assert found == calibrate_confusion(probabilities, true, seed=100)
     assert found.slope == pytest.approx(1.0, abs=0.2)
     assert found.auroc > 0.9
+
+
+def test_labels_that_were_wrong_before_become_right():
+    """Of two classes three in ten are wrong: of a fifth that is changed only 4 in 10 look worse than before."""
+    generator = np.random.default_rng(100)
+    true = generator.integers(0, 2, 2000)
+    given = np.where(generator.random(2000) < 0.3, 1 - true, true)
+    found = calibrate_confusion(0.9 * np.eye(2)[true] + 0.05, given, seed=100)
+    assert found.slope == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_few_objects_are_enough_for_the_slope_and_fewer_are_not_tried():
+    true = np.tile([0, 1], 6)
+    slopes = [calibrate_confusion(0.9 * np.eye(2)[true] + 0.05, true, seed=seed).slope for seed in range(40)]
+    assert 0.8 <= min(slopes) <= max(slopes) <= 1.2
+    assert calibrate_confusion(np.eye(2)[true[:9]], true[:9], seed=100) == UNTRIED
+
+
+def test_classes_that_the_model_does_not_know_calibrate_nothing():
+    """They are all seen as another class: nobody can say that it would be told."""
+    seen = np.eye(2)[np.zeros(40, dtype=np.int64)]
+    assert calibrate_confusion(seen, np.ones(40, dtype=np.int64), seed=100) == UNTRIED
 
 
 def test_annotations_are_not_changed():

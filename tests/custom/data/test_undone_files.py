@@ -17,7 +17,7 @@ from fedannot.custom.data.description import (
     write_site_description,
 )
 from fedannot.custom.data.masks import Mask
-from fedannot.custom.data.relabelled_objects import OtherClasses
+from fedannot.custom.data.relabelled_objects import OtherClasses, relabelled_objects
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.data.undone import Undone
 from fedannot.custom.data.undone_files import (
@@ -224,6 +224,29 @@ def test_ignored_objects_are_those_that_one_finds_one_by_one(tmp_path: Path, des
             expected.append(IgnoredObject(pixels=len(places), centre=centre))
     assert list(found) == expected
     assert len({one.pixels for one in found}) > 2
+
+
+def test_what_the_network_does_not_see_of_an_object_has_no_say(tmp_path: Path) -> None:
+    """Of an object of nine slices the crop shows four; another one lies wholly outside, and stays."""
+    given = box((20, 20, 20), (1, 10), (8, 12), (8, 12)) + box((20, 20, 20), (15, 18), (0, 3), (0, 3))
+    image = write_volume(tmp_path / "image.nii.gz", np.zeros((20, 20, 20), np.int16), np.eye(4))
+    label = write_volume(tmp_path / "label.nii.gz", given, np.eye(4))
+    shown = box((8, 8, 8), (0, 4), (2, 6), (2, 6))[None]
+    description = VOLUME.model_copy(update=TWO | {"size": (8, 8, 8)})
+    found, count = relabelled_in_file(Mask(given, np.eye(4)), OtherClasses(shown, 2 * shown), image, label, description)
+    np.testing.assert_array_equal(found, given + box((20, 20, 20), (1, 10), (8, 12), (8, 12)))
+    assert count == 1
+
+
+def test_no_class_that_was_decided_for_less_than_half_of_an_object_counts() -> None:
+    """Of ten pixels three were to be of class 2, two of class 3; of the next ten five and five."""
+    given = np.ones((1, 10), np.uint8)
+    decided = np.array([[2, 2, 2, 3, 3, 0, 0, 0, 0, 0]], np.uint8)
+    found, count = relabelled_objects(given, OtherClasses(np.ones_like(given), decided))
+    assert (found.tolist(), count) == (given.tolist(), 0)
+    decided[0, 3:] = [2, 2, 3, 3, 3, 3, 3]
+    found, count = relabelled_objects(given, OtherClasses(np.ones_like(given), decided))
+    assert (found.tolist(), count) == ([[2] * 10], 1)
 
 
 def test_classes_are_named_and_units_are_those_of_the_site() -> None:

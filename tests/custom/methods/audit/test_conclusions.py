@@ -95,11 +95,11 @@ def test_missing_objects(values, sentence):
     [
         (
             parameter(0.25, 0.25, half=0.1, established=True),
-            "Objects look like another class than their own: about 1 in 4 (15 to 35 %), sure.",
+            "Objects look like another class than the one that they are given: about 1 in 4 (15 to 35 %), sure.",
         ),
         (
             parameter(0.9, 0.9, half=0.1, established=True),
-            "Objects look like another class than their own: about 90 % (80 to 100 %), sure.",
+            "Objects look like another class than the one that they are given: about 90 % (80 to 100 %), sure.",
         ),
         (
             parameter(0.2, 0.2, half=0.1, p_value=0.2),
@@ -111,7 +111,8 @@ def test_missing_objects(values, sentence):
         ),
         (
             parameter(0.3, 0.3, half=0.1, p_value=0.01),
-            "Objects look like another class than their own: about 1 in 3 (20 to 40 %), too few to act on.",
+            "Objects look like another class than the one that they are given: about 1 in 3 (20 to 40 %). The model "
+            "may be what errs; training leaves them.",
         ),
         (parameter(0.1, 0.1, p_value=None), "It cannot be told whether objects have the wrong class."),
     ],

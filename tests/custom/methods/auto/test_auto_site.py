@@ -198,6 +198,8 @@ def test_a_site_reports_the_share_of_objects_that_look_like_another_class(tmp_pa
     OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
     assert answer.fields["swapped"] == [pytest.approx(0.5)]
     assert answer.fields["swapped_patients"] == [6]
+    # What it would see of known errors goes with it, here not more than by chance; without it nothing is established.
+    assert answer.fields["swapped_auroc"] == [pytest.approx(0.5, abs=0.1)]
 
 
 def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path: Path, two_classes: Path) -> None:

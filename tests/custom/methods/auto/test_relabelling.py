@@ -59,6 +59,11 @@ def test_where_nothing_is_swapped_no_object_is_looked_at():
     assert (count, int(classes.max())) == (0, 0)
 
 
+def test_objects_of_a_class_that_the_model_does_not_know_are_no_other():
+    assert [count for _, count in relabelled(1.0, judged((2, 2, 2, 2), (1, 1, 1, 1)))] == [0]
+    assert [count for _, count in relabelled(1.0, judged((2, 2, 2, 1), (1, 1, 1, 2)))] == [4]
+
+
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_without_objects_nothing_is_chosen(share):
     empty = JudgedCase(

@@ -1,0 +1,27 @@
+"""Audits of no files, for what is told of them."""
+
+from fedannot.custom.audit.findings import REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
+
+
+def finding(name="a", **changes):
+    values = {"id": name, "kind": "missing", "classes": ("lesion",), "score": 0.4, "sentence": "A lesion is missing."}
+    return Finding.model_validate(values | changes)
+
+
+def audit(*conclusions, cases=(), kinds=()):
+    values = {"site": "a", "data": "/data", "method": "audit", "made": "2026-01-01T00:00:00+00:00"}
+    values |= {"model_sha256": "ab", "judged_by": "a model", "task": "segmentation", "classes": ("lesion",)}
+    values |= {"unit": "mm", "num_cases": 20, "num_patients": 20, "zero": {"lesion": "Zero is the median site."}}
+    return SiteAudit.model_validate(values | {"conclusions": conclusions, "cases": cases, "kinds": kinds})
+
+
+def case(*findings):
+    return AuditedCase(image="a.png", label="b.png", unit="a", findings=findings)
+
+
+def case_for_reference(name):
+    return case(finding(name, kind=REFERENCE, score=0.0, classes=()))
+
+
+def kind(auroc, title="Missing objects", patients=24):
+    return KindResult(kind=title, title=title, auroc=auroc, patients=patients, num_cases=1, num_findings=1)
