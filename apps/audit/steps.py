@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ...custom.audit.findings import Conclusion, SiteAudit
 from ...custom.methods.auto.mislabelled import MISLABELLED
-from ...custom.methods.auto.records import MOST_OBJECTS, OFFSET, SWAPPED, SWAPPED_OBJECTS
+from ...custom.methods.auto.records import MISSING, MOST_OBJECTS, OFFSET, SWAPPED, SWAPPED_OBJECTS
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 from .wording import FEW_PATIENTS, REFERENCE_TITLE, is_unjudged, listed
@@ -80,12 +80,16 @@ def _first(count: int) -> str:
 
 
 def _find_out(audit: SiteAudit) -> list[str]:
-    """How to learn what this audit cannot tell: reviewed cases show it where contours lie, and nothing of classes."""
+    """How to learn what this audit cannot tell: reviewed cases show it where contours lie, and nothing else."""
     if is_unjudged(audit):
         return ["Ask for another audit whose model trains longer: rounds, or training.local_epochs, twice as many."]
-    unknown = {_is_of_classes(audit, one) for one in audit.conclusions if one.verdict == "cannot tell"}
-    steps = [_ask_for_reference(audit)] if False in unknown else []
-    if True in unknown:
+    unknown = [one for one in audit.conclusions if one.verdict == "cannot tell"]
+    steps = []
+    if any(one.parameter.startswith(OFFSET) for one in unknown):
+        steps.append(_ask_for_reference(audit))
+    elif any(one.parameter.startswith(MISSING) for one in unknown):
+        steps.append("Look for objects left out in some cases: this audit cannot tell whether any is.")
+    if any(_is_of_classes(audit, one) for one in unknown):
         classes = "classes of some cases" if audit.task == "classification" else "classes of objects in some cases"
         steps.append(f"Review the {classes}: this audit cannot tell whether they are right.")
     return steps

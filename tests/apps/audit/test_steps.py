@@ -103,6 +103,15 @@ def test_where_classes_are_about_right_objects_of_another_one_are_reviewed_as_ot
     assert steps == ["Review the first case below. The worst come first."]
 
 
+def test_reviewed_cases_are_not_asked_for_where_only_missing_objects_are_unknown():
+    """Those are counted by the model alone; whoever reviews cases for their contours looks at the rest, too."""
+    missing = conclusion("cannot tell", "x", parameter="missing 1", unit=None)
+    (look,) = next_steps(audit(missing), None)
+    assert look == "Look for objects left out in some cases: this audit cannot tell whether any is."
+    (review,) = next_steps(audit(missing, conclusion("cannot tell", "x")), None)
+    assert ASKED in review
+
+
 def test_reviewed_cases_are_not_asked_for_where_only_classes_are_unknown():
     """They tell this audit where contours lie, and nothing of classes."""
     of_objects = "Review the classes of objects in some cases: this audit cannot tell whether they are right."
