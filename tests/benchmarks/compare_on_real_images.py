@@ -7,7 +7,7 @@ decoupled.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -197,6 +197,16 @@ def with_auto(row: Row) -> Row:
     return replace(row, arms=(*(PAIR if "warmup_rounds" in row.settings else [FEDAVG]), auto))
 
 
+def with_more_estimates(row: Row, numbers: Sequence[int]) -> Row:
+    """The same data and `auto` beside itself judging annotations more often."""
+    auto = next(arm for arm in row.arms if arm.name == "auto")
+    more = (
+        replace(auto, name=f"estimates-{number}", overrides={**auto.overrides, "estimates": number})
+        for number in numbers
+    )
+    return replace(row, arms=(FEDAVG, auto, *more))
+
+
 def with_auto_of_labels(row: Row) -> Row:
     """The same data with `auto` for classification beside federated averaging and FedGSCA's own form."""
     auto = Arm("auto", Path("auto_classification"), {"warmup_rounds": BLOOD_WARMUP}, BLOOD_WARMUP)
@@ -240,6 +250,7 @@ ROWS |= {
 }
 CONTOURS = [name for name in ROWS if name.startswith(("busi-", "hippocampus-2d", "hippocampus-3d", "cells"))]
 ROWS |= {f"auto-{name}": with_auto(ROWS[name]) for name in CONTOURS}
+ROWS["auto-busi-ns-estimates"] = with_more_estimates(ROWS["auto-busi-ns"], (3, 5))
 ROWS |= {f"auto-{name}": with_auto_of_labels(row) for name, row in ROWS.items() if name.startswith("blood-")}
 
 
