@@ -16,7 +16,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -214,23 +214,27 @@ def main() -> None:
         choices=range(1, 6),
         help="parts of the patients, each judged by a model of its own",
     )
+    parser.add_argument("--rounds", type=int, help="of the short training; default: those of the pack")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    parts_of = "" if arguments.folds == 1 else f"-{arguments.folds}-parts"
+    form = "" if arguments.folds == 1 else f"-{arguments.folds}-parts"
+    form += f"-{arguments.rounds}-rounds" if arguments.rounds else ""
     for name in arguments.packs:
+        more = {"rounds": arguments.rounds} if arguments.rounds else {}
+        pack = replace(PACKS[name], settings={**PACKS[name].settings, **more})
         for share in arguments.shares:
             runs: dict[int, dict[str, Any]] = {}
             for seed in arguments.seeds:
-                folder = arguments.out / f"{name}-{share:g}{parts_of}-{seed}"
-                scores, errors = federation_scores(PACKS[name], folder, share, seed, arguments.folds)
+                folder = arguments.out / f"{name}-{share:g}{form}-{seed}"
+                scores, errors = federation_scores(pack, folder, share, seed, arguments.folds)
                 (folder / "scores.json").write_text(json.dumps({"scores": scores, "errors": errors}))
-                runs[seed] = run_record(PACKS[name], scores, errors)
+                runs[seed] = run_record(pack, scores, errors)
                 print(f"{name}, share {share:g}, seed {seed}: findings in {runs[seed]['alarms']:.1%} of right cases")
                 print_rows(runs[seed]["figures"])
             content = {"share": share, "runs": runs, "mean": mean_rows(list(runs.values()))}
             print(f"mean of {len(runs)} seeds")
             print_rows(content["mean"]["figures"])
-            (arguments.out / f"{name}-{share:g}{parts_of}.json").write_text(json.dumps(content, indent=2))
+            (arguments.out / f"{name}-{share:g}{form}.json").write_text(json.dumps(content, indent=2))
 
 
 if __name__ == "__main__":
