@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from ...custom.audit.findings import Conclusion, SiteAudit
+from ...custom.methods.audit.conclusions import are_most_swapped
 from ...custom.methods.auto.mislabelled import MISLABELLED
-from ...custom.methods.auto.records import MISSING, MOST_OBJECTS, OFFSET, SWAPPED, SWAPPED_OBJECTS
+from ...custom.methods.auto.records import MISSING, OFFSET, SWAPPED, SWAPPED_OBJECTS
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 from .wording import FEW_PATIENTS, REFERENCE_TITLE, is_unjudged, listed
@@ -42,9 +43,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
 
 def _are_most_of_another_class(one: Conclusion) -> bool:
     """Whether a conclusion says that most objects have the wrong class, or was not drawn because of that."""
-    if one.parameter != SWAPPED_OBJECTS:
-        return MISLABELLED in one.reason
-    return one.verdict == "established" and (one.deviation or 0.0) > MOST_OBJECTS
+    return are_most_swapped(one) or MISLABELLED in one.reason
 
 
 def _mend(files: SiteReport | None) -> list[str]:

@@ -93,11 +93,11 @@ def headline(audit: SiteAudit) -> str:
     unknown = [one for one in audit.conclusions if one.verdict == "cannot tell"]
     if apart := [one.sentence for one in unknown if _is_apart(one)]:
         return apart[0]
+    if swapped := [one for one in audit.conclusions if one.parameter == SWAPPED_OBJECTS and one.verdict == "small"]:
+        return swapped[0].sentence
     if unknown:
         known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
         return f"This audit cannot tell whether {_whether(unknown)}. {known}; {suspected}."
-    if swapped := [one for one in audit.conclusions if one.parameter == SWAPPED_OBJECTS and one.verdict == "small"]:
-        return swapped[0].sentence
     return f"This site annotates like the others, as far as this audit can tell; {suspected}."
 
 

@@ -141,6 +141,8 @@ def are_of_known_classes(probabilities: Floats, labels: Labels) -> NDArray[np.bo
         probabilities: ``(N, C)``.
         labels: given, ``(N,)``.
     """
+    if len(labels) == 0:
+        return np.zeros(0, dtype=np.bool_)
     num_classes = probabilities.shape[1]
     seen = np.bincount(probabilities.argmax(axis=1)[_are_sure(probabilities)], minlength=num_classes)
     known = seen >= np.maximum(_KNOWN * np.bincount(labels, minlength=num_classes), 1)

@@ -131,8 +131,8 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     """Mislabel about a fifth of the samples, any class as any other, and see by how many more look like another class.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
-    other one. Several fifths are drawn. Samples of classes that the model does not know are left out,
-    and with fewer than ten nothing is tried.
+    other one. Several fifths are drawn. Samples of classes that the model does not know are left out, and with fewer
+    than ten nothing is tried.
 
     Codes that a site has exchanged are first given the meaning that agrees best with the model: it tells classes apart
     there as well as with the right codes.

@@ -50,8 +50,7 @@ def with_conclusions(audit: SiteAudit, told: Mapping[str, Any], level: float) ->
 
 def _untried_where_swapped(kind: KindResult, conclusions: Sequence[Conclusion]) -> KindResult:
     """A kind of problem; of swapped classes nothing was tried where most were swapped: errors make them right."""
-    swapped = [one for one in conclusions if one.parameter == SWAPPED_OBJECTS and one.verdict == "established"]
-    if kind.kind == SWAPPED and any((one.deviation or 0.0) > MOST_OBJECTS for one in swapped):
+    if kind.kind == SWAPPED and any(map(are_most_swapped, conclusions)):
         return kind.model_copy(update={"auroc": None})
     return kind
 
@@ -83,6 +82,11 @@ def _conclusion(
         sentence=sentence,
         **record.model_dump(exclude={"established", "p_value"}),
     )
+
+
+def are_most_swapped(one: Conclusion) -> bool:
+    """Return whether a conclusion is that most objects have the label of another class."""
+    return one.parameter == SWAPPED_OBJECTS and one.verdict == "established" and (one.deviation or 0.0) > MOST_OBJECTS
 
 
 def is_apart(from_zero: _FromZero) -> bool:

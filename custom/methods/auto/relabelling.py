@@ -40,7 +40,8 @@ class SwappedObjects:
         Args:
             samples: the given annotations of all samples, in the order in which they were seen.
         """
-        others = [OtherClasses(np.zeros_like(given), np.zeros_like(given)) for given in samples]
+        # In the order of memory in which pixels are numbered, whatever the samples have.
+        others = [OtherClasses(*np.zeros((2, *given.shape), dtype=np.uint8)) for given in samples]
         counts = [0] * len(samples)
         for index, found, label in self._chosen():
             others[index].given.ravel()[found.pixels] = found.label

@@ -39,6 +39,7 @@ def test_a_share_of_other_classes_that_is_left_is_no_site_like_the_others():
     told = "Objects look like another class than the one that they are given: about 1 in 3."
     small = conclusion("small", told, parameter="swapped 0", class_name="", unit=None)
     assert headline(audit(conclusion("none", "x"), small)) == told
+    assert headline(audit(conclusion("cannot tell", "x"), small)) == told
 
 
 def test_what_cannot_be_told_of_several_classes_is_one_phrase_for_each_parameter():

@@ -126,6 +126,7 @@ def test_the_interval_of_a_share_is_that_of_the_patients():
     assert (found.low, found.high) == (pytest.approx(0.32, abs=0.05), pytest.approx(0.68, abs=0.05))
     unknown = ObjectSamples(np.eye(2)[np.zeros(80, dtype=np.int64)], np.ones(80, dtype=np.int64), units)
     assert not estimate_swapped(unknown, seed=100).is_known
+    assert not estimate_swapped(class_samples([]), seed=100).is_known
     nothing = ObjectSamples(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), ())
     assert not estimate_swapped(nothing, seed=100).is_known
 

@@ -202,6 +202,16 @@ def test_a_site_reports_the_share_of_objects_that_look_like_another_class(tmp_pa
     assert answer.fields["swapped_auroc"] == [pytest.approx(0.5, abs=0.1)]
 
 
+def test_a_site_without_any_object_says_nothing_of_classes(tmp_path: Path, two_classes: Path) -> None:
+    """Nothing is annotated, and the model sees nothing either."""
+    for file in (*(two_classes / "images").iterdir(), *(two_classes / "labels").iterdir()):
+        Image.fromarray(np.zeros((24, 48), np.uint8)).save(file)
+    method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
+    answer = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 2))
+    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
+    assert answer.fields["swapped_patients"] == [0]
+
+
 def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path: Path, two_classes: Path) -> None:
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
     method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5)))

@@ -43,6 +43,15 @@ def test_swapped_objects_get_the_class_that_the_model_sees_as_a_whole():
     assert np.count_nonzero(classes) == 2 * 16
 
 
+def test_objects_are_found_whatever_the_order_of_the_samples_in_memory():
+    """Volumes of NIfTI files come in Fortran's."""
+    sample = judged((1, 2, 1, 2), (1, 1, 2, 2))
+    objects = SwappedObjects(0.5)
+    objects.see(sample)
+    ((other, count),) = objects.relabelled([np.asfortranarray(sample.annotation)])
+    assert (count, classes_at(other.becomes)) == (2, [[0], [1], [2], [0]])
+
+
 def test_no_more_objects_than_are_swapped_and_the_surest_of_all_samples_first():
     unsure, sure = judged((1, 1, 1, 1), (1, 1, 2, 2), sure=0.9), judged((2, 2, 2, 2), (1, 2, 2, 2), sure=0.99)
     (_, first), (classes, second) = relabelled(1 / 8, unsure, sure)
