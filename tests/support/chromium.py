@@ -1,15 +1,22 @@
 """Chromium without a window, for tests of pages: what it logs, and what it asks other places for."""
 
+import contextlib
 import json
 import os
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+# Its driver waits ten minutes for a browser that does not answer.
+SECONDS_TO_ANSWER = 90
+SECONDS_TO_END = 20
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -39,7 +46,12 @@ def chromium(profile: Path, *, width: int = 1280, height: int = 900, dark: bool 
         options.add_argument(flag)
     options.add_experimental_option("prefs", {"download.default_directory": str(profile)})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(driver))
+    service, before = Service(driver), socket.getdefaulttimeout()
+    socket.setdefaulttimeout(SECONDS_TO_ANSWER)
+    try:
+        browser = webdriver.Chrome(options=options, service=service)
+    finally:
+        socket.setdefaulttimeout(before)
     try:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -47,7 +59,24 @@ def chromium(profile: Path, *, width: int = 1280, height: int = 900, dark: bool 
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
         yield browser
     finally:
-        browser.quit()
+        end(browser)
+
+
+def end(browser: Any) -> None:
+    """End a browser and its driver, by force where it does not end by itself."""
+
+    def quit_quietly() -> None:
+        with contextlib.suppress(Exception):
+            browser.quit()
+
+    driver = psutil.Process(browser.service.process.pid)
+    processes = [driver, *driver.children(recursive=True)]
+    ending = threading.Thread(target=quit_quietly, daemon=True)
+    ending.start()
+    ending.join(SECONDS_TO_END)
+    for process in processes if ending.is_alive() else ():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def asked_addresses(browser: Any) -> list[str]:

@@ -11,7 +11,9 @@ import time
 from collections import Counter
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
+from support import chromium as browsers
 from support.audits import audited_images, conclusion
 from support.chromium import accessibility_faults, asked_addresses, chromium
 from support.served_reviews import serving
@@ -298,3 +300,17 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
     print(f"2000 cases: opened in {opened:.1f} s, a key took {took:.0f} ms, {page.stat().st_size / 1e6:.1f} MB")
     assert opened < 60
     assert took < 2000
+
+
+def test_a_browser_that_does_not_answer_is_ended(tmp_path, monkeypatch):
+    """Its driver alone would wait ten minutes."""
+    monkeypatch.setattr(browsers, "SECONDS_TO_END", 1)
+    with chromium(tmp_path / "profile") as browser:
+        driver = psutil.Process(browser.service.process.pid)
+        processes = [driver, *driver.children(recursive=True)]
+        for process in processes[1:]:
+            process.suspend()
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
+    _, left = psutil.wait_procs(processes, timeout=5)
+    assert [process for process in left if process.status() != psutil.STATUS_ZOMBIE] == []
