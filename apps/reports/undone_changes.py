@@ -136,10 +136,17 @@ def moves_in_words(undone: Undone, description: SegmentationDescription | None) 
         description: the site's; None where it cannot be read, then classes are numbers and distances have no unit.
     """
     if description is None:
-        return [f"contours of class {label} moved by {distance:+.1f}" for label, distance in undone.moves.items()]
-    unit = unit_of(description)
-    moves = named_moves(undone, description)
-    return [f"contours of class {name!r} moved by {distance:+.1f} {unit}" for name, distance in moves.items()]
+        names, unit = [str(label) for label in undone.moves], ""
+    else:
+        names, unit = [repr(name) for name in named_moves(undone, description)], f" {unit_of(description)}"
+    found = []
+    for name, (label, distance) in zip(names, undone.moves.items(), strict=True):
+        moved = f"contours of class {name} moved by {distance:+.1f}{unit}"
+        overshoot = undone.overshoot.get(str(label), 0.0)
+        side = "outside" if overshoot > 0 else "inside"
+        further = f", {-overshoot:+.1f}{unit} further in training as the model draws {side} of zero"
+        found.append(moved + (further if overshoot else ""))
+    return found
 
 
 def ignored_in_words(undone: Undone) -> list[str]:

@@ -52,6 +52,8 @@ class Undone(JsonRecord):
         offsets: by label, by how far contours were too far outside, in millimetres (pixels without spacing).
         missing: by label, share of the objects that are missing.
         swapped: share of the objects, of all classes, that are annotated as another class.
+        overshoot: by label of the offsets, how far the model itself draws outside zero, in their unit. Contours move
+            inward by that, too, in training alone: it says nothing of the annotations.
         cases: the annotations.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
@@ -67,14 +69,20 @@ class Undone(JsonRecord):
     offsets: dict[str, float]
     missing: dict[str, float]
     swapped: float = 0.0
+    overshoot: dict[str, float] = Field(default_factory=dict)
     cases: tuple[UndoneCase, ...]
     ignored_file: Annotated[str, Field(pattern=r"^(ignored-[0-9a-f]{16}\.npz)?$")] = ""
     relabelled_file: Annotated[str, Field(pattern=r"^(relabelled-[0-9a-f]{16}\.npz)?$")] = ""
 
     @property
     def moves(self) -> dict[int, float]:
-        """By how far the contours of each label are moved, positive outward."""
+        """By how far the contours of each label are moved to undo the site's offset, positive outward."""
         return {int(label): -offset for label, offset in self.offsets.items()}
+
+    @property
+    def moves_in_training(self) -> dict[int, float]:
+        """The same with what is done about the model's overshoot."""
+        return {label: move - self.overshoot.get(str(label), 0.0) for label, move in self.moves.items()}
 
     @property
     def reverted(self) -> frozenset[str]:

@@ -21,7 +21,7 @@ _LOGGER = printable_logger(__name__)
 def undone_labels(
     undone: Undone, pixels: Mapping[str, CasePixels], cases: Sequence[LoadedCase], data_folder: Path
 ) -> list[torch.Tensor]:
-    """Return the annotations that count, one ``(H, W[, D])`` for each sample; given ones are not changed.
+    """Return the annotations that count in training, one ``(H, W[, D])`` for each sample; given ones are not changed.
 
     Pixels that do not fit their annotation, as it has changed since, count as they are given; the site's log says so.
 
@@ -44,7 +44,7 @@ def undone_labels(
                 undone.site,
                 name,
             )
-        labels.extend(undone_label(undone.moves, of_case, case))
+        labels.extend(undone_label(undone.moves_in_training, of_case, case))
     return labels
 
 

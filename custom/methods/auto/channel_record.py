@@ -22,6 +22,7 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
             offsets=named(undo.offsets),
             missing=named(undo.missing),
             swapped=undo.swapped,
+            overshoot=named(undo.overshoot),
             undone_before_round=None,
         )
         for site, undo in decisions.undo.items()
@@ -38,7 +39,12 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
         if anchor is not None and anchor.is_inferred and anchor.is_sure
     )
     return ChannelRecord(
-        before_round=number, zero=zero, inferred_zero=inferred, decision=_decision(decisions), sites=sites
+        before_round=number,
+        zero=zero,
+        inferred_zero=inferred,
+        overshoots=named({label: one.value for label, one in decisions.overshoots.items()}),
+        decision=_decision(decisions),
+        sites=sites,
     )
 
 
@@ -60,7 +66,9 @@ def named(values: Mapping[int, float]) -> dict[str, float]:
 def _decision(decisions: Decisions) -> str:
     undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
     if undone:
-        return f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}."
+        moved = {label for undo in decisions.undo.values() for label in undo.overshoot}
+        further = (decisions.overshoots[label].sentence(str(label)) for label in sorted(moved))
+        return " ".join([f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}.", *further])
     if decisions.harmless:
         return why_left(decisions)
     if decisions.anything_established:

@@ -10,12 +10,14 @@ from ...channel.averaged_contour import AveragedContour, averaged_contour
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
-from .answers import ChannelAnswer
+from .answers import ChannelAnswer, unit_of
 from .mislabelled import looks_mislabelled, without_mislabelled
+from .overshoot import Overshoot, of_moved, overshoots
 from .records import (
     ALL_CLASSES,
     MISSING,
     OFFSET,
+    OVERSHOOT,
     SWAPPED,
     SWAPPED_OBJECTS,
     ChannelRecord,
@@ -24,7 +26,7 @@ from .records import (
 )
 from .server_reference import ServerReference
 from .settings import JudgingSettings
-from .zero import zero_of_offsets
+from .zero import middle, zero_of_offsets
 
 OTHER_IMAGES = (
     "its images are of another kind than the other sites', so that the model may err there; review some cases"
@@ -41,11 +43,13 @@ class SiteUndo:
         offsets: by class, by how far its contours lie too far outside, in its unit.
         missing: by class, share of the objects that it leaves out.
         swapped: share of the objects, of all classes, that it annotates as another class.
+        overshoot: by class of the offsets, how far the model itself draws too far outside; in training alone.
     """
 
     offsets: dict[int, float] = field(default_factory=dict)
     missing: dict[int, float] = field(default_factory=dict)
     swapped: float = 0.0
+    overshoot: dict[int, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.offsets or self.missing or self.swapped)
@@ -63,6 +67,7 @@ class Decisions:
         harmless: by class where federated averaging's contours lie, where that is so near zero that established offsets
             are left as they are.
         unfit: why the model judges nobody, None where it does; see :data:`UNFIT`.
+        overshoots: by class, how far the model itself draws outside zero; see :func:`overshoots`.
     """
 
     anchors: tuple[Anchor | None, ...]
@@ -71,6 +76,7 @@ class Decisions:
     undo: dict[str, SiteUndo]
     harmless: dict[int, AveragedContour] = field(default_factory=dict)
     unfit: str | None = None
+    overshoots: dict[int, Overshoot] = field(default_factory=dict)
 
     @property
     def anything_established(self) -> bool:
@@ -142,7 +148,13 @@ def decide(
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
-    return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit)
+    own: dict[int, Overshoot] = {}
+    if OVERSHOOT in settings.undone_kinds and usual:
+        pixel_size = statistics.median(answer.pixel_size for answer in usual.values())
+        edges = [middle([answer.edges[label - 1] for answer in usual.values()]) for label in labels]
+        own = overshoots(anchors, edges, before, limit=settings.edge_error * pixel_size, unit=unit_of(pixel_size))
+        undo |= {site: replace(undo[site], overshoot=of_moved(undo[site].offsets, own)) for site in usual}
+    return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit, own)
 
 
 def _standing(

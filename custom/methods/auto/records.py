@@ -1,10 +1,14 @@
 """What `auto` adds to a run's summary, as records."""
 
+from pydantic import Field
+
 from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
 from ...run.records import Record
 
 # The kinds of parameters, and the class of one that is of all classes together.
 OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"
+# What is undone beside them where offsets are: how far the model draws outside zero.
+OVERSHOOT = "overshoot"
 ALL_CLASSES = 0
 # From more than this share of the objects on most have the label of another class.
 MOST_OBJECTS = 0.5
@@ -52,6 +56,7 @@ class SiteChannelRecord(Record):
         offsets: what it undoes, by class: by how far contours are too far outside.
         missing: likewise: share of the objects that is missing.
         swapped: the share of the objects of which at most it undoes the class, 0 for none.
+        overshoot: by class, by how much further its contours move inward in training, as the model draws outside zero.
         undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
     """
 
@@ -59,6 +64,7 @@ class SiteChannelRecord(Record):
     offsets: dict[str, float]
     missing: dict[str, float]
     swapped: float = 0.0
+    overshoot: dict[str, float] = Field(default_factory=dict)
     undone_before_round: int | None
 
     @property
@@ -74,6 +80,7 @@ class ChannelRecord(Record):
         before_round: the round before whose training it was made.
         zero: by class, where the zero of the offsets comes from and what that assumes.
         inferred_zero: the classes whose zero follows from the sites' offsets, and was sure.
+        overshoots: by class, how far the model draws outside zero where nothing is done about it.
         decision: what follows, in a sentence.
         sites: by name; of one that did not answer what was concluded before.
     """
@@ -81,6 +88,7 @@ class ChannelRecord(Record):
     before_round: int
     zero: dict[str, str]
     inferred_zero: tuple[str, ...] = ()
+    overshoots: dict[str, float] = Field(default_factory=dict)
     decision: str
     sites: dict[str, SiteChannelRecord]
 

@@ -29,8 +29,10 @@ class AutoServer(FedAvgServer):
     a deviation is established to undo it (task ``undo_channel``); what a site is told no other site learns. The rest is
     federated averaging, of all data. Where nothing is established it is federated averaging bit for bit.
 
-    The estimate is made again, half-way through the remaining rounds; what is undone follows it. If the warm-up
-    model does not find what is annotated, its judgement would be noise: the warm-up goes on, a bounded number of times.
+    The estimate is made again, in equal steps through the remaining rounds; what is undone follows it. It then shows
+    where the model draws since offsets are undone, too, and sites that move contours move them further by as much as it
+    draws outside zero. If the warm-up model does not find what is annotated, its judgement would be noise: the warm-up
+    goes on, a bounded number of times.
 
     For some rounds after something was done the sites compare the model in use with one without it
     (:class:`ShadowCheck`). Where that is better beyond doubt, everything is taken back at all sites for good.
@@ -105,8 +107,8 @@ class AutoServer(FedAvgServer):
         """Return what the one site is to undo that is being told; else what all may know of round and model."""
         if self._telling is not None:
             undo = self._telling
-            told = {"offsets": named(undo.offsets), "missing": named(undo.missing), "swapped": undo.swapped}
-            return {"undo": told}
+            lengths = {"offsets": named(undo.offsets), "overshoot": named(undo.overshoot)}
+            return {"undo": lengths | {"missing": named(undo.missing), "swapped": undo.swapped}}
         message = self._shadow.message | ({"has_vetoed": True} if self._has_taken_back else {})
         if self.settings.judge == "without_own" and this_round.history:
             # A site finds its own share in the model by it.
@@ -279,4 +281,5 @@ def _undo_of(record: SiteChannelRecord) -> SiteUndo:
         {int(label): value for label, value in record.offsets.items()},
         {int(label): value for label, value in record.missing.items()},
         record.swapped,
+        {int(label): value for label, value in record.overshoot.items()},
     )

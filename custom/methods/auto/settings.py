@@ -18,7 +18,8 @@ class JudgingSettings(FedAvgSettings):
     Args:
         undo: what is undone where it is established: ``offset`` of contours; ``missing`` objects, of which the surest
             are ignored in training, while the loss asks for the share that is annotated only; ``swapped`` classes of
-            objects, of which the surest get the class that they look like.
+            objects, of which the surest get the class that they look like; with offsets ``overshoot``, by which the
+            model itself draws outside zero, at most by `edge_error`.
         anchor: where zero lies on the scale of offsets: ``auto``, ``reference``, ``balanced``, ``median``, ``edges``
             or ``site:<name>``; see :func:`fedannot.custom.channel.anchor.choose_anchor`.
         level: of the test of all sites and parameters together.
@@ -35,7 +36,12 @@ class JudgingSettings(FedAvgSettings):
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """
 
-    undo: tuple[Literal["offset", "missing", "swapped"], ...] = ("offset", "missing", "swapped")
+    undo: tuple[Literal["offset", "missing", "swapped", "overshoot"], ...] = (
+        "offset",
+        "missing",
+        "swapped",
+        "overshoot",
+    )
     anchor: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05
@@ -67,8 +73,8 @@ class AutoSettings(JudgingSettings, WarmupSettings):
             ``fedia``) to compare with, or ``none``.
         weighting: ``quantity`` is federated averaging's; ``completeness`` lets sites that leave objects out count less,
             within bounds.
-        estimates: how often annotations are judged, the first time after the warm-up, then in equal steps: two are once
-            more half-way through the remaining rounds.
+        estimates: how often annotations are judged, the first time after the warm-up, then in equal steps: three are
+            after a third and two thirds of the remaining rounds once more.
         judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
             share in the last round.
         shadow_rounds: number of rounds in which the sites compare the model in use with one without what was done: that
@@ -82,7 +88,7 @@ class AutoSettings(JudgingSettings, WarmupSettings):
     warmup_rounds: Positive = 5
     treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
     weighting: Literal["quantity", "completeness"] = "quantity"
-    estimates: Positive = 2
+    estimates: Positive = 3
     judge: Literal["global", "without_own"] = "global"
     shadow_rounds: Annotated[int, Field(ge=0)] = 3
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0

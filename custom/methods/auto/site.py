@@ -181,10 +181,11 @@ class AutoSite(FedAvgSite):
         return only(data, held_out_patients(data.units, self.settings.held_out, site), inside=True)
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
-        offsets, missing = (_by_label(site.message["undo"][name]) for name in ("offsets", "missing"))
-        swapped = float(site.message["undo"]["swapped"])
-        shares = (*missing.values(), swapped)
-        if not (all(map(math.isfinite, offsets.values())) and all(0 <= share <= 1 for share in shares)):
+        told = site.message["undo"]
+        offsets, missing, overshoot = (_by_label(told[name]) for name in ("offsets", "missing", "overshoot"))
+        swapped = float(told["swapped"])
+        lengths, shares = (*offsets.values(), *overshoot.values()), (*missing.values(), swapped)
+        if not (all(map(math.isfinite, lengths)) and all(0 <= share <= 1 for share in shares)):
             raise ValueError(f"Expected finite offsets and shares from 0 to 1 to undo, but was told {site.message}.")
         from .undoing import undo_channel  # noqa: PLC0415
 
@@ -195,6 +196,7 @@ class AutoSite(FedAvgSite):
             offsets=offsets,
             missing=missing,
             swapped=swapped,
+            overshoot=overshoot,
             data_folder=site.locate().folder,
             method=self.settings.method,
             round_number=site.round_number,
@@ -230,9 +232,10 @@ def _by_label(told: dict[str, Any]) -> dict[int, float]:
 
 
 def _in_words(undone: Undone) -> str:
-    offsets = [f"contours of class {label} moved by {-offset:+.2f}" for label, offset in undone.offsets.items()]
+    offsets = [f"contours of class {label} moved by {move:+.2f}" for label, move in undone.moves.items()]
+    further = [f"of class {label} {-distance:+.2f} further in training" for label, distance in undone.overshoot.items()]
     ignored = sum(case.ignored_objects for case in undone.cases)
     relabelled = sum(case.relabelled_objects for case in undone.cases)
     missing = [f"{ignored} unannotated objects ignored"] if undone.missing else []
     swapped = [f"{relabelled} objects given another class"] if undone.swapped else []
-    return ", ".join([*offsets, *missing, *swapped]) or "nothing"
+    return ", ".join([*offsets, *further, *missing, *swapped]) or "nothing"

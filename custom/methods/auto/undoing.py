@@ -27,6 +27,7 @@ def undo_channel(
     offsets: Mapping[int, float],
     missing: Mapping[int, float],
     swapped: float,
+    overshoot: Mapping[int, float],
     data_folder: Path,
     method: str,
     round_number: int,
@@ -44,6 +45,7 @@ def undo_channel(
         offsets: by class, by how far contours lie too far outside.
         missing: by class, share of the objects that is left out.
         swapped: share of the objects, of all classes, that are annotated as another class.
+        overshoot: by class, how far the model itself draws outside zero; contours move by that, too, in training.
         data_folder: the folder of the site's data, to which recorded paths are relative.
         method: the method whose decision it is, for the record.
         round_number: the round before whose training it happens, likewise.
@@ -79,6 +81,7 @@ def undo_channel(
         offsets={str(label): offset for label, offset in offsets.items()},
         missing={str(label): share for label, share in missing.items()},
         swapped=swapped,
+        overshoot={str(label): distance for label, distance in overshoot.items()},
         cases=tuple(cases),
     )
     return undone, pixels

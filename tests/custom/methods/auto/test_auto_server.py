@@ -36,7 +36,7 @@ def estimate(name, value, patients=12, calibrated=True, half=0.3):
     return fields | ({f"{name}_slope": [1.0], f"{name}_auroc": [0.9]} if calibrated else {})
 
 
-def answer(offset, found=12, completeness=0.9, num_samples=12):
+def answer(offset, found=12, completeness=0.9, num_samples=12, edges=0.0):
     return {
         "num_samples": num_samples,
         "num_patients": 12,
@@ -45,7 +45,7 @@ def answer(offset, found=12, completeness=0.9, num_samples=12):
         "image_means": [0.0] * len(FEATURES),
         "image_deviations": [1.0] * len(FEATURES),
         **estimate("offset", offset, found),
-        **estimate("edge_offset", 0.0, calibrated=False),
+        **estimate("edge_offset", edges, calibrated=False),
         **estimate("reference_offset", math.nan, 0, calibrated=False),
         **estimate("reviewed_offset", math.nan, 0, calibrated=False),
         **estimate("completeness", completeness, half=0.05),
@@ -53,13 +53,16 @@ def answer(offset, found=12, completeness=0.9, num_samples=12):
     }
 
 
+NOTHING = {"offsets": {}, "missing": {}, "swapped": 0.0, "overshoot": {}}
+
+
 class Sites:
-    """Answer the server's questions, and note what each is told."""
+    """Answer the server's questions, and note what each is told; the model draws outward by a distance."""
 
     def __init__(self, offsets, found=12, deaf=(), completeness=(), num_samples=()):
         self.offsets, self.found, self.deaf, self.completeness = offsets, found, set(deaf), dict(completeness)
         self.num_samples = dict(num_samples)
-        self.told, self.asked = {}, []
+        self.told, self.asked, self.outward = {}, [], 0.0
         self.server, self.round = None, None
 
     def __call__(self, task, sites=None):
@@ -69,7 +72,13 @@ class Sites:
             assert sites is None
             assert "undo" not in message
             return {
-                site: answer(offset, self.found, self.completeness.get(site, 0.9), self.num_samples.get(site, 12))
+                site: answer(
+                    offset - self.outward,
+                    self.found,
+                    self.completeness.get(site, 0.9),
+                    self.num_samples.get(site, 12),
+                    edges=-self.outward,
+                )
                 for site, offset in self.offsets.items()
             }
         assert task == UNDO_CHANNEL
@@ -117,24 +126,24 @@ def test_each_site_is_told_its_own_and_nothing_goes_with_training():
     assert server.weights(sites.round) is None
 
 
-def test_the_estimate_is_made_after_the_warm_up_and_once_more_half_way():
+def test_estimates_are_made_after_the_warm_up_and_in_equal_steps():
     sites = Sites(OFFSETS)
     run(sites)
-    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == [4, 7]
-    assert {number for number, task in tasks(sites) if task == UNDO_CHANNEL} == {4, 7}
+    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == [4, 6, 8]
+    assert {number for number, task in tasks(sites) if task == UNDO_CHANNEL} == {4, 6, 8}
     alone = Sites(OFFSETS)
     run(alone, estimates=1)
     assert [number for number, task in tasks(alone) if task == ESTIMATE_CHANNEL] == [4]
-    often = Sites(OFFSETS)
-    run(often, estimates=3)
-    assert [number for number, task in tasks(often) if task == ESTIMATE_CHANNEL] == [4, 6, 8]
+    twice = Sites(OFFSETS)
+    run(twice, estimates=2)
+    assert [number for number, task in tasks(twice) if task == ESTIMATE_CHANNEL] == [4, 7]
 
 
 def test_sites_that_leave_objects_out_count_less():
     sites = Sites(CLEAN, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
     server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness")
-    assert sites.told == {"site-2": {"offsets": {}, "missing": {"1": pytest.approx(0.5)}, "swapped": 0.0}}
+    assert sites.told == {"site-2": NOTHING | {"missing": {"1": pytest.approx(0.5)}}}
     weights = server.weights(sites.round)
     assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
     by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples)
@@ -144,6 +153,32 @@ def test_sites_that_leave_objects_out_count_less():
     assert not measured.told
     assert server.stage(measured.round) == "federated averaging"
     assert "measured and not undone" in said[0]
+
+
+def test_sites_that_move_contours_are_told_how_far_the_model_itself_draws_outside_zero():
+    """Zero is 0.125 on the first model's scale. The second one draws 0.9 px too large, the third 0.25 px more."""
+    sites, zero = Sites(OFFSETS), 0.125
+    server, _ = run(sites, range(1, 6))
+    assert all(told["overshoot"] == {} for told in sites.told.values())
+    sites.outward = 0.9 + zero
+    run(sites, range(6, 8), server)
+    assert [told["overshoot"]["1"] for told in sites.told.values()] == len(OFFSETS) * [pytest.approx(0.9)]
+    assert sites.told["site-6"]["offsets"]["1"] == pytest.approx(OFFSETS["site-6"] - zero)
+    assert "move by -0.90 px more, as the model draws that far outside of zero" in server.channels[-1].decision
+    again = AutoServer(server.settings)
+    again.restore(json.loads(json.dumps(server.state())), [])
+    assert again.state() == server.state()
+    sites.outward = 0.25 + zero
+    run(sites, range(8, 10), again)
+    assert [told["overshoot"]["1"] for told in sites.told.values()] == len(OFFSETS) * [pytest.approx(0.9 + 0.25)]
+
+
+def test_the_models_own_contours_do_not_count_where_the_settings_leave_them():
+    sites = Sites(OFFSETS)
+    server, _ = run(sites, range(1, 6), undo=("offset",))
+    sites.outward = 2.0
+    run(sites, range(6, 10), server)
+    assert all(told["overshoot"] == {} for told in sites.told.values())
 
 
 def test_clean_sites_are_told_nothing():
@@ -159,7 +194,7 @@ def test_what_no_longer_holds_is_taken_back():
     server, _ = run(sites, range(1, 5))
     sites.offsets = CLEAN
     run(sites, range(5, 10), server)
-    assert all(told == {"offsets": {}, "missing": {}, "swapped": 0.0} for told in sites.told.values())
+    assert all(told == NOTHING for told in sites.told.values())
 
 
 def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_told():
@@ -180,7 +215,7 @@ def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_told():
 
 def test_a_site_that_was_not_reached_or_lost_what_it_undid_is_told_again():
     sites = Sites(OFFSETS, deaf=["site-2"])
-    _, said = run(sites, range(1, 7), lost={(4, "site-1")})
+    _, said = run(sites, range(1, 7), lost={(4, "site-1")}, estimates=2)
     asked = [(number, names) for number, task, names in sites.asked if task == UNDO_CHANNEL]
     assert [number for number, names in asked if names == ["site-2"]] == [4, 5, 6]
     assert [number for number, names in asked if names == ["site-1"]] == [4, 5]

@@ -70,8 +70,9 @@ def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Rec
     return Recalls(data.images, data.labels, outward)
 
 
-def told(offsets=None, missing=None, swapped=0.0):
-    return {"undo": {"offsets": offsets or {}, "missing": missing or {}, "swapped": swapped}}
+def told(offsets=None, missing=None, swapped=0.0, overshoot=None):
+    lengths = {"offsets": offsets or {}, "overshoot": overshoot or {}}
+    return {"undo": lengths | {"missing": missing or {}, "swapped": swapped}}
 
 
 def test_a_site_reports_its_offset_from_the_model(tmp_path: Path, data_folder: Path) -> None:
@@ -123,6 +124,20 @@ def test_what_is_undone_is_trained_on_and_given_files_stay(tmp_path: Path, data_
     method.train_on(batches, other, site.view(method, 2))
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), other.parameters(), strict=True))
     assert "moved by -2.00" in site.said[0]
+
+
+def test_the_models_own_overshoot_is_undone_in_training_alone(tmp_path: Path, data_folder: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
+    view = site.view(method, 2, told({"1": 2.0}, overshoot={"1": 0.75}))
+    method.answer(UNDO_CHANNEL, recalling(site, method), view)
+    ((_, undone),) = [latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])]
+    assert undone.moves == {1: -2.0}
+    assert undone.moves_in_training == {1: -2.75}
+    data = view.load("training")
+    expected = [torch.from_numpy(np.asarray(MoveContour(-2.75)(mask.numpy()))) for mask in data.labels]
+    found = undone_labels(undone, {}, data.cases, data_folder)
+    assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
+    assert "-0.75 further in training" in site.said[0]
 
 
 def test_without_being_told_training_is_federated_averaging(tmp_path: Path, data_folder: Path) -> None:

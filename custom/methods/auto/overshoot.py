@@ -1,0 +1,78 @@
+"""How far the model itself draws outside zero while sites undo their offsets, and what training does about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...channel.anchor import Anchor
+from ...channel.estimate import Estimate
+from .records import ChannelRecord
+
+
+@dataclass(frozen=True)
+class Overshoot:
+    """How far the contours of a class move inward in training beside what sites undo.
+
+    Attributes:
+        value: positive inward, in the unit of the offsets.
+        unit: for the sentence.
+    """
+
+    value: float
+    unit: str
+
+    def sentence(self, label: str) -> str:
+        """Say what is done and why, naming the class by its label."""
+        side = "outside" if self.value > 0 else "inside"
+        return (
+            f"In training contours of class {label} move by {-self.value:+.2f} {self.unit} more, as the model draws "
+            f"that far {side} of zero otherwise."
+        )
+
+
+def overshoots(
+    anchors: Sequence[Anchor | None],
+    edges: Sequence[Estimate | None],
+    before: ChannelRecord | None,
+    *,
+    limit: float,
+    unit: str,
+) -> dict[int, Overshoot]:
+    """Return the overshoot by class, of the classes in which sites have undone offsets since the earlier estimate.
+
+    What counts in the end is where the model draws. Its contours are not those of the annotations: a model that has
+    learnt for few rounds draws too large, and sites whose small offsets stay pull it to their side. Its contours lie at
+    −a, where the anchor a is zero on its scale, so o = o_before − a, within the limit. A zero that is inferred may be
+    wrong: then the images' edges have to lie on the same side of the model's contours, and the nearer one counts.
+    Without offsets that are undone there is none: federated averaging stays what it is.
+
+    Args:
+        anchors: zero of each class on the scale of the model, None without any.
+        edges: of the images likewise.
+        before: the earlier estimate; None at the first one.
+        limit: the largest overshoot in size.
+        unit: of all offsets, for sentences.
+    """
+    found: dict[int, Overshoot] = {}
+    for label, anchor in enumerate(anchors, start=1):
+        if before is None or anchor is None or not anchor.is_sure or not _has_moved(before, label):
+            continue
+        zero = _nearer(anchor.value, edges[label - 1]) if anchor.is_inferred else anchor.value
+        value = before.overshoots.get(str(label), 0.0) - zero
+        found[label] = Overshoot(min(max(value, -limit), limit), unit)
+    return found
+
+
+def of_moved(offsets: Mapping[int, float], overshoot: Mapping[int, Overshoot]) -> dict[int, float]:
+    """Return the overshoot of the classes whose contours a site moves."""
+    return {label: overshoot[label].value for label in offsets if label in overshoot}
+
+
+def _nearer(zero: float, edges: Estimate | None) -> float:
+    """The nearer of zero and edges where both lie on one side of the model's contours; else 0."""
+    if edges is None or zero * edges.value <= 0:
+        return 0.0
+    return min(zero, edges.value, key=abs)
+
+
+def _has_moved(before: ChannelRecord, label: int) -> bool:
+    return any(str(label) in site.offsets for site in before.sites.values())

@@ -1,0 +1,67 @@
+"""How far the model draws outside zero: by hand-worked anchors and edges."""
+
+import pytest
+
+from fedannot.custom.channel.anchor import Anchor
+from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.methods.auto.overshoot import of_moved, overshoots
+from fedannot.custom.methods.auto.records import ChannelRecord, SiteChannelRecord
+
+
+def anchor(value: float, kind: str = "balanced", *, is_sure: bool = True) -> Anchor:
+    return Anchor(kind, value, 0.1, "Zero.", is_sure)
+
+
+def edges(value: float) -> Estimate:
+    return Estimate(20, value, value - 0.1, value + 0.1)
+
+
+def earlier(overshoot: float | None = None, *, moved: bool = True) -> ChannelRecord:
+    site = SiteChannelRecord(
+        parameters={}, offsets={"1": 3.0} if moved else {}, missing={}, undone_before_round=5 if moved else None
+    )
+    known = {} if overshoot is None else {"1": overshoot}
+    return ChannelRecord(before_round=5, zero={}, overshoots=known, decision="", sites={"site-1": site})
+
+
+def value(zero: Anchor | None, edge: Estimate | None, before: ChannelRecord | None, limit: float = 2.0) -> float | None:
+    found = overshoots([zero], [edge], before, limit=limit, unit="px").get(1)
+    return None if found is None else found.value
+
+
+def test_the_model_lies_as_far_outside_as_zero_lies_inside_of_it() -> None:
+    assert value(anchor(-1.2), edges(-1.5), earlier()) == 1.2
+    assert value(anchor(0.8), edges(1.5), earlier()) == -0.8
+
+
+def test_a_later_estimate_sees_what_is_left() -> None:
+    assert value(anchor(-0.3), edges(-0.5), earlier(1.0)) == pytest.approx(1.3)
+    assert value(anchor(0.4), edges(0.6), earlier(1.0)) == pytest.approx(0.6)
+
+
+def test_of_an_inferred_zero_and_edges_on_one_side_the_nearer_counts() -> None:
+    assert value(anchor(1.4), edges(0.1), earlier()) == -0.1
+    assert value(anchor(1.4), edges(-0.1), earlier(0.5)) == 0.5
+    assert value(anchor(1.4), None, earlier()) == 0.0
+    assert value(anchor(1.4, "reference"), edges(-0.1), earlier()) == -1.4
+
+
+def test_it_is_bounded() -> None:
+    assert value(anchor(-1.5), edges(-3.0), earlier(1.5)) == 2.0
+    assert value(anchor(1.5), edges(3.0), earlier(-1.5)) == -2.0
+
+
+def test_there_is_none_where_no_contour_was_moved_or_zero_is_not_known() -> None:
+    assert value(anchor(-1.2), edges(-1.5), None) is None
+    assert value(anchor(-1.2), edges(-1.5), earlier(moved=False)) is None
+    assert value(anchor(-1.2, is_sure=False), edges(-1.5), earlier()) is None
+    assert value(None, edges(-1.5), earlier()) is None
+
+
+def test_only_moved_contours_move_further() -> None:
+    found = overshoots([anchor(-1.2)], [edges(-1.2)], earlier(), limit=2.0, unit="mm")
+    assert of_moved({1: 3.0, 2: -1.0}, found) == {1: 1.2}
+    assert of_moved({}, found) == {}
+    assert found[1].sentence("1") == (
+        "In training contours of class 1 move by -1.20 mm more, as the model draws that far outside of zero otherwise."
+    )
