@@ -99,9 +99,9 @@ def composed(completeness: Sequence[float]) -> MakeData:
     return make
 
 
-def _phantom(what: str, make: MakeData, *, no_harm: bool = False) -> Row:
+def _phantom(what: str, make: MakeData, *, no_harm: bool = False, rounds: int = feda3i.SETTINGS["rounds"]) -> Row:
     arms = (FEDAVG, AUTO) if no_harm else (FEDAVG, FEDA3I, AUTO)
-    return Row(f"phantom, {what}", make, arms, feda3i.SETTINGS)
+    return Row(f"phantom, {what}", make, arms, feda3i.SETTINGS | {"rounds": rounds})
 
 
 def _volumes(what: str, make: MakeData) -> Row:
@@ -115,6 +115,7 @@ ROWS: Mapping[str, Row] = {
     "ne-d": _phantom(f"N_E “D”: {_LARGER}", feda3i.phantom(_LARGER)),
     "ns": _phantom(f"N_S: {_SMALLER}, strengths from 0", feda3i.phantom(_SMALLER, stratified=None)),
     "medium": _phantom("M(16,-16,7,0.2) “D”", feda3i.phantom("M(16,-16,7,0.2)")),
+    "medium-24": _phantom("M(16,-16,7,0.2) “D”, 24 rounds", feda3i.phantom("M(16,-16,7,0.2)"), rounds=24),
     "ns-d-6": _phantom("N_S “D”, 6 sites", feda3i.phantom(_SMALLER, num_sites=6)),
     "ns-d-20": _phantom("N_S “D”, 20 sites", feda3i.phantom(_SMALLER, num_sites=20)),
     "one-bad": _phantom(f"one bad site with 5 × the images: {feda3i.NOISE_ONE_BAD} “D”", feda3i.one_bad_site),

@@ -10,6 +10,8 @@ Indices = NDArray[np.intp]
 
 LEVEL = 0.9
 NUM_DRAWS = 999
+# Cases of draws that are counted at once: bounded memory.
+_MOST_COUNTS = 10**6
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,33 @@ def bootstrap_interval(
     of_unit, draws = _drawn(units, seed, level, num_draws)
     values = np.array([statistic(np.concatenate([of_unit[unit] for unit in draw])) for draw in draws])
     return _interval(float(statistic(np.arange(len(units)))), values, level)
+
+
+def counted_interval(
+    units: Sequence[str], statistic: Callable[[Indices], NDArray[np.float64]], *, seed: int, level: float = LEVEL
+) -> Interval:
+    """Return what :func:`bootstrap_interval` does of a statistic that can be had of many draws at once.
+
+    Args:
+        units: patient or volume of each case, ``N``.
+        statistic: of draws ``(draws, N)``, which say how often each case is drawn; one value for each, ``(draws,)``.
+        seed: decides the draws.
+        level: share of draws inside the interval.
+
+    Raises:
+        ValueError: likewise.
+    """
+    of_unit, draws = _drawn(units, seed, level, NUM_DRAWS)
+    of_case = np.empty(len(units), dtype=np.intp)
+    for number, cases in enumerate(of_unit):
+        of_case[cases] = number
+    at_once = max(1, _MOST_COUNTS // len(units))
+    values = [
+        statistic(_counts(draws[start : start + at_once], len(of_unit))[:, of_case])
+        for start in range(0, len(draws), at_once)
+    ]
+    (value,) = statistic(np.ones((1, len(units)), dtype=np.intp))
+    return _interval(float(value), np.concatenate(values), level)
 
 
 def median_interval(
@@ -85,6 +114,12 @@ def _drawn(units: Sequence[str], seed: int, level: float, num_draws: int) -> tup
     names = sorted(set(units))
     of_unit = [np.flatnonzero(np.array(units) == name) for name in names]
     return of_unit, np.random.default_rng(seed).integers(len(names), size=(num_draws, len(names)))
+
+
+def _counts(draws: NDArray[np.int64], num_units: int) -> Indices:
+    """How often each draw has each unit ``(draws, units)``."""
+    places = np.arange(len(draws))[:, None] * num_units + draws
+    return np.bincount(places.ravel(), minlength=len(draws) * num_units).reshape(len(draws), num_units)
 
 
 def _interval(value: float, drawn: NDArray[np.float64], level: float) -> Interval:

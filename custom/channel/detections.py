@@ -71,23 +71,49 @@ def completeness_of(cases: Sequence[CaseDetections]) -> float:
     Args:
         cases: the detections of a site, or of those of its cases that are compared.
     """
-    together = all_together(cases)
-    found, left_out = together.found, together.left_out
-    if len(found) == 0:
-        return 0.0 if len(left_out) else float("nan")
-    bound = np.quantile(found, SURE_QUANTILE)
-    num_left_out = float(np.sum(left_out >= bound) / np.mean(found >= bound))
-    return len(found) / (len(found) + num_left_out)
+    return float(completeness_of_draws(cases, np.ones((1, len(cases)), dtype=np.intp))[0])
 
 
-def all_together(cases: Sequence[CaseDetections]) -> CaseDetections:
-    """Return the objects of several cases as those of one."""
-    return CaseDetections(
-        sum(case.num_annotated for case in cases),
-        sum(case.num_spurious for case in cases),
-        np.concatenate([np.zeros(0), *(case.found for case in cases)]),
-        np.concatenate([np.zeros(0), *(case.left_out for case in cases)]),
+def completeness_of_draws(cases: Sequence[CaseDetections], counts: NDArray[np.intp]) -> Floats:
+    """Return :func:`completeness_of` draws of cases, all at once ``(draws,)``.
+
+    Args:
+        cases: ``N``.
+        counts: how often each draw has each case ``(draws, N)``.
+    """
+    found, of_found = _with_case([case.found for case in cases])
+    left_out, of_left_out = _with_case([case.left_out for case in cases])
+    num_found, num_left_out = counts[:, of_found].sum(axis=1), counts[:, of_left_out].sum(axis=1)
+    shares = np.where(num_left_out > 0, 0.0, np.nan)
+    known = num_found > 0
+    if known.any():
+        of_known = counts[known]
+        bound = _quantile(found, of_known[:, of_found], SURE_QUANTILE)[:, None]
+        surely_found = (of_known[:, of_found] * (found >= bound)).sum(axis=1) / num_found[known]
+        as_sure = (of_known[:, of_left_out] * (left_out >= bound)).sum(axis=1) / surely_found
+        shares[known] = num_found[known] / (num_found[known] + as_sure)
+    return shares
+
+
+def _with_case(values: Sequence[Floats]) -> tuple[Floats, NDArray[np.intp]]:
+    """All values, ascending, and the case that each is of."""
+    together = np.concatenate([np.zeros(0), *values])
+    cases = np.repeat(np.arange(len(values)), [len(of_case) for of_case in values])
+    order = np.argsort(together, kind="stable")
+    return together[order], cases[order]
+
+
+def _quantile(ascending: Floats, counts: NDArray[np.intp], quantile: float) -> Floats:
+    """A quantile of values of which each draw has some several times, or not at all, as numpy's is of them."""
+    reached = np.cumsum(counts, axis=1)
+    position = (reached[:, -1] - 1) * quantile
+    before = np.floor(position).astype(np.intp)
+    low, high = (
+        ascending[np.argmax(reached > place[:, None], axis=1)]
+        for place in (before, np.minimum(before + 1, reached[:, -1] - 1))
     )
+    part = position - before
+    return np.asarray(np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part)))
 
 
 def unannotated_sureness(case: JudgedCase, label: int) -> Floats:

@@ -58,13 +58,17 @@ def match_objects(annotated: Booleans, predicted: Booleans, *, smallest_iou: flo
     given, num_given = label_lesions(annotated)
     found, num_found = label_lesions(predicted)
     both = (given > 0) & (found > 0)
-    pairs, shared = np.unique(np.stack([given[both], found[both]], axis=1), axis=0, return_counts=True)
+    # A pair is one number: numpy sorts these ten times as fast as rows.
+    codes, shared = np.unique(given[both].astype(np.int64) * (num_found + 1) + found[both], return_counts=True)
+    pairs = np.stack(np.divmod(codes, num_found + 1), axis=1)
     size_given, size_found = np.bincount(given.ravel()), np.bincount(found.ravel())
     union = size_given[pairs[:, 0]] + size_found[pairs[:, 1]] - shared
     overlap = shared / union
     chosen: dict[int, int] = {}
+    taken: set[int] = set()
     for index in np.argsort(-overlap, kind="stable"):
         number, other = (int(value) for value in pairs[index])
-        if overlap[index] >= smallest_iou and number not in chosen and other not in chosen.values():
+        if overlap[index] >= smallest_iou and number not in chosen and other not in taken:
             chosen[number] = other
+            taken.add(other)
     return MatchedObjects(given, found, num_given, num_found, tuple(chosen.items()))

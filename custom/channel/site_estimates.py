@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .bootstrap import Interval, bootstrap_interval, median_interval, ratio_interval
+from .bootstrap import Interval, bootstrap_interval, counted_interval, median_interval, ratio_interval
 from .cases import JudgedCase
 from .confusion import (
     Confusion,
@@ -17,7 +17,7 @@ from .confusion import (
     confident_joint,
     swapped_share,
 )
-from .detections import CaseDetections, all_together, case_detections, completeness_of
+from .detections import case_detections, completeness_of_draws
 from .estimate import Estimate
 from .offset import CaseOffset, case_offset
 from .protocol import BINS, binned_offset
@@ -107,16 +107,11 @@ def estimate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int)
         >>> estimate_completeness(cases, 1, seed=0).value
         0.5
     """
-    of_unit: dict[str, list[CaseDetections]] = {}
-    for case in cases:
-        of_unit.setdefault(case.unit, []).append(case_detections(case, label))
-    units, found = list(of_unit), [all_together(of) for of in of_unit.values()]
-
-    def statistic(chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
-        # How sure an object must be to count is drawn anew, too.
-        return completeness_of([found[index] for index in chosen])
-
-    return _estimate(units, lambda: bootstrap_interval(units, statistic, seed=seed))
+    units, found = [case.unit for case in cases], [case_detections(case, label) for case in cases]
+    # How sure an object must be to count is drawn anew, too.
+    return _estimate(
+        units, lambda: counted_interval(units, lambda counts: completeness_of_draws(found, counts), seed=seed)
+    )
 
 
 def estimate_spurious(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Estimate:

@@ -11,7 +11,8 @@ Equations, by what they define:
     slope and AUROC                      fedannot.custom.channel.self_calibration.calibrate_offset
     a, zero of the offsets               fedannot.custom.channel.anchor.choose_anchor
     what is established                  fedannot.custom.channel.established.established
-    M' = {x : d_M(x) ≤ −(β − a)}         fedannot.transforms.move_contour.MoveContour
+    o, the model's overshoot             fedannot.custom.methods.auto.overshoot.overshoots
+    M' = {x : d_M(x) ≤ −(β − a + o)}     fedannot.transforms.move_contour.MoveContour
 """
 
 from ..declaration import Method

@@ -1,12 +1,15 @@
 """Missing and spurious objects, worked by hand."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from judged import JudgedCase, case_of
 
-from fedannot.custom.channel.detections import case_detections, unannotated_sureness
+from fedannot.custom.channel.bootstrap import bootstrap_interval
+from fedannot.custom.channel.detections import case_detections, completeness_of_draws, unannotated_sureness
+from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.site_estimates import estimate_completeness, estimate_spurious
 
 
@@ -116,6 +119,42 @@ def test_most_intervals_of_completeness_hold_the_truth():
         found = estimate_completeness(cases, 1, seed=repeat)
         held += found.low <= 0.6 <= found.high
     assert 0.80 <= held / repeats <= 0.98
+
+
+def completeness_by_numpy(cases):
+    """The definition, of the objects of all cases in one list."""
+    found, left_out = (np.concatenate([getattr(case, name) for case in cases]) for name in ("found", "left_out"))
+    if len(found) == 0:
+        return 0.0 if len(left_out) else math.nan
+    bound = np.quantile(found, 0.25)
+    return len(found) / (len(found) + np.sum(left_out >= bound) / np.mean(found >= bound))
+
+
+@pytest.mark.parametrize("left_out", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("num_cases", [1, 4, 12])
+def test_completeness_of_many_draws_is_that_of_each_of_them(left_out, num_cases):
+    """To the bit: cases without an object, ties between probabilities, two cases of a patient."""
+    generator = np.random.default_rng(num_cases)
+    cases = []
+    for index in range(num_cases):
+        sureness = np.round(generator.uniform(0.51, 1.0, generator.integers(0, 5)), 2)
+        annotated = generator.random(len(sureness)) >= left_out
+        cases.append(objects_of(sureness, annotated, str(index // 2)))
+    found, units = [case_detections(case, 1) for case in cases], [case.unit for case in cases]
+    counts = generator.integers(0, 3, (50, num_cases))
+    by_draw = [
+        completeness_by_numpy([found[i] for i in np.repeat(np.arange(num_cases), row)] or found) for row in counts
+    ]
+    drawn = completeness_of_draws(found, np.where(counts.any(axis=1, keepdims=True), counts, 1))
+    assert np.array_equal(drawn, by_draw, equal_nan=True)
+    slowly = bootstrap_interval(units, lambda chosen: completeness_by_numpy([found[i] for i in chosen]), seed=3)
+    expected = Estimate.of_interval(len(set(units)), slowly)
+    assert plain(estimate_completeness(cases, 1, seed=3)) == plain(expected)
+
+
+def plain(estimate):
+    """Its values, which are equal where they are NaN, too."""
+    return repr(estimate)
 
 
 def test_what_is_mostly_annotated_as_another_class_is_neither_found_nor_left_out():
