@@ -1,7 +1,5 @@
 """What is printed of how sites annotate: what `auto` has measured, what follows from it, and why."""
 
-from collections.abc import Sequence
-
 from ...custom.methods.auto.records import (
     MISSING,
     OFFSET,
@@ -49,7 +47,8 @@ def print_channels(found: ChannelFindings | None, rounds: int, console: Terminal
     for label, sentence in last.zero.items():
         console.print(f"{'' if len(last.zero) == 1 else f'Class {label}: '}{sentence}")
     before = [record.before_round for record in found.channels]
-    when = "after the last round" if before[0] > rounds else f"before round {_in_a_row(before)}"
+    numbers = ", ".join(map(str, before))
+    when = "after the last round" if before[0] > rounds else f"before round{'s' if len(before) > 1 else ''} {numbers}"
     console.print(f"Estimated {when}. {last.decision}")
     for site in sorted(last.sites, key=natural_order):
         for text in _told(last, site):
@@ -60,12 +59,6 @@ def print_shadow(found: ShadowFindings | None, console: Terminal) -> None:
     """Print what the shadow check has found, in the style of a warning where everything was taken back."""
     if found is not None and found.shadow is not None:
         console.print(found.shadow.sentence, style="yellow" if found.shadow.has_vetoed else None)
-
-
-def _in_a_row(numbers: Sequence[int]) -> str:
-    """Return ``6, 8 and 10``."""
-    *first, last = map(str, numbers)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _told(record: ChannelRecord, site: str) -> list[str]:

@@ -145,7 +145,7 @@ def moves_in_words(undone: Undone, description: SegmentationDescription | None) 
         overshoot = undone.overshoot.get(str(label), 0.0)
         side = "outside" if overshoot > 0 else "inside"
         further = f", {-overshoot:+.1f}{unit} further in training as the model draws {side} of zero"
-        found.append(moved + (further if overshoot else ""))
+        found.append(moved + (further if round(overshoot, 1) else ""))
     return found
 
 

@@ -58,7 +58,8 @@ def overshoots(
             continue
         zero = _nearer(anchor.value, edges[label - 1]) if anchor.is_inferred else anchor.value
         value = before.overshoots.get(str(label), 0.0) - zero
-        found[label] = Overshoot(min(max(value, -limit), limit), unit)
+        if value:
+            found[label] = Overshoot(min(max(value, -limit), limit), unit)
     return found
 
 

@@ -42,7 +42,7 @@ def test_a_later_estimate_sees_what_is_left() -> None:
 def test_of_an_inferred_zero_and_edges_on_one_side_the_nearer_counts() -> None:
     assert value(anchor(1.4), edges(0.1), earlier()) == -0.1
     assert value(anchor(1.4), edges(-0.1), earlier(0.5)) == 0.5
-    assert value(anchor(1.4), None, earlier()) == 0.0
+    assert value(anchor(1.4), None, earlier()) is None
     assert value(anchor(1.4, "reference"), edges(-0.1), earlier()) == -1.4
 
 
