@@ -144,8 +144,8 @@ def moves_in_words(undone: Undone, description: SegmentationDescription | None) 
         moved = f"contours of class {name} moved by {distance:+.1f}{unit}"
         overshoot = undone.overshoot.get(str(label), 0.0)
         side = "outside" if overshoot > 0 else "inside"
-        further = f", {-overshoot:+.1f}{unit} further in training as the model draws {side} of zero"
-        found.append(moved + (further if round(overshoot, 1) else ""))
+        in_training = f" (in training by {undone.moves_in_training[label]:+.1f}, as the model draws {side} of zero)"
+        found.append(moved + (in_training if round(overshoot, 1) else ""))
     return found
 
 

@@ -10,8 +10,8 @@ Indices = NDArray[np.intp]
 
 LEVEL = 0.9
 NUM_DRAWS = 999
-# Cases of draws that are counted at once: bounded memory.
-_MOST_COUNTS = 10**6
+# What is counted at once, of all draws together: bounded memory.
+MOST_COUNTS = 10**6
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def counted_interval(
     of_case = np.empty(len(units), dtype=np.intp)
     for number, cases in enumerate(of_unit):
         of_case[cases] = number
-    at_once = max(1, _MOST_COUNTS // len(units))
+    at_once = max(1, MOST_COUNTS // len(units))
     values = [
         statistic(_counts(draws[start : start + at_once], len(of_unit))[:, of_case])
         for start in range(0, len(draws), at_once)

@@ -131,6 +131,44 @@ def swapped_share(probabilities: Floats, labels: Labels) -> float:
     return float((like * swapped_like / np.maximum(sure_like, 1)).sum() / len(labels))
 
 
+def exchanged_part(probabilities: Floats, labels: Labels) -> float:
+    """Return the share of samples that are given a class whose code is exchanged; 1 where none is.
+
+    Codes are exchanged in circles: most samples that are given a class look like the next one of the circle. A model
+    that takes a class for another one does not take that one for it.
+
+    Args:
+        probabilities: out-of-fold, ``(N, C)``.
+        labels: given, ``(N,)``.
+
+    Example:
+        >>> probabilities = np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]]
+        >>> exchanged_part(probabilities, np.array([1, 1, 0, 0, 2, 2, 3, 3]))
+        0.5
+    """
+    if len(labels) == 0:
+        return 1.0
+    num_classes = probabilities.shape[1]
+    alike = np.zeros((num_classes, num_classes), dtype=np.int64)
+    np.add.at(alike, (labels, probabilities.argmax(axis=1)), 1)
+    following = alike.argmax(axis=1)
+    moves = (2 * alike.max(axis=1) > alike.sum(axis=1)) & (following != np.arange(num_classes))
+    in_circles = [start for start in np.flatnonzero(moves) if _returns(int(start), following, moves)]
+    return float(np.isin(labels, in_circles).mean()) if in_circles else 1.0
+
+
+def _returns(start: int, following: NDArray[np.intp], moves: NDArray[np.bool_]) -> bool:
+    """Whether one comes back to a class by going to the class that most of its samples look like, again and again."""
+    at = start
+    for _ in following:
+        if not moves[at]:
+            return False
+        at = int(following[at])
+        if at == start:
+            return True
+    return False
+
+
 def are_of_known_classes(probabilities: Floats, labels: Labels) -> NDArray[np.bool_]:
     """Return which samples are given a class that the model knows, ``(N,)``.
 

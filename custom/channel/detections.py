@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from .bootstrap import MOST_COUNTS
 from .cases import JudgedCase
 from .objects import MatchedObjects, match_objects
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Indices = NDArray[np.intp]
 
 # An annotated object counts as spurious where the model gives the class less than this in it and around it.
 SPURIOUS_PROBABILITY = 0.2
@@ -74,28 +76,46 @@ def completeness_of(cases: Sequence[CaseDetections]) -> float:
     return float(completeness_of_draws(cases, np.ones((1, len(cases)), dtype=np.intp))[0])
 
 
-def completeness_of_draws(cases: Sequence[CaseDetections], counts: NDArray[np.intp]) -> Floats:
+def completeness_of_draws(cases: Sequence[CaseDetections], counts: Indices) -> Floats:
     """Return :func:`completeness_of` draws of cases, all at once ``(draws,)``.
 
     Args:
         cases: ``N``.
         counts: how often each draw has each case ``(draws, N)``.
     """
-    found, of_found = _with_case([case.found for case in cases])
-    left_out, of_left_out = _with_case([case.left_out for case in cases])
-    num_found, num_left_out = counts[:, of_found].sum(axis=1), counts[:, of_left_out].sum(axis=1)
-    shares = np.where(num_left_out > 0, 0.0, np.nan)
-    known = num_found > 0
-    if known.any():
-        of_known = counts[known]
-        bound = _quantile(found, of_known[:, of_found], SURE_QUANTILE)[:, None]
-        surely_found = (of_known[:, of_found] * (found >= bound)).sum(axis=1) / num_found[known]
-        as_sure = (of_known[:, of_left_out] * (left_out >= bound)).sum(axis=1) / surely_found
-        shares[known] = num_found[known] / (num_found[known] + as_sure)
+    found, left_out = (_with_case([getattr(case, name) for case in cases]) for name in ("found", "left_out"))
+    at_once = max(1, MOST_COUNTS // max(len(found[0]) + len(left_out[0]), 1))
+    blocks = (counts[start : start + at_once] for start in range(0, len(counts), at_once))
+    return np.concatenate([_completeness(*found, *left_out, block) for block in blocks])
+
+
+def _completeness(found: Floats, of_found: Indices, left_out: Floats, of_left_out: Indices, counts: Indices) -> Floats:
+    """The same of some draws, by how sure objects are, ascending, and the case that each is of."""
+    found_so_far, left_out_so_far = _so_far(counts[:, of_found]), _so_far(counts[:, of_left_out])
+    num_found = found_so_far[:, -1]
+    shares = np.where(left_out_so_far[:, -1] > 0, 0.0, np.nan)
+    known = np.flatnonzero(num_found > 0)
+    if len(known) == 0:
+        return shares
+    num_found, found_so_far, left_out_so_far = num_found[known], found_so_far[known], left_out_so_far[known]
+    bound = _quantile(found, found_so_far, SURE_QUANTILE)
+    surely_found = (num_found - _at(found_so_far, np.searchsorted(found, bound))) / num_found
+    surely_left_out = left_out_so_far[:, -1] - _at(left_out_so_far, np.searchsorted(left_out, bound))
+    shares[known] = num_found / (num_found + surely_left_out / surely_found)
     return shares
 
 
-def _with_case(values: Sequence[Floats]) -> tuple[Floats, NDArray[np.intp]]:
+def _so_far(counts: Indices) -> Indices:
+    """How many there are before each place, and in all: ``(draws, n + 1)``."""
+    return np.concatenate([np.zeros((len(counts), 1), dtype=np.intp), np.cumsum(counts, axis=1)], axis=1)
+
+
+def _at(so_far: Indices, places: Indices) -> Indices:
+    """How many of each draw there are before its own place."""
+    return so_far[np.arange(len(so_far)), places]
+
+
+def _with_case(values: Sequence[Floats]) -> tuple[Floats, Indices]:
     """All values, ascending, and the case that each is of."""
     together = np.concatenate([np.zeros(0), *values])
     cases = np.repeat(np.arange(len(values)), [len(of_case) for of_case in values])
@@ -103,14 +123,13 @@ def _with_case(values: Sequence[Floats]) -> tuple[Floats, NDArray[np.intp]]:
     return together[order], cases[order]
 
 
-def _quantile(ascending: Floats, counts: NDArray[np.intp], quantile: float) -> Floats:
+def _quantile(ascending: Floats, so_far: Indices, quantile: float) -> Floats:
     """A quantile of values of which each draw has some several times, or not at all, as numpy's is of them."""
-    reached = np.cumsum(counts, axis=1)
-    position = (reached[:, -1] - 1) * quantile
+    last = so_far[:, -1] - 1
+    position = last * quantile
     before = np.floor(position).astype(np.intp)
     low, high = (
-        ascending[np.argmax(reached > place[:, None], axis=1)]
-        for place in (before, np.minimum(before + 1, reached[:, -1] - 1))
+        ascending[np.argmax(so_far[:, 1:] > place[:, None], axis=1)] for place in (before, np.minimum(before + 1, last))
     )
     part = position - before
     return np.asarray(np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part)))

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fedannot.custom.channel.confusion import ObjectSamples
+from fedannot.custom.channel.confusion import ObjectSamples, are_of_known_classes, exchanged_part
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
@@ -85,6 +85,14 @@ CASES = (
     Case("right labels, a model that errs, a site that claims none", 2, score=(UNSURE,), liar=True),
     Case("right labels, a model that errs in one class, more of it at two sites", 2, score=(0.5, SURE), mix=(0.9, 0.1)),
     Case("codes exchanged, a model that errs", 2, exchanged, score=(UNSURE,)),
+    Case("codes of two of 8 classes exchanged, a model that errs", 8, exchanged, score=(2 * UNSURE,)),
+    Case("right labels of 8 classes, a model that errs", 8, score=(2 * UNSURE,)),
+    Case(
+        "right labels of 4 classes, a model that errs in two, more of these at two sites",
+        4,
+        score=(0.5, 0.5, SURE, SURE),
+        mix=(0.45, 0.45, 0.05, 0.05),
+    ),
     Case("right labels, all of a class that the model has not learnt", 2, unlearnt=1, mix=(0, 1), mix_of_others=(1, 0)),
     Case(
         "right labels, most of a class that the model has not learnt",
@@ -103,8 +111,10 @@ CASES = (
 )
 
 
-def one_site(case: Case, generator: np.random.Generator, *, is_swapped: bool, seed: int) -> tuple[float, Estimate]:
-    """Return the true share of wrong labels at a site, and its estimate."""
+def one_site(
+    case: Case, generator: np.random.Generator, *, is_swapped: bool, seed: int
+) -> tuple[float, Estimate, float]:
+    """Return the true share of wrong labels at a site, its estimate, and the part with exchanged codes."""
     number, count = case.num_classes, PATIENTS * OBJECTS
     true = generator.choice(number, count, p=case.mix if is_swapped else case.mix_of_others)
     scores, seen = generator.standard_normal((count, number)), np.where(true == case.unlearnt, 0, true)
@@ -112,10 +122,12 @@ def one_site(case: Case, generator: np.random.Generator, *, is_swapped: bool, se
     probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     given = case.noise(true, number, generator) if is_swapped else true
     share = estimate_swapped(ObjectSamples(probabilities, given, UNITS), seed=seed)
-    return float((given != true).mean()), calibrate_confusion(probabilities, given, seed=seed).of(share)
+    known = are_of_known_classes(probabilities, given)
+    part = exchanged_part(probabilities[known], given[known])
+    return float((given != true).mean()), calibrate_confusion(probabilities, given, seed=seed).of(share), part
 
 
-def answer(swapped: Estimate, num_classes: int) -> ChannelAnswer:
+def answer(swapped: Estimate, part: float, num_classes: int) -> ChannelAnswer:
     """A site's answer in which only classes are in question: contours are right, and nothing is missing."""
     right, complete = (Estimate(PATIENTS, at, at - 0.2, at + 0.2, slope=1.0, auroc=1.0) for at in (0.0, 1.0))
     images = ImageStatistics(PATIENTS, (0.0,) * len(FEATURES), (1.0,) * len(FEATURES))
@@ -131,6 +143,7 @@ def answer(swapped: Estimate, num_classes: int) -> ChannelAnswer:
         reviewed=unknown,
         completeness=num_classes * (complete,),
         swapped=swapped,
+        exchanged_part=part,
     )
 
 
@@ -142,13 +155,13 @@ def simulate(case: Case, draws: int, first_seed: int) -> str:
         generator = np.random.default_rng(seed)
         answers = {}
         for site in range(SITES):
-            share, estimate = one_site(case, generator, is_swapped=site < SWAPPED_SITES, seed=seed)
+            share, estimate, part = one_site(case, generator, is_swapped=site < SWAPPED_SITES, seed=seed)
             if site < SWAPPED_SITES:
                 true.append(share)
                 estimates.append(estimate.value)
             elif case.liar and site == SITES - 1:
                 estimate = replace(estimate, value=0.0, low=0.0, high=0.0, slope=1.0, auroc=1.0)
-            answers[f"site-{site}"] = answer(estimate, case.num_classes)
+            answers[f"site-{site}"] = answer(estimate, part, case.num_classes)
         undo = decide(answers, settings, seed=seed).undo
         sure = [int(site.removeprefix("site-")) < SWAPPED_SITES for site, one in undo.items() if one.swapped > 0]
         found, accused = found + sum(sure), accused + len(sure) - sum(sure)

@@ -63,14 +63,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
     summary = read_summary(whole / "whole")
-    assert [channel["before_round"] for channel in summary["channels"]] == [2, 3]
+    assert [channel["before_round"] for channel in summary["channels"]] == [2, 3, 4]
     assert "Undone at" in last_channel(summary)["decision"]
     assert all(site["undone_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
     manifests = {
         file.parent.name: json.loads(file.read_text()) for file in (whole / "data").glob("site-*/manifest.json")
     }
     for name, site in last_channel(summary)["sites"].items():
-        assert site["undone_before_round"] == 3
+        assert site["undone_before_round"] == 4
         # Drawn on images four times as large.
         assert site["offsets"]["1"] == pytest.approx(manifests[name]["noise"]["mean"] / 4, abs=0.6)
     assert summary["rounds"][-1]["stage"] == "undone"

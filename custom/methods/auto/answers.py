@@ -1,5 +1,6 @@
 """What sites answer in `auto`, as the server reads it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSE
 from .outbound import (
     COMPLETENESS,
     EDGES,
+    EXCHANGED_PART,
     IMAGE_DEVIATIONS,
     IMAGE_MEANS,
     OFFSET,
@@ -44,6 +46,7 @@ class ChannelAnswer:
         completeness: share of the objects that are annotated; of all predicted ones where the site hides its patients.
         hides_patients: whether it is that of all predicted ones.
         swapped: share of the annotated objects of all classes that look like another class.
+        exchanged_part: share of these objects that are given a class whose code is exchanged; 1 where none is.
     """
 
     num_samples: int
@@ -57,6 +60,7 @@ class ChannelAnswer:
     completeness: tuple[Estimate, ...]
     hides_patients: bool = False
     swapped: Estimate = field(default_factory=Estimate.unknown)
+    exchanged_part: float = 1.0
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "ChannelAnswer":
@@ -81,6 +85,7 @@ class ChannelAnswer:
             completeness=_completeness(fields),
             hides_patients=MATCHED in fields,
             swapped=received(SWAPPED_SHARE, fields)[0],
+            exchanged_part=1.0 if math.isnan(fields[EXCHANGED_PART][0]) else fields[EXCHANGED_PART][0],
         )
 
 

@@ -42,7 +42,6 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
         before_round=number,
         zero=zero,
         inferred_zero=inferred,
-        overshoots=named({label: one.value for label, one in decisions.overshoots.items()}),
         decision=_decision(decisions),
         sites=sites,
     )

@@ -1,5 +1,6 @@
 """What a site reports of how it annotates."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,9 +8,9 @@ import numpy as np
 
 from ...channel.bootstrap import median_interval
 from ...channel.cases import JudgedCase
-from ...channel.confusion import class_samples
+from ...channel.confusion import are_of_known_classes, class_samples, exchanged_part
 from ...channel.edges import estimate_edges
-from ...channel.estimate import Estimate
+from ...channel.estimate import Estimate, three_digits
 from ...channel.estimate_fields import sent
 from ...channel.image_features import image_statistics
 from ...channel.judging import Judge, cut_to_objects
@@ -24,11 +25,13 @@ from ...channel.site_estimates import (
     median_offset,
 )
 from ...data.site_data import LoadedCase, SiteData
+from ...outbound.fields import MINIMUM_CASES
 from ...settings import RunSettings
 from ..views import Answer
 from .outbound import (
     COMPLETENESS,
     EDGES,
+    EXCHANGED_PART,
     IMAGE_DEVIATIONS,
     IMAGE_MEANS,
     OFFSET,
@@ -80,7 +83,9 @@ def channel_report(
         for label in labels
     ]
     report |= sent(OFFSET, offsets, calibrated=True) | sent(COMPLETENESS, completeness, calibrated=True)
-    report |= sent(SWAPPED_SHARE, [_swapped(cases, len(labels), seed)], calibrated=True)
+    swapped, exchanged = _swapped(cases, len(labels), seed)
+    report |= sent(SWAPPED_SHARE, [swapped], calibrated=True)
+    report[EXCHANGED_PART] = [three_digits(exchanged) if swapped.patients >= MINIMUM_CASES else math.nan]
     report |= sent(EDGES, [estimate_edges(cases, label, seed=seed) for label in labels], calibrated=False)
     report |= sent(REFERENCE, [estimate_offset(known, label, seed=seed) for label in labels], calibrated=False)
     pairs = [] if reviewed is None else _pairs(data.cases, reviewed.cases)
@@ -91,13 +96,18 @@ def channel_report(
     return Answer(report, samples | (object_samples(cases, len(labels)) if uses_completeness(settings) else {}))
 
 
-def _swapped(cases: Sequence[JudgedCase], num_classes: int, seed: int) -> Estimate:
-    """The share of the objects of known classes that look like another one; unknown where there is one class."""
+def _swapped(cases: Sequence[JudgedCase], num_classes: int, seed: int) -> tuple[Estimate, float]:
+    """The share of the objects of known classes that look like another one, and that of those with exchanged codes.
+
+    The first is unknown where there is one class.
+    """
     if num_classes == 1:
-        return Estimate.unknown()
+        return Estimate.unknown(), math.nan
     samples = class_samples(cases)
     known_errors = calibrate_confusion(samples.probabilities, samples.labels, seed=seed)
-    return known_errors.of(estimate_swapped(samples, seed=seed))
+    known = are_of_known_classes(samples.probabilities, samples.labels)
+    exchanged = exchanged_part(samples.probabilities[known], samples.labels[known])
+    return known_errors.of(estimate_swapped(samples, seed=seed)), exchanged
 
 
 def uses_completeness(settings: RunSettings) -> bool:

@@ -31,6 +31,8 @@ from .zero import middle, zero_of_offsets
 OTHER_IMAGES = (
     "its images are of another kind than the other sites', so that the model may err there; review some cases"
 )
+# Exchanged codes of fewer objects are left alone: with few of a class a model may err in all of them.
+_LEAST_PART = 0.2
 # Why nothing is told of any site although all have reported.
 UNFIT = "the model finds too little of what is annotated to judge it"
 
@@ -111,7 +113,7 @@ def decide(
         settings: the job's.
         seed: decides the draws of the anchor.
         server: what is known of the server's reviewed cases, which count before those of sites in the anchor.
-        before: the earlier estimate.
+        before: the earlier estimate with what was done since.
     """
     gates = _gates(answers, settings)
     alike = {site: answer for site, answer in answers.items() if not gates[site].distinct}
@@ -136,7 +138,7 @@ def decide(
     if settings.network.num_classes > 1:
         for site, answer in answers.items():
             judged[site][SWAPPED_OBJECTS] = answer.swapped
-            criteria[site][SWAPPED_OBJECTS] = _swapped(answer.swapped, least, settings, doubts[site])
+            criteria[site][SWAPPED_OBJECTS] = _swapped(answer, least, settings, doubts[site])
     findings = established(judged, criteria, level=settings.level)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
@@ -149,7 +151,7 @@ def decide(
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
     own: dict[int, Overshoot] = {}
-    if OVERSHOOT in settings.undone_kinds and usual:
+    if OVERSHOOT in settings.undone_kinds and usual and unfit is None:
         pixel_size = statistics.median(answer.pixel_size for answer in usual.values())
         edges = [middle([answer.edges[label - 1] for answer in usual.values()]) for label in labels]
         own = overshoots(anchors, edges, before, limit=settings.edge_error * pixel_size, unit=unit_of(pixel_size))
@@ -255,11 +257,12 @@ def _missing(
     return missing, _doubted(criterion, doubt)
 
 
-def _swapped(own: Estimate, least: Estimate | None, settings: JudgingSettings, doubt: str | None) -> Criterion:
-    """What is tested of the share of objects that look like another class."""
-    if least is None or not own.is_known:
-        return _doubted(Criterion(0.0, settings.swapped_floor), doubt)
-    return _doubted(Criterion(least.value, settings.swapped_floor, deviation_of(least)), doubt)
+def _swapped(answer: ChannelAnswer, least: Estimate | None, settings: JudgingSettings, doubt: str | None) -> Criterion:
+    """What is tested of the share of objects that look like another class: the floor is of those that can."""
+    floor = settings.swapped_floor * max(answer.exchanged_part, _LEAST_PART)
+    if least is None or not answer.swapped.is_known:
+        return _doubted(Criterion(0.0, floor), doubt)
+    return _doubted(Criterion(least.value, floor, deviation_of(least)), doubt)
 
 
 def _harmless_average(

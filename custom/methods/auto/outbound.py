@@ -12,6 +12,7 @@ COMPARE_SCORES = "compare_scores"
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS, SWAPPED_SHARE = "completeness", "swapped"
+EXCHANGED_PART = "exchanged_part"
 RESAMPLED = "resampled_micrometres"
 REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
@@ -84,6 +85,15 @@ CHANNEL_FIELDS = (
         ESTIMATE_CHANNEL,
         "share of the annotated objects of all classes that look like another class than theirs",
         calibrated=True,
+        length=1,
+        limits=(0.0, 1.0),
+    ),
+    OutboundField(
+        EXCHANGED_PART,
+        (ESTIMATE_CHANNEL,),
+        "numbers",
+        "share of these objects that are given a class whose code is exchanged; 1 where none is",
+        f"{SWAPPED_SHARE}_patients",
         length=1,
         limits=(0.0, 1.0),
     ),

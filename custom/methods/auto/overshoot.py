@@ -1,5 +1,6 @@
 """How far the model itself draws outside zero while sites undo their offsets, and what training does about it."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ class Overshoot:
         """Say what is done and why, naming the class by its label."""
         side = "outside" if self.value > 0 else "inside"
         return (
-            f"In training contours of class {label} move by {-self.value:+.2f} {self.unit} more, as the model draws "
+            f"In training contours of class {label} move by another {-self.value:+.2f} {self.unit}, as the model draws "
             f"that far {side} of zero otherwise."
         )
 
@@ -37,29 +38,31 @@ def overshoots(
     limit: float,
     unit: str,
 ) -> dict[int, Overshoot]:
-    """Return the overshoot by class, of the classes in which sites have undone offsets since the earlier estimate.
+    """Return the overshoot by class, of the classes in which sites have moved contours since the earlier estimate.
 
     What counts in the end is where the model draws. Its contours are not those of the annotations: a model that has
     learnt for few rounds draws too large, and sites whose small offsets stay pull it to their side. Its contours lie at
     −a, where the anchor a is zero on its scale, so o = o_before − a, within the limit. A zero that is inferred may be
     wrong: then the images' edges have to lie on the same side of the model's contours, and the nearer one counts.
-    Without offsets that are undone there is none: federated averaging stays what it is.
+    Without contours that were moved there is none: federated averaging stays what it is. A model that still follows
+    what was undone last is taken to have followed; the next estimate sees what is left.
 
     Args:
         anchors: zero of each class on the scale of the model, None without any.
         edges: of the images likewise.
-        before: the earlier estimate; None at the first one.
+        before: the earlier estimate with what was done since; None at the first one.
         limit: the largest overshoot in size.
         unit: of all offsets, for sentences.
     """
     found: dict[int, Overshoot] = {}
     for label, anchor in enumerate(anchors, start=1):
-        if before is None or anchor is None or not anchor.is_sure or not _has_moved(before, label):
+        done = _done(before, str(label))
+        if anchor is None or not anchor.is_sure or not done:
             continue
         zero = _nearer(anchor.value, edges[label - 1]) if anchor.is_inferred else anchor.value
-        value = before.overshoots.get(str(label), 0.0) - zero
+        value = min(max(statistics.median(done) - zero, -limit), limit)
         if value:
-            found[label] = Overshoot(min(max(value, -limit), limit), unit)
+            found[label] = Overshoot(value, unit)
     return found
 
 
@@ -75,5 +78,8 @@ def _nearer(zero: float, edges: Estimate | None) -> float:
     return min(zero, edges.value, key=abs)
 
 
-def _has_moved(before: ChannelRecord, label: int) -> bool:
-    return any(str(label) in site.offsets for site in before.sites.values())
+def _done(before: ChannelRecord | None, label: str) -> list[float]:
+    """The overshoot of each site that has moved contours of a class since the estimate; 0 where it was told none."""
+    sites = {} if before is None else before.sites
+    moved = (site for site in sites.values() if label in site.offsets and site.undone_before_round is not None)
+    return [site.overshoot.get(label, 0.0) for site in moved]

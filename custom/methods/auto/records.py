@@ -80,7 +80,6 @@ class ChannelRecord(Record):
         before_round: the round before whose training it was made.
         zero: by class, where the zero of the offsets comes from and what that assumes.
         inferred_zero: the classes whose zero follows from the sites' offsets, and was sure.
-        overshoots: by class, how far the model draws outside zero where nothing is done about it.
         decision: what follows, in a sentence.
         sites: by name; of one that did not answer what was concluded before.
     """
@@ -88,7 +87,6 @@ class ChannelRecord(Record):
     before_round: int
     zero: dict[str, str]
     inferred_zero: tuple[str, ...] = ()
-    overshoots: dict[str, float] = Field(default_factory=dict)
     decision: str
     sites: dict[str, SiteChannelRecord]
 

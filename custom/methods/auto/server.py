@@ -160,7 +160,7 @@ class AutoServer(FedAvgServer):
             return number > self.settings.warmup_rounds
         first, made = self.channels[0].before_round, len(self.channels)
         due = first + made * (self.settings.rounds + 1 - first) // self.settings.estimates
-        return made < self.settings.estimates and number >= due > self.channels[-1].before_round
+        return made < self.settings.estimates and number >= max(due, self.channels[-1].before_round + 1)
 
     def _estimate(self, this_round: Round) -> None:
         answers = {site: ChannelAnswer.of(fields) for site, fields in this_round.ask(ESTIMATE_CHANNEL).items()}
@@ -169,7 +169,7 @@ class AutoServer(FedAvgServer):
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
         reviewed = this_round.reviewed()
         server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
-        last = self.channels[-1] if self.channels else None
+        last = self._with_rounds(self.channels[-1]) if self.channels else None
         decisions = decide(answers, self.settings, seed=seed, server=server, before=last)
         before, record = self._told, channel_record(decisions, this_round.number)
         absent = {} if last is None else {site: of for site, of in last.sites.items() if site not in record.sites}

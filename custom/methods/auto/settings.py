@@ -29,7 +29,8 @@ class JudgingSettings(FedAvgSettings):
         offset_floor: smaller offsets are not undone anywhere, in pixels of the network's images.
         missing_floor: smaller shares of missing objects are not.
         swapped_floor: smaller shares of objects of another class are not; by half of them codes are exchanged, while a
-            model that errs in one class shows less at honest sites with many objects of it.
+            model that errs in one class shows less at honest sites with many objects of it. Where codes of some classes
+            are exchanged it is of the objects of these.
         unknown_images: how a site counts that says nothing of its images, as one whose statistics are private:
             ``distinct``, so that the model does not judge it, or ``usual``, where somebody knows that the sites' images
             are of one kind.

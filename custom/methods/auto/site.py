@@ -184,8 +184,9 @@ class AutoSite(FedAvgSite):
         told = site.message["undo"]
         offsets, missing, overshoot = (_by_label(told[name]) for name in ("offsets", "missing", "overshoot"))
         swapped = float(told["swapped"])
-        lengths, shares = (*offsets.values(), *overshoot.values()), (*missing.values(), swapped)
-        if not (all(map(math.isfinite, lengths)) and all(0 <= share <= 1 for share in shares)):
+        moves = [offset + overshoot.get(label, 0.0) for label, offset in offsets.items()]
+        shares, is_of_moved = (*missing.values(), swapped), set(overshoot) <= set(offsets)
+        if not (all(map(math.isfinite, moves)) and all(0 <= share <= 1 for share in shares) and is_of_moved):
             raise ValueError(f"Expected finite offsets and shares from 0 to 1 to undo, but was told {site.message}.")
         from .undoing import undo_channel  # noqa: PLC0415
 
@@ -232,10 +233,13 @@ def _by_label(told: dict[str, Any]) -> dict[int, float]:
 
 
 def _in_words(undone: Undone) -> str:
-    offsets = [f"contours of class {label} moved by {move:+.2f}" for label, move in undone.moves.items()]
-    further = [f"of class {label} {-distance:+.2f} further in training" for label, distance in undone.overshoot.items()]
+    in_training = undone.moves_in_training
+    offsets = [
+        f"contours of class {label} moved by {move:+.2f} (in training by {in_training[label]:+.2f})"
+        for label, move in undone.moves.items()
+    ]
     ignored = sum(case.ignored_objects for case in undone.cases)
     relabelled = sum(case.relabelled_objects for case in undone.cases)
     missing = [f"{ignored} unannotated objects ignored"] if undone.missing else []
     swapped = [f"{relabelled} objects given another class"] if undone.swapped else []
-    return ", ".join([*offsets, *further, *missing, *swapped]) or "nothing"
+    return ", ".join([*offsets, *missing, *swapped]) or "nothing"

@@ -321,7 +321,7 @@ def test_words_are_for_people(made: Path) -> None:
     assert moves_in_words(undone, None)[1] == "contours of class 1 moved by -3.0"
     overshoots = undone_record(made / "data", offsets={"2": -0.55, "1": 3.0}, overshoot={"2": 1.25})
     assert moves_in_words(overshoots, description) == [
-        "contours of class 'b' moved by +0.6 px, -1.2 px further in training as the model draws outside of zero",
+        "contours of class 'b' moved by +0.6 px (in training by -0.7, as the model draws outside of zero)",
         "contours of class 'a' moved by -3.0 px",
     ]
     assert [count(number, "object") for number in (0, 1, 2)] == ["0 objects", "1 object", "2 objects"]

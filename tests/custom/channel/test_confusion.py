@@ -9,6 +9,7 @@ from fedannot.custom.channel.confusion import (
     are_of_known_classes,
     class_samples,
     confident_joint,
+    exchanged_part,
     swapped_share,
 )
 from fedannot.custom.channel.site_estimates import estimate_confusion, estimate_swapped
@@ -80,6 +81,29 @@ def test_a_class_that_a_model_is_seldom_sure_of_counts_no_less():
 @pytest.mark.parametrize("count", range(1, 60, 7))
 def test_equal_samples_are_all_sure(count):
     assert swapped_share(np.tile([0.9, 0.1], (count, 1)), np.ones(count, dtype=np.int64)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "seems", "part"),
+    [
+        ("AABBCCDD", "AABBCCDD", 1.0),  # right codes
+        ("AABBCCDD", "BBAACCDD", 0.5),  # two exchanged
+        ("AABBCCDD", "BBCCAADD", 0.75),  # three in a circle
+        ("AABBCCDD", "BBAADDCC", 1.0),  # two pairs
+        ("AABBCCDD", "BBBBCCDD", 1.0),  # a class that is taken for another, which is not taken for it
+        ("AABBCCDD", "BABBCCDD", 1.0),  # half of a class is not most of it
+        ("AAABCCDD", "BBAACCDD", 0.5),  # most of three, all of one
+        ("AABBCCCC", "BBAACCCC", 0.5),  # a class that nothing is given as
+        ("AABB", "BBAA", 1.0),
+    ],
+)
+def test_the_part_with_exchanged_codes_worked_by_hand(given, seems, part):
+    given, seems = (np.array([("ABCD").index(one) for one in row]) for row in (given, seems))
+    assert exchanged_part(0.9 * np.eye(4)[seems] + 0.025, given) == part
+
+
+def test_without_samples_no_code_is_exchanged():
+    assert exchanged_part(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)) == 1.0
 
 
 def test_without_samples_there_is_no_share():

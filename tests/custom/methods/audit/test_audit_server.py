@@ -32,6 +32,7 @@ def channel(offset):
         **estimate("reference_offset", math.nan, 0, calibrated=False),
         **estimate("reviewed_offset", math.nan, 0, calibrated=False), **estimate("completeness", 0.9),
         **sent("swapped", [Estimate.unknown()], calibrated=True),
+        "exchanged_part": [math.nan],
     }  # fmt: skip
 
 

@@ -75,6 +75,20 @@ def test_equal_sites_undo_nothing():
     assert set(found.undo) == {f"site-{index}" for index in range(5)}
 
 
+@pytest.mark.parametrize(("found_patients", "overshoots"), [(12, {1: 1.0}), (2, {})])
+def test_the_models_own_contours_are_told_by_a_model_that_is_fit_to_judge(found_patients, overshoots):
+    """Sites that undo what their own reviewed cases say; the model draws 1 px outside of these."""
+    answers = sites(*TWO_GROUPS, reviewed=3.0, reference=-1.0)
+    first = channel_record(decide(answers, SETTINGS, seed=100), 4)
+    done = {site: one.model_copy(update={"undone_before_round": 4}) for site, one in first.sites.items()}
+    judged = {
+        site: replace(one, offset=known(one.offset[0].value, patients=found_patients)) for site, one in answers.items()
+    }
+    found = decide(judged, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
+    assert all(undo.offsets == {1: pytest.approx(3.0)} for undo in found.undo.values())
+    assert [undo.overshoot for undo in found.undo.values()] == len(TWO_GROUPS) * [pytest.approx(overshoots)]
+
+
 def test_one_site_that_differs_is_told_and_left_as_federated_averaging_does_not_follow_it():
     found = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
     assert found.findings["site-4"]["offset 1"].established
@@ -332,6 +346,23 @@ def test_a_site_that_swaps_classes_undoes_what_it_swaps_more_than_the_best_one()
     record = channel_record(found, 4)
     assert record.sites["site-3"].swapped == pytest.approx(0.93)
     assert record.decision == "Undone at 1 of 4 sites: site-3."
+
+
+@pytest.mark.parametrize(
+    ("share", "part", "undone"),
+    [
+        (0.25, 1.0, 0.0),  # a quarter of all objects, of all classes
+        (0.25, 0.25, 0.25),  # all objects of two of eight classes
+        (0.12, 0.25, 0.0),  # less than half of them
+        (0.09, 0.09, 0.0),  # all objects of two rare classes
+        (0.12, 0.12, 0.12),  # and of less rare ones
+    ],
+)
+def test_the_floor_of_swapped_classes_is_of_those_whose_codes_are_exchanged(share, part, undone):
+    right = {f"site-{i}": of_two_classes(0.0, half=0.01) for i in range(1, 6)}
+    exchanged = replace(of_two_classes(share, half=0.01), exchanged_part=part)
+    found = decide(right | {"site-6": exchanged}, TWO_CLASSES, seed=100)
+    assert [found.undo[site].swapped for site in found.undo] == [0.0] * 5 + [pytest.approx(undone)]
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])

@@ -50,6 +50,7 @@ def answer(offset, found=12, completeness=0.9, num_samples=12, edges=0.0):
         **estimate("reviewed_offset", math.nan, 0, calibrated=False),
         **estimate("completeness", completeness, half=0.05),
         **sent("swapped", [Estimate.unknown()], calibrated=True),
+        "exchanged_part": [math.nan],
     }
 
 
@@ -139,6 +140,13 @@ def test_estimates_are_made_after_the_warm_up_and_in_equal_steps():
     assert [number for number, task in tasks(twice) if task == ESTIMATE_CHANNEL] == [4, 7]
 
 
+@pytest.mark.parametrize(("rounds", "numbers"), [(4, [4]), (5, [4, 5]), (6, [4, 5, 6]), (12, [4, 7, 10])])
+def test_few_rounds_have_as_many_estimates_as_there_can_be(rounds, numbers):
+    sites, settings = Sites(OFFSETS), AutoSettings(rounds=rounds, warmup_rounds=3)
+    run(sites, range(1, rounds + 1), AutoServer(settings))
+    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == numbers
+
+
 def test_sites_that_leave_objects_out_count_less():
     sites = Sites(CLEAN, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
@@ -164,13 +172,25 @@ def test_sites_that_move_contours_are_told_how_far_the_model_itself_draws_outsid
     run(sites, range(6, 8), server)
     assert [told["overshoot"]["1"] for told in sites.told.values()] == len(OFFSETS) * [pytest.approx(0.9)]
     assert sites.told["site-6"]["offsets"]["1"] == pytest.approx(OFFSETS["site-6"] - zero)
-    assert "move by -0.90 px more, as the model draws that far outside of zero" in server.channels[-1].decision
+    assert "move by another -0.90 px, as the model draws that far outside of zero" in server.channels[-1].decision
     again = AutoServer(server.settings)
     again.restore(json.loads(json.dumps(server.state())), [])
     assert again.state() == server.state()
     sites.outward = 0.25 + zero
     run(sites, range(8, 10), again)
     assert [told["overshoot"]["1"] for told in sites.told.values()] == len(OFFSETS) * [pytest.approx(0.9 + 0.25)]
+
+
+def test_what_no_site_has_done_is_no_part_of_the_models_overshoot():
+    """Nobody hears what to undo before the last estimate, and the model stays 0.9 px outside."""
+    sites = Sites(OFFSETS, deaf=OFFSETS)
+    sites.outward = 1.025
+    server, _ = run(sites, range(1, 8))
+    assert len(server.channels) == 2
+    sites.deaf = set()
+    run(sites, range(8, 10), server)
+    assert set(sites.told) == set(OFFSETS)
+    assert all(told["overshoot"] == {} for told in sites.told.values())
 
 
 def test_the_models_own_contours_do_not_count_where_the_settings_leave_them():

@@ -137,7 +137,7 @@ def test_the_models_own_overshoot_is_undone_in_training_alone(tmp_path: Path, da
     expected = [torch.from_numpy(np.asarray(MoveContour(-2.75)(mask.numpy()))) for mask in data.labels]
     found = undone_labels(undone, {}, data.cases, data_folder)
     assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
-    assert "-0.75 further in training" in site.said[0]
+    assert "moved by -2.00 (in training by -2.75)" in site.said[0]
 
 
 def test_without_being_told_training_is_federated_averaging(tmp_path: Path, data_folder: Path) -> None:
@@ -213,6 +213,7 @@ def test_a_site_reports_the_share_of_objects_that_look_like_another_class(tmp_pa
     OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
     assert answer.fields["swapped"] == [pytest.approx(0.5)]
     assert answer.fields["swapped_patients"] == [6]
+    assert answer.fields["exchanged_part"] == [1.0]
     # What it would see of known errors goes with it, here not more than by chance; without it nothing is established.
     assert answer.fields["swapped_auroc"] == [pytest.approx(0.5, abs=0.1)]
 
@@ -225,6 +226,7 @@ def test_a_site_without_any_object_says_nothing_of_classes(tmp_path: Path, two_c
     answer = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 2))
     OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
     assert answer.fields["swapped_patients"] == [0]
+    assert np.isnan(answer.fields["exchanged_part"]).all()
 
 
 def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path: Path, two_classes: Path) -> None:
@@ -323,7 +325,15 @@ def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder:
 
 @pytest.mark.parametrize(
     "message",
-    [told({"1": float("nan")}), told({"1": float("inf")}), told(missing={"1": -0.5}), told(missing={"1": 7.0})],
+    [
+        told({"1": float("nan")}),
+        told({"1": float("inf")}),
+        told(missing={"1": -0.5}),
+        told(missing={"1": 7.0}),
+        told({"1": 1.0}, overshoot={"1": float("nan")}),
+        told({"1": 1e308}, overshoot={"1": 1e308}),
+        told({"1": 1.0}, overshoot={"2": 1.0}),
+    ],
 )
 def test_what_cannot_be_undone_is_refused(tmp_path: Path, data_folder: Path, message: dict[str, object]) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)

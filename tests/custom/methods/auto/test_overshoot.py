@@ -16,12 +16,15 @@ def edges(value: float) -> Estimate:
     return Estimate(20, value, value - 0.1, value + 0.1)
 
 
-def earlier(overshoot: float | None = None, *, moved: bool = True) -> ChannelRecord:
+def earlier(overshoot: float | None = None, *, told: bool = True, moved: bool = True) -> ChannelRecord:
     site = SiteChannelRecord(
-        parameters={}, offsets={"1": 3.0} if moved else {}, missing={}, undone_before_round=5 if moved else None
+        parameters={},
+        offsets={"1": 3.0} if told else {},
+        missing={},
+        overshoot={} if overshoot is None else {"1": overshoot},
+        undone_before_round=5 if moved else None,
     )
-    known = {} if overshoot is None else {"1": overshoot}
-    return ChannelRecord(before_round=5, zero={}, overshoots=known, decision="", sites={"site-1": site})
+    return ChannelRecord(before_round=5, zero={}, decision="", sites={"site-1": site})
 
 
 def value(zero: Anchor | None, edge: Estimate | None, before: ChannelRecord | None, limit: float = 2.0) -> float | None:
@@ -49,11 +52,13 @@ def test_of_an_inferred_zero_and_edges_on_one_side_the_nearer_counts() -> None:
 def test_it_is_bounded() -> None:
     assert value(anchor(-1.5), edges(-3.0), earlier(1.5)) == 2.0
     assert value(anchor(1.5), edges(3.0), earlier(-1.5)) == -2.0
+    assert value(anchor(1.5), edges(3.0), earlier(), limit=0.0) is None
 
 
 def test_there_is_none_where_no_contour_was_moved_or_zero_is_not_known() -> None:
     assert value(anchor(-1.2), edges(-1.5), None) is None
-    assert value(anchor(-1.2), edges(-1.5), earlier(moved=False)) is None
+    assert value(anchor(-1.2), edges(-1.5), earlier(told=False)) is None
+    assert value(anchor(-1.2), edges(-1.5), earlier(0.9, moved=False)) is None
     assert value(anchor(-1.2, is_sure=False), edges(-1.5), earlier()) is None
     assert value(None, edges(-1.5), earlier()) is None
 
@@ -63,5 +68,6 @@ def test_only_moved_contours_move_further() -> None:
     assert of_moved({1: 3.0, 2: -1.0}, found) == {1: 1.2}
     assert of_moved({}, found) == {}
     assert found[1].sentence("1") == (
-        "In training contours of class 1 move by -1.20 mm more, as the model draws that far outside of zero otherwise."
+        "In training contours of class 1 move by another -1.20 mm, as the model draws that far outside of zero "
+        "otherwise."
     )
