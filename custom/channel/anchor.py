@@ -1,6 +1,6 @@
 """Where zero lies on the scale of offsets: the model's own bias is common to all sites and cannot be known."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...transforms.natural_order import natural_order
 from .estimate import Estimate
-from .two_levels import GROUP_LEVEL, TwoLevels, find_two_levels
+from .two_levels import GROUP_LEVEL, find_two_levels
 
 AnchorKind = Literal["reference", "balanced", "median", "edges", "site"]
 
@@ -122,7 +122,7 @@ def choose_anchor(
         return _with_edges(median, seen, edge_error, unit)
     balanced = _balanced(known, seed, level, seen, edge_error, unit)
     if choice == "balanced" or (balanced is not None and _edges_favour(balanced, median, seen, edge_error)):
-        return None if balanced is None else _beside_edges(balanced, seen, unit)
+        return None if balanced is None else beside_edges(balanced, seen, unit)
     return _with_edges(median, seen, edge_error, unit)
 
 
@@ -162,20 +162,42 @@ def _balanced(
     levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
         return None
-    if edges is not None and not _between(known, levels, edges.value, edge_error / 2):
-        return None
+    return half_way(known, levels.upper, levels.lower, edges=edges, edge_error=edge_error, unit=unit)
+
+
+def half_way(
+    estimates: Mapping[str, Estimate],
+    upper: Sequence[str],
+    lower: Sequence[str],
+    *,
+    edges: Estimate | None,
+    edge_error: float,
+    unit: str,
+) -> Anchor | None:
+    """Return the zero between two groups of sites; None where the images' edges do not lie clearly between them.
+
+    Args:
+        estimates: known ones of all sites of the groups, of which neither is empty.
+        upper: the sites that draw larger.
+        lower: the others.
+        edges: as :func:`choose_anchor`; likewise below.
+        edge_error: zero lies no farther from the edges.
+        unit: for the sentence.
+    """
     means, squares = [], []
-    for group in (levels.upper, levels.lower):
-        means.append(float(np.mean([known[site].value for site in group])))
-        squares.append(sum(deviation_of(known[site]) ** 2 for site in group) / len(group) ** 2)
+    for group in (upper, lower):
+        means.append(float(np.mean([estimates[site].value for site in group])))
+        squares.append(sum(deviation_of(estimates[site]) ** 2 for site in group) / len(group) ** 2)
+    value, margin = sum(means) / 2, edge_error / 2
+    if edges is not None and not means[1] + margin <= edges.value <= means[0] - margin:
+        return None
     sentence = (
         "Zero is half-way between two groups of sites: it assumes that they err equally far in the two directions."
     )
-    value = sum(means) / 2
     if edges is not None and abs(value - edges.value) > edge_error:
         value = min(max(value, edges.value - edge_error), edges.value + edge_error)
         sentence += f" It is moved to {edge_error:g} {unit} from the edges of the images."
-    groups = (tuple(levels.upper), tuple(levels.lower))
+    groups = (tuple(upper), tuple(lower))
     return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence, groups=groups)
 
 
@@ -191,21 +213,15 @@ def _edges_favour(balanced: Anchor, median: Anchor, edges: Estimate | None, edge
     return nearer >= (_MARGIN_OF_SINGLE_SITE * edge_error if is_alone else 0.0)
 
 
-def _between(known: Mapping[str, Estimate], levels: TwoLevels, edge: float, margin: float) -> bool:
-    """Whether the groups' means lie on both sides of the edges, each by a margin at least."""
-    upper, lower = (float(np.mean([known[site].value for site in group])) for group in (levels.upper, levels.lower))
-    return lower + margin <= edge <= upper - margin
-
-
 def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float, unit: str) -> Anchor:
     """A zero is not sure where the images have their edges far from it: all sites may err alike, or one lies."""
     if edges is None or not anchor.is_sure:
         return anchor
     is_near = abs(anchor.value - edges.value) <= edge_error
-    return replace(_beside_edges(anchor, edges, unit, "The" if is_near else "But the"), is_sure=is_near)
+    return replace(beside_edges(anchor, edges, unit, "The" if is_near else "But the"), is_sure=is_near)
 
 
-def _beside_edges(anchor: Anchor, edges: Estimate | None, unit: str, begins: str = "The") -> Anchor:
+def beside_edges(anchor: Anchor, edges: Estimate | None, unit: str, begins: str = "The") -> Anchor:
     """Say where the images have their edges, which is part of the evidence."""
     if edges is None:
         return anchor

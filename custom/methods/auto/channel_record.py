@@ -33,15 +33,16 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
         else anchor.sentence_with_sites
         for label, anchor in enumerate(decisions.anchors, start=1)
     }
-    inferred = tuple(
-        str(label)
+    inferred = {
+        str(label): anchor
         for label, anchor in enumerate(decisions.anchors, start=1)
         if anchor is not None and anchor.is_inferred and anchor.is_sure
-    )
+    }
     return ChannelRecord(
         before_round=number,
         zero=zero,
-        inferred_zero=inferred,
+        inferred_zero=tuple(inferred),
+        balanced_zero=tuple(label for label, anchor in inferred.items() if anchor.kind == "balanced"),
         decision=_decision(decisions),
         sites=sites,
     )

@@ -80,6 +80,7 @@ class ChannelRecord(Record):
         before_round: the round before whose training it was made.
         zero: by class, where the zero of the offsets comes from and what that assumes.
         inferred_zero: the classes whose zero follows from the sites' offsets, and was sure.
+        balanced_zero: of these, the classes whose zero lies half-way between two groups of sites.
         decision: what follows, in a sentence.
         sites: by name; of one that did not answer what was concluded before.
     """
@@ -87,6 +88,7 @@ class ChannelRecord(Record):
     before_round: int
     zero: dict[str, str]
     inferred_zero: tuple[str, ...] = ()
+    balanced_zero: tuple[str, ...] = ()
     decision: str
     sites: dict[str, SiteChannelRecord]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ...channel.anchor import Anchor, choose_anchor
+from ...channel.anchor import Anchor, beside_edges, choose_anchor, half_way
 from ...channel.estimate import Estimate
 from .answers import ChannelAnswer, unit_of
 from .records import OFFSET, ChannelRecord, ParameterRecord, parameter
@@ -31,6 +31,10 @@ def zero_of_offsets(
     inferred from the sites, as it was by an earlier estimate, and lies elsewhere, it is that of the means of both
     estimates: one of them may have taken a site into the wrong group. If those tell no sure zero, none is.
 
+    Two groups that an earlier estimate has believed stay two where this one has the median alone, which is where zero
+    lies if nothing else is known: as long as the images' edges lie clearly between them, and are not nearer to the
+    median by more than the floor.
+
     Args:
         answers: of the sites whose images are alike.
         label: the class.
@@ -50,6 +54,10 @@ def zero_of_offsets(
             reference, where = server.offsets[label - 1], " at the server"
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
     floor, unit = settings.offset_floor * pixel_size, unit_of(pixel_size)
+    edges, edge_error = (
+        middle([answer.edges[label - 1] for answer in answers.values()]),
+        settings.edge_error * pixel_size,
+    )
     choose = partial(
         choose_anchor,
         seed=seed,
@@ -57,8 +65,8 @@ def zero_of_offsets(
         choice=settings.anchor,
         reference=reference,
         reference_at=where,
-        edges=middle([answer.edges[label - 1] for answer in answers.values()]),
-        edge_error=settings.edge_error * pixel_size,
+        edges=edges,
+        edge_error=edge_error,
         level=settings.group_level,
         unit=unit,
     )
@@ -67,6 +75,10 @@ def zero_of_offsets(
         return None
     if before is not None and anchor.is_sure and anchor.is_inferred:
         anchor = _of_both_estimates(anchor, offsets, _earlier(before, label), choose, floor, unit)
+    if before is not None and anchor.kind == "median" and settings.anchor == "auto":
+        kept = _still_half_way(before, label, offsets, edges, edge_error, unit)
+        if kept is not None and _is_as_near(kept, anchor, edges, floor):
+            anchor = kept if edges is None else beside_edges(kept, edges, unit)
     return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES_AT_SERVER}") if is_other else anchor
 
 
@@ -119,6 +131,31 @@ def _of_both_estimates(
     apart = f"{anchor.value - zero:+.2f} {unit}"
     why = f"It is of the means of two estimates: by the last one alone it would be {apart} from where it was before."
     return replace(both, sentence=f"{both.sentence} {why}")
+
+
+def _still_half_way(
+    before: ChannelRecord, label: int, offsets: Estimates, edges: Estimate | None, edge_error: float, unit: str
+) -> Anchor | None:
+    """The anchor between the two groups of the earlier estimate; None where it had none, or edges speak against it."""
+    if str(label) not in before.balanced_zero:
+        return None
+    deviations = {
+        site: one.deviation
+        for site, one in _earlier(before, label).items()
+        if site in offsets and offsets[site].is_known
+    }
+    upper, lower = ([site for site, of in deviations.items() if of and of * side > 0] for side in (1, -1))
+    if not upper or not lower:
+        return None
+    anchor = half_way(offsets, upper, lower, edges=edges, edge_error=edge_error, unit=unit)
+    if anchor is None:
+        return None
+    return replace(anchor, sentence=f"{anchor.sentence} They are the groups of the estimate before.")
+
+
+def _is_as_near(kept: Anchor, median: Anchor, edges: Estimate | None, floor: float) -> bool:
+    """Whether the median is no nearer to the images' edges, beyond what is not acted on."""
+    return edges is None or abs(kept.value - edges.value) - abs(median.value - edges.value) <= floor
 
 
 def _shifted(estimate: Estimate, by: float) -> Estimate:

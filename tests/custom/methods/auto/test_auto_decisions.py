@@ -231,6 +231,26 @@ def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
     assert "two estimates" not in later.anchors[0].sentence
 
 
+@pytest.mark.parametrize(
+    ("later", "edges", "kind", "zero"),
+    [
+        pytest.param((-1.0, -3.2, 0.6, 4.8), 0.4, "balanced", 1.8, id="groups that are no longer told by themselves"),
+        pytest.param((-1.0, -3.2, 0.6, 4.8), 0.0, "median", -1.0, id="edges that lie at the median"),
+        pytest.param((-1.0, -3.2, 0.6, 0.8), 0.4, "median", -1.0, id="groups on one side of the edges"),
+    ],
+)
+def test_two_groups_stay_where_a_later_estimate_has_the_median_alone(later, edges, kind, zero):
+    """Seven sites, of which one draws larger. At first the others agree, later each has its own offset."""
+    first = decide(sites(*(0.0, 0.1, -0.1, 0.0, 0.1, -0.1, 8.0), edges=3.0), SETTINGS, seed=100)
+    assert (first.anchors[0].kind, first.anchors[0].groups[0]) == ("balanced", ("site-6",))
+    again = sites(*(later[0], later[1], later[2], later[0], later[1], later[2], later[3]), edges=edges)
+    assert decide(again, SETTINGS, seed=100).anchors[0].kind == "median"
+    found = decide(again, SETTINGS, seed=100, before=channel_record(first, 5)).anchors[0]
+    assert found.kind == kind
+    assert found.value == pytest.approx(zero, abs=0.05)
+    assert ("groups of the estimate before" in found.sentence) == (kind == "balanced")
+
+
 def test_two_estimates_whose_means_have_no_two_levels_tell_no_zero():
     settings = SETTINGS.model_copy(update={"anchor": "balanced", "group_level": 1.0})
     first = decide(sites(*FIRST, edges=1.6), settings, seed=100)
