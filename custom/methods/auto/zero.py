@@ -33,7 +33,7 @@ def zero_of_offsets(
 
     Two groups that an earlier estimate has believed stay two where this one has the median alone, which is where zero
     lies if nothing else is known: as long as the images' edges lie clearly between them, and are not nearer to the
-    median by more than the floor.
+    median by more than half of `edge_error`.
 
     Args:
         answers: of the sites whose images are alike.
@@ -77,7 +77,7 @@ def zero_of_offsets(
         anchor = _of_both_estimates(anchor, offsets, _earlier(before, label), choose, floor, unit)
     if before is not None and anchor.kind == "median" and settings.anchor == "auto":
         kept = _still_half_way(before, label, offsets, edges, edge_error, unit)
-        if kept is not None and _is_as_near(kept, anchor, edges, floor):
+        if kept is not None and _is_as_near(kept, anchor, edges, edge_error / 2):
             anchor = kept if edges is None else beside_edges(kept, edges, unit)
     return replace(anchor, sentence=f"{anchor.sentence} {OTHER_IMAGES_AT_SERVER}") if is_other else anchor
 
@@ -153,9 +153,9 @@ def _still_half_way(
     return replace(anchor, sentence=f"{anchor.sentence} They are the groups of the estimate before.")
 
 
-def _is_as_near(kept: Anchor, median: Anchor, edges: Estimate | None, floor: float) -> bool:
-    """Whether the median is no nearer to the images' edges, beyond what is not acted on."""
-    return edges is None or abs(kept.value - edges.value) - abs(median.value - edges.value) <= floor
+def _is_as_near(kept: Anchor, median: Anchor, edges: Estimate | None, margin: float) -> bool:
+    """Whether the median is not nearer to the images' edges by more than a margin."""
+    return edges is None or abs(kept.value - edges.value) - abs(median.value - edges.value) <= margin
 
 
 def _shifted(estimate: Estimate, by: float) -> Estimate:
