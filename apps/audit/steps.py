@@ -37,7 +37,9 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     if any(map(_are_most_of_another_class, audit.conclusions)):
         advice = [_COMPARE_CODES, _IF_CODES_ARE_THE_SAME]
     else:
-        advice = [*_review(audit), *_find_out(audit), *_agree(audit, established)]
+        # They may be those of some classes alone.
+        codes = [_COMPARE_CODES] if any(one.parameter == SWAPPED_OBJECTS for one in established) else []
+        advice = [*codes, *_review(audit), *_find_out(audit), *_agree(audit, established)]
     return [*_mend(files), *advice, *_until_then(established)] or ["Nothing."]
 
 

@@ -86,15 +86,19 @@ def test_where_most_objects_have_another_class_the_codes_come_first(conclusions)
     ],
 )
 def test_up_to_half_of_the_objects_are_reviewed_for_their_class(found):
+    """Established ones may be of classes whose codes are exchanged, so that these come first all the same."""
     cases = (of_another_class("a", probability=0.9), of_another_class("b"), case(finding("c")))
+    codes = [COMPARE_CODES] if found.verdict == "established" else []
     steps = next_steps(audit(found, cases=cases, kinds=(OTHER_CLASS,)), None)
+    assert steps[: len(codes)] == codes
+    steps = steps[len(codes) :]
     assert steps[:2] == [
         "Review the classes of objects in the 2 cases of the kind “Objects of another class” below. "
         "The worst come first.",
         "Review the first case below: it probably needs a change. The worst come first.",
     ]
     assert not any("codes" in step for step in steps)
-    one = next_steps(audit(found, cases=cases[1:], kinds=(OTHER_CLASS,)), None)[0]
+    one = next_steps(audit(found, cases=cases[1:], kinds=(OTHER_CLASS,)), None)[len(codes)]
     assert one.startswith("Review the classes of objects in the case of the kind “Objects of another class” below.")
 
 
