@@ -139,10 +139,12 @@ def _still_half_way(
     """The anchor between the two groups of the earlier estimate; None where it had none, or edges speak against it."""
     if str(label) not in before.balanced_zero:
         return None
+    # Groups are of all offsets, whether known errors could be told from them or not.
+    found = {site: record.parameters.get(parameter(OFFSET, label)) for site, record in before.sites.items()}
     deviations = {
         site: one.deviation
-        for site, one in _earlier(before, label).items()
-        if site in offsets and offsets[site].is_known
+        for site, one in found.items()
+        if one is not None and site in offsets and offsets[site].is_known
     }
     upper, lower = ([site for site, of in deviations.items() if of and of * side > 0] for side in (1, -1))
     if not upper or not lower:
