@@ -272,7 +272,7 @@ def channel_estimate(patients: Sequence[int]) -> dict[str, Any]:
     answer |= {f"{name}_{of}": values for name in ("offset", "completeness") for of in ("slope", "auroc")}
     answer |= {f"completeness{ending}": [0.5 * value for value in values] for ending in endings}
     answer |= {f"swapped{ending}": [0.3] for ending in ("", "_low", "_high", "_slope", "_auroc")}
-    answer |= {"swapped_patients": [8]}
+    answer |= {"swapped_patients": [8], "exchanged_part": [1.0]}
     answer |= {"image_means": [0.0] * 19, "image_deviations": [1.0] * 19, "pixel_size": 1.0}
     return answer | {"num_samples": 8, "num_patients": 8, "annotated_patients": list(patients)}
 
@@ -299,7 +299,7 @@ def test_a_channel_leaves_as_a_mean_with_noise_and_its_interval_knows_the_noise(
     data = from_shareable(reply).data
     leaves = OutboundRegistry(find_method("segmentation", "auto").leaves)
     assert leaves.refusal(ESTIMATE_CHANNEL, data, 2) is None
-    withheld = ("offset", "offset_slope", "image_means", "swapped", "swapped_auroc")
+    withheld = ("offset", "offset_slope", "image_means", "swapped", "swapped_auroc", "exchanged_part")
     assert all(map(math.isnan, [data["pixel_size"], *(value for name in withheld for value in data[name])]))
     # σ √2 · 16 / 8, a bit more for rounding.
     deviation = 0.05 * math.sqrt(2) * 16 / 8
