@@ -7,7 +7,7 @@ MATCHED, PREDICTED, ANNOTATED = "objects_matched", "objects_predicted", "objects
 
 # In pixels of the network's images: as far as edges are looked for; and two patients of a site rarely differ by more.
 LARGEST_OFFSET, LARGEST_DIFFERENCE = 8.0, 4.0
-MOST_OBJECTS = 10.0
+MOST_OBJECTS_OF_PATIENT = 10.0
 
 _NOISE = "_noise"
 
@@ -29,9 +29,9 @@ def noisy_fields(task: str, *, offset_patients: str, completeness_patients: str)
     declared = (
         (OFFSET_MEAN, LARGEST_OFFSET, *of_offset, "mean offset of patients in pixels, for their median"),
         (OFFSET_DIFFERENCE, LARGEST_DIFFERENCE, *of_offset, "mean difference of two patients' offsets, for its spread"),
-        (MATCHED, MOST_OBJECTS, *of_objects, "predicted objects that are annotated, for the share of them"),
-        (PREDICTED, MOST_OBJECTS, *of_objects, "predicted objects, likewise"),
-        (ANNOTATED, MOST_OBJECTS, *of_objects, "annotated objects: does the model see such objects there?"),
+        (MATCHED, MOST_OBJECTS_OF_PATIENT, *of_objects, "predicted objects that are annotated, for the share of them"),
+        (PREDICTED, MOST_OBJECTS_OF_PATIENT, *of_objects, "predicted objects, likewise"),
+        (ANNOTATED, MOST_OBJECTS_OF_PATIENT, *of_objects, "annotated objects: does the model see such objects there?"),
     )
     return tuple(field for one in declared for field in _with_noise(task, *one))
 

@@ -235,7 +235,8 @@ def _by_label(told: dict[str, Any]) -> dict[int, float]:
 def _in_words(undone: Undone) -> str:
     in_training = undone.moves_in_training
     offsets = [
-        f"contours of class {label} moved by {move:+.2f} (in training by {in_training[label]:+.2f})"
+        f"contours of class {label} moved by {move:+.2f}"
+        + (f" (in training by {in_training[label]:+.2f})" if in_training[label] != move else "")
         for label, move in undone.moves.items()
     ]
     ignored = sum(case.ignored_objects for case in undone.cases)

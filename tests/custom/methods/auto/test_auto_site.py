@@ -123,7 +123,7 @@ def test_what_is_undone_is_trained_on_and_given_files_stay(tmp_path: Path, data_
     batches = training_batches(data, method.settings.training, torch.device("cpu"), labels=moved)
     method.train_on(batches, other, site.view(method, 2))
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), other.parameters(), strict=True))
-    assert "moved by -2.00" in site.said[0]
+    assert "contours of class 1 moved by -2.00." in site.said[0]
 
 
 def test_the_models_own_overshoot_is_undone_in_training_alone(tmp_path: Path, data_folder: Path) -> None:
