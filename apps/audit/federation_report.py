@@ -326,7 +326,7 @@ def _row(site: str, name: str, record: SiteChannelRecord, unit: str, level: floa
 
 def _would(kind: str, label: str, record: SiteChannelRecord, unit: str) -> str:
     if kind == OFFSET and label in record.offsets:
-        return f"move contours by {-record.offsets[label]:+.1f} {unit}"
+        return f"move contours by {_signed(-record.offsets[label], unit)} {unit}"
     if kind == MISSING and label in record.missing:
         return "ignore objects that are probably missing"
     if kind == SWAPPED and record.swapped:

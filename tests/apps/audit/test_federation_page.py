@@ -79,7 +79,7 @@ def test_figures_count_from_zero_and_say_what_auto_would_do():
     rows = {row.site: row for row in offsets.rows}
     assert list(rows) == sorted(rows, key=lambda site: (site[0] != "<", len(site)))
     assert (rows["site-10"].shown, rows["site-10"].interval) == ("+2.0 mm", "+1.5 to +2.7")
-    assert rows["site-10"].would == "move contours by -2.0 mm"
+    assert rows["site-10"].would == "move contours by −2.0 mm"
     assert (rows["site-3"].verdict, rows["site-3"].would) == ("none", "nothing")
     assert rows[HOSTILE].words == "Cannot tell"
     assert missing.rows[0].unit == "%"

@@ -94,7 +94,7 @@ def test_channels_are_shown_with_their_intervals(tmp_path):
     record = {"before_round": 3, "zero": {"1": "Zero is the median."}, "decision": "Undone at site-2.", "sites": sites}
     rounds = [one | {"hd95_unit": "mm"} for one in ROUNDS]
     page = page_of(tmp_path, rounds=rounds, channels=[record], settings={"method": "auto", "rounds": 6})
-    for said in ("+3.0 mm", "+2.5 to +3.5", "move contours by -3.0 mm", "−0.2 mm", "Zero is the median.", "<svg"):
+    for said in ("+3.0 mm", "+2.5 to +3.5", "move contours by −3.0 mm", "−0.2 mm", "Zero is the median.", "<svg"):
         assert said in page
     assert "How sites annotate" not in page_of(tmp_path)
 
