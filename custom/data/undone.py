@@ -50,10 +50,12 @@ class Undone(JsonRecord):
         model_sha256: hash of the model that was received for that round.
         made: when, by the site's clock.
         offsets: by label, by how far contours were too far outside, in millimetres (pixels without spacing).
-        missing: by label, share of the objects that are missing.
+        missing: by label, share of the objects that are missing: the loss asks for the others.
         swapped: share of the objects, of all classes, that are annotated as another class.
         overshoot: by label of the offsets, how far the model itself draws outside zero, in their unit. Contours move
             inward by that, too, in training alone: it says nothing of the annotations.
+        unannotated: by label, share of the objects that is not annotated, of which the surest are ignored; also at a
+            site of which nothing is established, where other sites leave objects out.
         cases: the annotations.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
@@ -70,6 +72,7 @@ class Undone(JsonRecord):
     missing: dict[str, float]
     swapped: float = 0.0
     overshoot: dict[str, float] = Field(default_factory=dict)
+    unannotated: dict[str, float] = Field(default_factory=dict)
     cases: tuple[UndoneCase, ...]
     ignored_file: Annotated[str, Field(pattern=r"^(ignored-[0-9a-f]{16}\.npz)?$")] = ""
     relabelled_file: Annotated[str, Field(pattern=r"^(relabelled-[0-9a-f]{16}\.npz)?$")] = ""
@@ -90,9 +93,14 @@ class Undone(JsonRecord):
         return frozenset(case.label for case in self.cases if case.reverted)
 
     @property
+    def ignores(self) -> bool:
+        """Whether unannotated objects are ignored, if there are any."""
+        return bool(self.missing or self.unannotated)
+
+    @property
     def changes_anything(self) -> bool:
         """Whether any annotation counts otherwise than it was given."""
-        return bool(self.offsets or self.missing or self.swapped) and not all(case.reverted for case in self.cases)
+        return bool(self.offsets or self.ignores or self.swapped) and not all(case.reverted for case in self.cases)
 
 
 def write_undone(folder: Path, undone: Undone, pixels: Mapping[str, CasePixels]) -> None:

@@ -23,6 +23,7 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
             missing=named(undo.missing),
             swapped=undo.swapped,
             overshoot=named(undo.overshoot),
+            unannotated=named(undo.unannotated),
             undone_before_round=None,
         )
         for site, undo in decisions.undo.items()
@@ -68,7 +69,10 @@ def _decision(decisions: Decisions) -> str:
     if undone:
         moved = {label for undo in decisions.undo.values() for label in undo.overshoot}
         further = (decisions.overshoots[label].sentence(str(label)) for label in sorted(moved))
-        return " ".join([f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}.", *further])
+        others = [site for site in undone if decisions.undo[site].unannotated and not decisions.undo[site].missing]
+        also = f"As objects are left out elsewhere, sure unannotated ones are ignored at {', '.join(others)}, too."
+        said = [f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}.", *further]
+        return " ".join([*said, also] if others else said)
     if decisions.harmless:
         return why_left(decisions)
     if decisions.anything_established:

@@ -26,6 +26,7 @@ from .records import (
 )
 from .server_reference import ServerReference
 from .settings import JudgingSettings
+from .unannotated import unannotated_shares
 from .zero import middle, zero_of_offsets
 
 OTHER_IMAGES = (
@@ -43,18 +44,20 @@ class SiteUndo:
 
     Attributes:
         offsets: by class, by how far its contours lie too far outside, in its unit.
-        missing: by class, share of the objects that it leaves out.
+        missing: by class, share of the objects that it leaves out, from the most complete site.
         swapped: share of the objects, of all classes, that it annotates as another class.
         overshoot: by class of the offsets, how far the model itself draws too far outside; in training alone.
+        unannotated: by class, share of the objects that it does not annotate, of which the surest are ignored.
     """
 
     offsets: dict[int, float] = field(default_factory=dict)
     missing: dict[int, float] = field(default_factory=dict)
     swapped: float = 0.0
     overshoot: dict[int, float] = field(default_factory=dict)
+    unannotated: dict[int, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.offsets or self.missing or self.swapped)
+        return bool(self.offsets or self.missing or self.swapped or self.unannotated)
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,9 @@ def decide(
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
+    missing = {site: one.missing for site, one in undo.items()}
+    for site, shares in unannotated_shares(usual, missing, floor=settings.missing_floor).items():
+        undo[site] = replace(undo[site], unannotated=shares)
     own: dict[int, Overshoot] = {}
     if OVERSHOOT in settings.undone_kinds and usual and unfit is None:
         pixel_size = statistics.median(answer.pixel_size for answer in usual.values())

@@ -20,21 +20,21 @@ Floats = NDArray[np.float64]
 class MissingObjects:
     """Collects what a model sees of a site's samples, and chooses what is ignored.
 
-    Of a class of which the share m is missing the surest unannotated objects are ignored: m / (1 − m) times as many as
+    Of a class of which the share m is left out the surest unannotated objects are ignored: m / (1 − m) times as many as
     are annotated.
 
     Args:
-        missing: by class, share of the objects that is left out.
+        unannotated: by class, share of the objects that is left out.
     """
 
-    def __init__(self, missing: Mapping[int, float]) -> None:
-        self._missing = missing
-        self._sureness: dict[int, list[Floats]] = {label: [] for label in missing}
-        self._annotated = dict.fromkeys(missing, 0)
+    def __init__(self, unannotated: Mapping[int, float]) -> None:
+        self._unannotated = unannotated
+        self._sureness: dict[int, list[Floats]] = {label: [] for label in unannotated}
+        self._annotated = dict.fromkeys(unannotated, 0)
 
     def see(self, judged: JudgedCase) -> None:
         """Take the next sample."""
-        for label in self._missing:
+        for label in self._unannotated:
             self._sureness[label].append(unannotated_sureness(judged, label))
             self._annotated[label] += label_lesions(judged.annotated_as(label))[1]
 
@@ -46,7 +46,7 @@ class MissingObjects:
         """
         pixels = [np.zeros(given.shape, dtype=np.bool_) for given in samples]
         objects = [0] * len(samples)
-        for label, share in self._missing.items():
+        for label, share in self._unannotated.items():
             wanted = round(self._annotated[label] * share / (1 - share)) if share < 1 else len(samples) ** 2
             for index, least in _surest(self._sureness[label], wanted).items():
                 ignore = IgnoreUnannotated(most=len(least), sureness=min(least), margin=_MARGIN)

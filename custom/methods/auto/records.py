@@ -57,6 +57,8 @@ class SiteChannelRecord(Record):
         missing: likewise: share of the objects that is missing.
         swapped: the share of the objects of which at most it undoes the class, 0 for none.
         overshoot: by class, by how much further its contours move inward in training, as the model draws outside zero.
+        unannotated: by class, share of its objects that it does not annotate, of which the surest are ignored; also
+            where nothing is established of it, but of another site.
         undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
     """
 
@@ -65,6 +67,7 @@ class SiteChannelRecord(Record):
     missing: dict[str, float]
     swapped: float = 0.0
     overshoot: dict[str, float] = Field(default_factory=dict)
+    unannotated: dict[str, float] = Field(default_factory=dict)
     undone_before_round: int | None
 
     @property

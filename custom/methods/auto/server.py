@@ -108,7 +108,8 @@ class AutoServer(FedAvgServer):
         if self._telling is not None:
             undo = self._telling
             lengths = {"offsets": named(undo.offsets), "overshoot": named(undo.overshoot)}
-            return {"undo": lengths | {"missing": named(undo.missing), "swapped": undo.swapped}}
+            shares = {"missing": named(undo.missing), "unannotated": named(undo.unannotated), "swapped": undo.swapped}
+            return {"undo": lengths | shares}
         message = self._shadow.message | ({"has_vetoed": True} if self._has_taken_back else {})
         if self.settings.judge == "without_own" and this_round.history:
             # A site finds its own share in the model by it.
@@ -282,4 +283,5 @@ def _undo_of(record: SiteChannelRecord) -> SiteUndo:
         {int(label): value for label, value in record.missing.items()},
         record.swapped,
         {int(label): value for label, value in record.overshoot.items()},
+        {int(label): value for label, value in {**record.missing, **record.unannotated}.items()},
     )

@@ -182,11 +182,13 @@ class AutoSite(FedAvgSite):
 
     def _undo(self, network: nn.Module, site: SiteView) -> None:
         told = site.message["undo"]
-        offsets, missing, overshoot = (_by_label(told[name]) for name in ("offsets", "missing", "overshoot"))
+        offsets, overshoot = (_by_label(told[name]) for name in ("offsets", "overshoot"))
+        missing, unannotated = (_by_label(told[name]) for name in ("missing", "unannotated"))
         swapped = float(told["swapped"])
         moves = [offset + overshoot.get(label, 0.0) for label, offset in offsets.items()]
-        shares, is_of_moved = (*missing.values(), swapped), set(overshoot) <= set(offsets)
-        if not (all(map(math.isfinite, moves)) and all(0 <= share <= 1 for share in shares) and is_of_moved):
+        shares = (*missing.values(), *unannotated.values(), swapped)
+        fits = set(overshoot) <= set(offsets) and set(missing) <= set(unannotated)
+        if not (all(map(math.isfinite, moves)) and all(0 <= share <= 1 for share in shares) and fits):
             raise ValueError(f"Expected finite offsets and shares from 0 to 1 to undo, but was told {site.message}.")
         from .undoing import undo_channel  # noqa: PLC0415
 
@@ -196,6 +198,7 @@ class AutoSite(FedAvgSite):
             site.load(TRAINING),
             offsets=offsets,
             missing=missing,
+            unannotated=unannotated,
             swapped=swapped,
             overshoot=overshoot,
             data_folder=site.locate().folder,
@@ -241,6 +244,6 @@ def _in_words(undone: Undone) -> str:
     ]
     ignored = sum(case.ignored_objects for case in undone.cases)
     relabelled = sum(case.relabelled_objects for case in undone.cases)
-    missing = [f"{ignored} unannotated objects ignored"] if undone.missing else []
+    missing = [f"{ignored} unannotated objects ignored"] if undone.ignores else []
     swapped = [f"{relabelled} objects given another class"] if undone.swapped else []
     return ", ".join([*offsets, *missing, *swapped]) or "nothing"

@@ -26,6 +26,7 @@ def undo_channel(
     *,
     offsets: Mapping[int, float],
     missing: Mapping[int, float],
+    unannotated: Mapping[int, float],
     swapped: float,
     overshoot: Mapping[int, float],
     data_folder: Path,
@@ -43,7 +44,8 @@ def undo_channel(
         network: the received model.
         data: the site's training cases with their given annotations.
         offsets: by class, by how far contours lie too far outside.
-        missing: by class, share of the objects that is left out.
+        missing: by class, share of the objects that is left out; the loss asks for the rest.
+        unannotated: by class, share of the objects that is not annotated, of which the surest are ignored.
         swapped: share of the objects, of all classes, that are annotated as another class.
         overshoot: by class, how far the model itself draws outside zero; contours move by that, too, in training.
         data_folder: the folder of the site's data, to which recorded paths are relative.
@@ -52,8 +54,8 @@ def undo_channel(
         inference: how the model is run.
         reverted: given annotations that somebody at the site has let count as they are.
     """
-    looks = bool(missing) or swapped > 0
-    ignored, relabelled = _chosen(network, data, missing, swapped, inference) if looks else ([], [])
+    looks = bool(unannotated) or swapped > 0
+    ignored, relabelled = _chosen(network, data, unannotated, swapped, inference) if looks else ([], [])
     cases, pixels, start = [], {}, 0
     for case in data.cases:
         label, image = case_files(case, data_folder)
@@ -80,6 +82,7 @@ def undo_channel(
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         offsets={str(label): offset for label, offset in offsets.items()},
         missing={str(label): share for label, share in missing.items()},
+        unannotated={str(label): share for label, share in unannotated.items()},
         swapped=swapped,
         overshoot={str(label): distance for label, distance in overshoot.items()},
         cases=tuple(cases),
@@ -88,15 +91,15 @@ def undo_channel(
 
 
 def _chosen(
-    network: nn.Module, data: SiteData, missing: Mapping[int, float], swapped: float, inference: Inference
+    network: nn.Module, data: SiteData, unannotated: Mapping[int, float], swapped: float, inference: Inference
 ) -> tuple[list[tuple[NDArray[np.bool_], int]], list[tuple[OtherClasses, int]]]:
     """Of every sample what is ignored, and what gets another class, with the numbers of objects."""
-    left_out, of_other_class = MissingObjects(missing), SwappedObjects(swapped)
+    missing, of_other_class = MissingObjects(unannotated), SwappedObjects(swapped)
     for judged in judged_samples(network, data.cases, inference):
-        left_out.see(judged)
+        missing.see(judged)
         of_other_class.see(judged)
     samples = _samples(data.cases)
-    return left_out.ignored(samples), of_other_class.relabelled(samples)
+    return missing.ignored(samples), of_other_class.relabelled(samples)
 
 
 def _samples(cases: Sequence[LoadedCase]) -> list[NDArray[np.uint8]]:

@@ -21,6 +21,7 @@ from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
+from fedannot.transforms.natural_order import natural_order
 
 OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
 CLEAN = dict.fromkeys(OFFSETS, 0.0)
@@ -54,7 +55,7 @@ def answer(offset, found=12, completeness=0.9, num_samples=12, edges=0.0):
     }
 
 
-NOTHING = {"offsets": {}, "missing": {}, "swapped": 0.0, "overshoot": {}}
+NOTHING = {"offsets": {}, "missing": {}, "unannotated": {}, "swapped": 0.0, "overshoot": {}}
 
 
 class Sites:
@@ -147,11 +148,32 @@ def test_few_rounds_have_as_many_estimates_as_there_can_be(rounds, numbers):
     assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == numbers
 
 
+def test_where_objects_are_left_out_other_sites_ignore_what_they_leave_out_as_well():
+    """All others annotate 0.7 of the objects: nothing is established of them, as they are the most complete."""
+    sites = Sites(CLEAN, completeness=dict.fromkeys(CLEAN, 0.7) | {"site-2": 0.35})
+    server, said = run(sites, range(1, 5))
+    others = {site: NOTHING | {"unannotated": {"1": pytest.approx(0.3)}} for site in CLEAN if site != "site-2"}
+    own = NOTHING | {"missing": {"1": pytest.approx(0.5)}, "unannotated": {"1": pytest.approx(0.65)}}
+    assert sites.told == others | {"site-2": own}
+    named = ", ".join(sorted(others, key=natural_order))
+    assert f"As objects are left out elsewhere, sure unannotated ones are ignored at {named}, too." in " ".join(said)
+    resumed = AutoServer(server.settings)
+    resumed.restore(server.state(), [])
+    assert resumed.describe(sites.round) == server.describe(sites.round)
+
+
+def test_where_all_leave_out_alike_nothing_is_ignored():
+    sites = Sites(CLEAN, completeness=dict.fromkeys(CLEAN, 0.7))
+    run(sites, range(1, 5))
+    assert sites.told == {}
+
+
 def test_sites_that_leave_objects_out_count_less():
     sites = Sites(CLEAN, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
     server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness")
-    assert sites.told == {"site-2": NOTHING | {"missing": {"1": pytest.approx(0.5)}}}
+    shares = {"missing": {"1": pytest.approx(0.5)}, "unannotated": {"1": pytest.approx(0.55)}}
+    assert sites.told == {"site-2": NOTHING | shares}
     weights = server.weights(sites.round)
     assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
     by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples)

@@ -20,7 +20,7 @@ from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.undone import UNDONE_FOLDER, latest_undone, revert_undone, undone_pixels
-from fedannot.custom.data.undone_labels import undone_labels
+from fedannot.custom.data.undone_labels import completeness_of_samples, undone_labels
 from fedannot.custom.methods.auto import METHOD
 from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from fedannot.custom.methods.auto.settings import AutoSettings
@@ -70,9 +70,10 @@ def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Rec
     return Recalls(data.images, data.labels, outward)
 
 
-def told(offsets=None, missing=None, swapped=0.0, overshoot=None):
+def told(offsets=None, missing=None, swapped=0.0, overshoot=None, unannotated=None):
     lengths = {"offsets": offsets or {}, "overshoot": overshoot or {}}
-    return {"undo": lengths | {"missing": missing or {}, "swapped": swapped}}
+    shares = {"missing": missing or {}, "unannotated": (missing or {}) if unannotated is None else unannotated}
+    return {"undo": lengths | shares | {"swapped": swapped}}
 
 
 def test_a_site_reports_its_offset_from_the_model(tmp_path: Path, data_folder: Path) -> None:
@@ -160,14 +161,16 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     method.answer(UNDO_CHANNEL, network, view)
     _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
     assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES
-    # A third of all: two and a half are missing.
-    method.answer(UNDO_CHANNEL, network, site.view(method, 3, told(missing={"1": 1 / 3})))
+    # A third of all: two and a half are missing. So many are ignored, whatever is established of the site.
+    method.answer(UNDO_CHANNEL, network, site.view(method, 3, told(unannotated={"1": 1 / 3})))
     folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
     assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES // 2
     assert folder.name == "round_3"
     labels = torch.stack(undone_labels(undone, undone_pixels(folder, 1), data.cases, data_folder))
     assert set(labels.unique().tolist()) == {0, 1, IGNORED_LABEL}
     assert torch.equal(labels == 1, data.labels == 1)
+    assert completeness_of_samples(undone, data.cases, data_folder, 1).eq(1).all()
+    assert "unannotated objects ignored" in site.said[-1]
     # Two by two pixels in the corner of the image, and 9 at most two steps away.
     assert int((labels == IGNORED_LABEL).sum()) == 13 * (NUM_CASES // 2)
 
@@ -260,7 +263,9 @@ def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated
 ) -> None:
     """One annotation of five was looked at, and counts as it was given: it is complete."""
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(missing={"1": 0.25})))
+    method.answer(
+        UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(missing={"1": 0.25}, unannotated={"1": 0.4}))
+    )
     _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
     revert_undone(site.run_folder / UNDONE_FOLDER / "round_2", [undone.cases[3].label])
     network = described_network(method.settings.network).eval()
@@ -330,6 +335,9 @@ def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder:
         told({"1": float("inf")}),
         told(missing={"1": -0.5}),
         told(missing={"1": 7.0}),
+        told(unannotated={"1": 7.0}),
+        told(unannotated={"1": float("nan")}),
+        told(missing={"1": 0.5}, unannotated={}),
         told({"1": 1.0}, overshoot={"1": float("nan")}),
         told({"1": 1e308}, overshoot={"1": 1e308}),
         told({"1": 1.0}, overshoot={"2": 1.0}),
