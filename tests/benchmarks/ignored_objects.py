@@ -1,0 +1,87 @@
+"""How many of the objects that sites left out are ignored in training, and how many of those were really left out.
+
+    python tests/benchmarks/ignored_objects.py runs/bench/auto/ms-2 runs/bench/auto/ms-3
+
+A line for each run and each round before which sites undid something, of all its sites together: the objects of the
+clean masks that the given ones have nothing of, the share of them in which something is ignored, and the share of the
+ignored objects that the clean masks have something of. Every folder is searched for what sites have undone.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.data.undone import UNDONE_FILE, read_undone, undone_pixels
+from fedannot.custom.data.undone_labels import case_files
+from fedannot.transforms.connected_lesions import label_lesions
+
+
+@dataclass
+class Found:
+    """Counts of objects, of some sites together."""
+
+    left_out: int = 0
+    left_out_and_ignored: int = 0
+    ignored: int = 0
+    ignored_and_right: int = 0
+
+    def add(self, given: NDArray[np.uint8], clean: NDArray[np.uint8], ignored: NDArray[np.bool_]) -> None:
+        """Count the objects of a sample."""
+        objects, count = label_lesions(clean != 0)
+        left_out = set(range(1, count + 1)) - set(np.unique(objects[given != 0]).tolist())
+        self.left_out += len(left_out)
+        self.left_out_and_ignored += len(left_out & set(np.unique(objects[ignored]).tolist()))
+        places, count = label_lesions(ignored)
+        self.ignored += count
+        self.ignored_and_right += len(set(np.unique(places[(clean != 0) & ignored]).tolist()) - {0})
+
+
+def records(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the folders of what sites have undone."""
+    for folder in folders:
+        yield from sorted(file.parent for file in folder.rglob(f"undone/round_*/{UNDONE_FILE}"))
+
+
+def add_site(found: Found, record: Path, data: SiteData, folder: Path) -> None:
+    """Count the objects of a site."""
+    pixels = undone_pixels(record, len(data.classes))
+    for case in data.cases:
+        of_case = pixels.get(case_files(case, folder)[0])
+        if case.clean_label is None:
+            continue
+        given = case.label.numpy()
+        ignored = (
+            np.zeros(given.shape, dtype=np.bool_) if of_case is None or of_case.ignored is None else of_case.ignored
+        )
+        for sample in zip(given, case.clean_label.numpy(), ignored, strict=True):
+            found.add(*sample)
+
+
+def main() -> None:
+    """Print the lines of all runs in the named folders."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+", help="output folders of benchmarks or runs")
+    by_run: dict[tuple[str, int], Found] = defaultdict(Found)
+    for record in records(parser.parse_args().folders):
+        undone = read_undone(record)
+        # <run>/run/<site>/simulate_job/undone/round_<number>
+        run = str(record.parents[4])
+        with TemporaryDirectory() as cache:
+            data = load_site_data(Path(undone.data), Path(cache), site=undone.site)
+            add_site(by_run[run, undone.round_number], record, data, Path(undone.data))
+    for (run, number), found in sorted(by_run.items()):
+        told = f"left out {found.left_out:4d}  ignored {found.ignored:4d}"
+        recall = 100 * found.left_out_and_ignored / max(found.left_out, 1)
+        right = 100 * found.ignored_and_right / max(found.ignored, 1)
+        print(f"before round {number:2d}  {told}  of what is left out {recall:3.0f} %  right {right:3.0f} %  ({run})")
+
+
+if __name__ == "__main__":
+    main()
