@@ -327,7 +327,7 @@ def _row(site: str, name: str, record: SiteChannelRecord, unit: str, level: floa
 def _would(kind: str, label: str, record: SiteChannelRecord, unit: str) -> str:
     if kind == OFFSET and label in record.offsets:
         return f"move contours by {_signed(-record.offsets[label], unit)} {unit}"
-    if kind == MISSING and label in {**record.missing, **record.unannotated}:
+    if kind == MISSING and label in record.missing:
         return "ignore objects that are probably missing"
     if kind == SWAPPED and record.swapped:
         return "give objects the class that they look like, the surest ones"

@@ -151,7 +151,7 @@ def moves_in_words(undone: Undone, description: SegmentationDescription | None) 
 
 def ignored_in_words(undone: Undone) -> list[str]:
     """Return in how many annotations how many objects are ignored; nothing where none were looked for."""
-    if not undone.ignores:
+    if not undone.missing:
         return []
     objects = [case.ignored_objects for case in undone.cases if case.ignored_objects]
     verb = "is" if sum(objects) == 1 else "are"

@@ -54,8 +54,7 @@ class Undone(JsonRecord):
         swapped: share of the objects, of all classes, that are annotated as another class.
         overshoot: by label of the offsets, how far the model itself draws outside zero, in their unit. Contours move
             inward by that, too, in training alone: it says nothing of the annotations.
-        unannotated: by label, share of the objects that is not annotated, of which the surest are ignored; also at a
-            site of which nothing is established, where other sites leave objects out.
+        unannotated: by label of the missing, share of the objects that is not annotated: the surest are ignored.
         cases: the annotations.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
@@ -93,14 +92,9 @@ class Undone(JsonRecord):
         return frozenset(case.label for case in self.cases if case.reverted)
 
     @property
-    def ignores(self) -> bool:
-        """Whether unannotated objects are ignored, if there are any."""
-        return bool(self.missing or self.unannotated)
-
-    @property
     def changes_anything(self) -> bool:
         """Whether any annotation counts otherwise than it was given."""
-        return bool(self.offsets or self.ignores or self.swapped) and not all(case.reverted for case in self.cases)
+        return bool(self.offsets or self.missing or self.swapped) and not all(case.reverted for case in self.cases)
 
 
 def write_undone(folder: Path, undone: Undone, pixels: Mapping[str, CasePixels]) -> None:

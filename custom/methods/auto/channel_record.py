@@ -69,10 +69,7 @@ def _decision(decisions: Decisions) -> str:
     if undone:
         moved = {label for undo in decisions.undo.values() for label in undo.overshoot}
         further = (decisions.overshoots[label].sentence(str(label)) for label in sorted(moved))
-        others = [site for site in undone if decisions.undo[site].unannotated and not decisions.undo[site].missing]
-        also = f"As objects are left out elsewhere, sure unannotated ones are ignored at {', '.join(others)}, too."
-        said = [f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}.", *further]
-        return " ".join([*said, also] if others else said)
+        return " ".join([f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}.", *further])
     if decisions.harmless:
         return why_left(decisions)
     if decisions.anything_established:

@@ -47,7 +47,7 @@ class SiteUndo:
         missing: by class, share of the objects that it leaves out, from the most complete site.
         swapped: share of the objects, of all classes, that it annotates as another class.
         overshoot: by class of the offsets, how far the model itself draws too far outside; in training alone.
-        unannotated: by class, share of the objects that it does not annotate, of which the surest are ignored.
+        unannotated: by class of the missing, share of the objects that it does not annotate: the surest are ignored.
     """
 
     offsets: dict[int, float] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class SiteUndo:
     unannotated: dict[int, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.offsets or self.missing or self.swapped or self.unannotated)
+        return bool(self.offsets or self.missing or self.swapped)
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,8 @@ def decide(
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
-    missing = {site: one.missing for site, one in undo.items()}
-    for site, shares in unannotated_shares(usual, missing, floor=settings.missing_floor).items():
-        undo[site] = replace(undo[site], unannotated=shares)
+    for site, one in undo.items():
+        undo[site] = replace(one, unannotated=unannotated_shares(answers[site], one.missing))
     own: dict[int, Overshoot] = {}
     if OVERSHOOT in settings.undone_kinds and usual and unfit is None:
         pixel_size = statistics.median(answer.pixel_size for answer in usual.values())

@@ -17,7 +17,7 @@ _MARGIN = 2
 Floats = NDArray[np.float64]
 
 
-class MissingObjects:
+class UnannotatedObjects:
     """Collects what a model sees of a site's samples, and chooses what is ignored.
 
     Of a class of which the share m is left out the surest unannotated objects are ignored: m / (1 − m) times as many as

@@ -57,8 +57,7 @@ class SiteChannelRecord(Record):
         missing: likewise: share of the objects that is missing.
         swapped: the share of the objects of which at most it undoes the class, 0 for none.
         overshoot: by class, by how much further its contours move inward in training, as the model draws outside zero.
-        unannotated: by class, share of its objects that it does not annotate, of which the surest are ignored; also
-            where nothing is established of it, but of another site.
+        unannotated: by class of the missing, share of its objects that it does not annotate: the surest are ignored.
         undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
     """
 

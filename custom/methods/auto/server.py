@@ -26,9 +26,8 @@ class AutoServer(FedAvgServer):
 
     Rounds 1..T are federated averaging. Then every site reports its annotation channel (task ``estimate_channel``;
     nothing per case), the server finds zero and tests all sites and parameters together, and tells each site for which
-    a deviation is established to undo it (task ``undo_channel``); what a site is told no other site learns, but that
-    some site leaves objects out where it is to ignore its own unannotated ones. The rest is federated averaging, of all
-    data. Where nothing is established it is federated averaging bit for bit.
+    a deviation is established to undo it (task ``undo_channel``); what a site is told no other site learns. The rest is
+    federated averaging, of all data. Where nothing is established it is federated averaging bit for bit.
 
     The estimate is made again, in equal steps through the remaining rounds; what is undone follows it. It then shows
     where the model draws since offsets are undone, too, and sites that move contours move them further by as much as it
@@ -284,5 +283,6 @@ def _undo_of(record: SiteChannelRecord) -> SiteUndo:
         {int(label): value for label, value in record.missing.items()},
         record.swapped,
         {int(label): value for label, value in record.overshoot.items()},
+        # The state of an earlier version has none.
         {int(label): value for label, value in {**record.missing, **record.unannotated}.items()},
     )

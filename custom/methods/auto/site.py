@@ -187,7 +187,7 @@ class AutoSite(FedAvgSite):
         swapped = float(told["swapped"])
         moves = [offset + overshoot.get(label, 0.0) for label, offset in offsets.items()]
         shares = (*missing.values(), *unannotated.values(), swapped)
-        fits = set(overshoot) <= set(offsets) and set(missing) <= set(unannotated)
+        fits = set(overshoot) <= set(offsets) and set(missing) == set(unannotated)
         if not (all(map(math.isfinite, moves)) and all(0 <= share <= 1 for share in shares) and fits):
             raise ValueError(f"Expected finite offsets and shares from 0 to 1 to undo, but was told {site.message}.")
         from .undoing import undo_channel  # noqa: PLC0415
@@ -244,6 +244,6 @@ def _in_words(undone: Undone) -> str:
     ]
     ignored = sum(case.ignored_objects for case in undone.cases)
     relabelled = sum(case.relabelled_objects for case in undone.cases)
-    missing = [f"{ignored} unannotated objects ignored"] if undone.ignores else []
+    missing = [f"{ignored} unannotated objects ignored"] if undone.missing else []
     swapped = [f"{relabelled} objects given another class"] if undone.swapped else []
     return ", ".join([*offsets, *missing, *swapped]) or "nothing"

@@ -1,33 +1,25 @@
-"""How many unannotated objects each site ignores, where some site leaves objects out."""
+"""How many unannotated objects a site ignores that is established to leave objects out."""
 
 from collections.abc import Mapping
 
 from .answers import ChannelAnswer
 
-Shares = Mapping[int, float]
 
+def unannotated_shares(answer: ChannelAnswer, missing: Mapping[int, float]) -> dict[int, float]:
+    """Return by class the share of its objects that a site does not annotate, of which the surest are ignored.
 
-def unannotated_shares(
-    answers: Mapping[str, ChannelAnswer], missing: Mapping[str, Shares], *, floor: float
-) -> dict[str, dict[int, float]]:
-    """Return by site and class the share of its objects that is ignored where it is not annotated.
-
-    What is established counts from the most complete site, which may leave objects out itself. So where objects of a
-    class are established to be missing anywhere, each site ignores as many as it leaves out by its own completeness a:
-    1 − a, no less than what is established of it, and nothing below the floor. A site that hides its patients tells the
-    completeness of all objects that the model predicts, with its false ones: there what is established counts alone.
+    What is established counts from the most complete site, which may leave objects out itself. Ignored are as many as
+    the site leaves out by its own completeness a: 1 − a, no less than what is established. A site that hides its
+    patients tells the completeness of all objects that the model predicts, with its false ones: there what is
+    established counts.
 
     Args:
-        answers: of the sites whose images are alike.
-        missing: by site, what is established of each.
-        floor: smaller shares are left as they are.
+        answer: of the site.
+        missing: by class, the share that is established of it.
     """
-    found = {site: dict(shares) for site, shares in missing.items()}
-    for label in {label for shares in missing.values() for label in shares}:
-        for site, answer in answers.items():
-            own = answer.completeness[label - 1]
-            share = 1 - own.value if own.is_known and not answer.hides_patients else 0.0
-            share = max(share, found.get(site, {}).get(label, 0.0))
-            if share >= floor:
-                found.setdefault(site, {})[label] = share
-    return {site: shares for site, shares in found.items() if shares}
+    if answer.hides_patients:
+        return dict(missing)
+    own = {label: answer.completeness[label - 1] for label in missing}
+    return {
+        label: max(share, 1 - own[label].value) if own[label].is_known else share for label, share in missing.items()
+    }

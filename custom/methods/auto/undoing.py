@@ -16,7 +16,7 @@ from ...data.undone_labels import case_files
 from ...data.undone_pixels import CasePixels
 from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
-from .ignoring import MissingObjects
+from .ignoring import UnannotatedObjects
 from .relabelling import SwappedObjects
 
 
@@ -37,7 +37,7 @@ def undo_channel(
 ) -> tuple[Undone, dict[str, CasePixels]]:
     """Decide what is undone in which annotation; return the record, and by annotation the pixels that count otherwise.
 
-    Which objects are ignored and which get another class are chosen by :class:`MissingObjects` and
+    Which objects are ignored and which get another class are chosen by :class:`UnannotatedObjects` and
     :class:`SwappedObjects`.
 
     Args:
@@ -94,12 +94,12 @@ def _chosen(
     network: nn.Module, data: SiteData, unannotated: Mapping[int, float], swapped: float, inference: Inference
 ) -> tuple[list[tuple[NDArray[np.bool_], int]], list[tuple[OtherClasses, int]]]:
     """Of every sample what is ignored, and what gets another class, with the numbers of objects."""
-    missing, of_other_class = MissingObjects(unannotated), SwappedObjects(swapped)
+    of_none, of_other_class = UnannotatedObjects(unannotated), SwappedObjects(swapped)
     for judged in judged_samples(network, data.cases, inference):
-        missing.see(judged)
+        of_none.see(judged)
         of_other_class.see(judged)
     samples = _samples(data.cases)
-    return missing.ignored(samples), of_other_class.relabelled(samples)
+    return of_none.ignored(samples), of_other_class.relabelled(samples)
 
 
 def _samples(cases: Sequence[LoadedCase]) -> list[NDArray[np.uint8]]:

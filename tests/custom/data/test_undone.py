@@ -322,12 +322,11 @@ def test_a_record_says_how_contours_move_and_whether_anything_changes() -> None:
             {},
             {"offsets": {}},
             {"offsets": {}, "missing": {"1": 0.5}},
-            {"offsets": {}, "unannotated": {"1": 0.5}},
             {"cases": reverted},
             {"cases": (reverted[0], record().cases[1])},
         )
     ]
-    assert changes == [True, False, True, True, False, True]
+    assert changes == [True, False, True, False, True]
 
 
 def test_a_revert_and_its_taking_back_change_the_record_alone(tmp_path: Path) -> None:

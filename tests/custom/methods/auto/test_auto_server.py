@@ -21,7 +21,6 @@ from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
-from fedannot.transforms.natural_order import natural_order
 
 OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
 CLEAN = dict.fromkeys(OFFSETS, 0.0)
@@ -148,24 +147,28 @@ def test_few_rounds_have_as_many_estimates_as_there_can_be(rounds, numbers):
     assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == numbers
 
 
-def test_where_objects_are_left_out_other_sites_ignore_what_they_leave_out_as_well():
-    """All others annotate 0.7 of the objects: nothing is established of them, as they are the most complete."""
+def test_a_site_ignores_as_many_as_it_leaves_out_itself():
+    """All others annotate 0.7 of the objects and are the most complete: nothing is established of them."""
     sites = Sites(CLEAN, completeness=dict.fromkeys(CLEAN, 0.7) | {"site-2": 0.35})
-    server, said = run(sites, range(1, 5))
-    others = {site: NOTHING | {"unannotated": {"1": pytest.approx(0.3)}} for site in CLEAN if site != "site-2"}
-    own = NOTHING | {"missing": {"1": pytest.approx(0.5)}, "unannotated": {"1": pytest.approx(0.65)}}
-    assert sites.told == others | {"site-2": own}
-    named = ", ".join(sorted(others, key=natural_order))
-    assert f"As objects are left out elsewhere, sure unannotated ones are ignored at {named}, too." in " ".join(said)
+    server, _ = run(sites, range(1, 5))
+    shares = {"missing": {"1": pytest.approx(0.5)}, "unannotated": {"1": pytest.approx(0.65)}}
+    assert sites.told == {"site-2": NOTHING | shares}
     resumed = AutoServer(server.settings)
     resumed.restore(server.state(), [])
     assert resumed.describe(sites.round) == server.describe(sites.round)
 
 
-def test_where_all_leave_out_alike_nothing_is_ignored():
-    sites = Sites(CLEAN, completeness=dict.fromkeys(CLEAN, 0.7))
-    run(sites, range(1, 5))
-    assert sites.told == {}
+def test_a_state_without_what_is_not_annotated_goes_on_with_what_is_missing():
+    sites = Sites(CLEAN, deaf=("site-2",), completeness={"site-2": 0.45})
+    server, _ = run(sites, range(1, 5))
+    state = server.state()
+    for record in state["channels"][0]["sites"].values():
+        del record["unannotated"]
+    resumed = AutoServer(server.settings)
+    resumed.restore(state, [])
+    later = Sites(CLEAN)
+    run(later, range(5, 6), resumed)
+    assert later.told == {"site-2": NOTHING | dict.fromkeys(("missing", "unannotated"), {"1": pytest.approx(0.5)})}
 
 
 def test_sites_that_leave_objects_out_count_less():
