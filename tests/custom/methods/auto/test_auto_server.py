@@ -168,7 +168,8 @@ def test_a_state_without_what_is_not_annotated_goes_on_with_what_is_missing():
     resumed.restore(state, [])
     later = Sites(CLEAN)
     run(later, range(5, 6), resumed)
-    assert later.told == {"site-2": NOTHING | dict.fromkeys(("missing", "unannotated"), {"1": pytest.approx(0.5)})}
+    share = {"1": pytest.approx(0.5)}
+    assert later.told == {"site-2": NOTHING | {"missing": share, "unannotated": share}}
 
 
 def test_sites_that_leave_objects_out_count_less():
