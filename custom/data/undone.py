@@ -54,7 +54,6 @@ class Undone(JsonRecord):
         swapped: share of the objects, of all classes, that are annotated as another class.
         overshoot: by label of the offsets, how far the model itself draws outside zero, in their unit. Contours move
             inward by that, too, in training alone: it says nothing of the annotations.
-        unannotated: by label of the missing, share of the objects that is not annotated: the surest are ignored.
         cases: the annotations.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
@@ -71,7 +70,6 @@ class Undone(JsonRecord):
     missing: dict[str, float]
     swapped: float = 0.0
     overshoot: dict[str, float] = Field(default_factory=dict)
-    unannotated: dict[str, float] = Field(default_factory=dict)
     cases: tuple[UndoneCase, ...]
     ignored_file: Annotated[str, Field(pattern=r"^(ignored-[0-9a-f]{16}\.npz)?$")] = ""
     relabelled_file: Annotated[str, Field(pattern=r"^(relabelled-[0-9a-f]{16}\.npz)?$")] = ""

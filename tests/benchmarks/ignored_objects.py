@@ -4,13 +4,14 @@
 
 A line for each run and each round before which sites undid something, of all its sites together: the objects of the
 clean masks that the given ones have nothing of, the share of them in which something is ignored, and the share of the
-ignored objects that the clean masks have something of. Every folder is searched for what sites have undone.
+ignored objects that the clean masks have something of. The last line has all of them together. Every folder is searched
+for what sites have undone.
 """
 
 import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,6 +32,16 @@ class Found:
     left_out_and_ignored: int = 0
     ignored: int = 0
     ignored_and_right: int = 0
+
+    def __add__(self, other: "Found") -> "Found":
+        return Found(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+    def in_words(self) -> str:
+        """Return the counts and their shares."""
+        recall = 100 * self.left_out_and_ignored / max(self.left_out, 1)
+        right = 100 * self.ignored_and_right / max(self.ignored, 1)
+        counts = f"left out {self.left_out:4d}  ignored {self.ignored:4d}"
+        return f"{counts}  of what is left out {recall:3.0f} %  right {right:3.0f} %"
 
     def add(self, given: NDArray[np.uint8], clean: NDArray[np.uint8], ignored: NDArray[np.bool_]) -> None:
         """Count the objects of a sample."""
@@ -57,9 +68,9 @@ def add_site(found: Found, record: Path, data: SiteData, folder: Path) -> None:
         if case.clean_label is None:
             continue
         given = case.label.numpy()
-        ignored = (
-            np.zeros(given.shape, dtype=np.bool_) if of_case is None or of_case.ignored is None else of_case.ignored
-        )
+        ignored = None if of_case is None else of_case.ignored
+        if ignored is None:
+            ignored = np.zeros(given.shape, dtype=np.bool_)
         for sample in zip(given, case.clean_label.numpy(), ignored, strict=True):
             found.add(*sample)
 
@@ -77,10 +88,8 @@ def main() -> None:
             data = load_site_data(Path(undone.data), Path(cache), site=undone.site)
             add_site(by_run[run, undone.round_number], record, data, Path(undone.data))
     for (run, number), found in sorted(by_run.items()):
-        told = f"left out {found.left_out:4d}  ignored {found.ignored:4d}"
-        recall = 100 * found.left_out_and_ignored / max(found.left_out, 1)
-        right = 100 * found.ignored_and_right / max(found.ignored, 1)
-        print(f"before round {number:2d}  {told}  of what is left out {recall:3.0f} %  right {right:3.0f} %  ({run})")
+        print(f"before round {number:2d}  {found.in_words()}  ({run})")
+    print(f"all together     {sum(by_run.values(), Found()).in_words()}")
 
 
 if __name__ == "__main__":

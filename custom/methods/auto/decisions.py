@@ -153,8 +153,9 @@ def decide(
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
     undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
-    for site, one in undo.items():
-        undo[site] = replace(one, unannotated=unannotated_shares(answers[site], one.missing))
+    undo = {
+        site: replace(one, unannotated=unannotated_shares(answers[site], one.missing)) for site, one in undo.items()
+    }
     own: dict[int, Overshoot] = {}
     if OVERSHOOT in settings.undone_kinds and usual and unfit is None:
         pixel_size = statistics.median(answer.pixel_size for answer in usual.values())

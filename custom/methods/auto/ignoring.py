@@ -24,7 +24,7 @@ class UnannotatedObjects:
     are annotated.
 
     Args:
-        unannotated: by class, share of the objects that is left out.
+        unannotated: by class, share m of the objects.
     """
 
     def __init__(self, unannotated: Mapping[int, float]) -> None:

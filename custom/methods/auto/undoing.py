@@ -82,7 +82,6 @@ def undo_channel(
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         offsets={str(label): offset for label, offset in offsets.items()},
         missing={str(label): share for label, share in missing.items()},
-        unannotated={str(label): share for label, share in unannotated.items()},
         swapped=swapped,
         overshoot={str(label): distance for label, distance in overshoot.items()},
         cases=tuple(cases),
