@@ -144,21 +144,22 @@ class FederatedController(ModelController):  # type: ignore[misc]
 
         self._refuse = refuse_and_note
         is_own = request.task in self._method.own_tasks
-        self.broadcast_model(
-            FLModel(
-                params=dict(request.params),
-                params_type=ParamsType.FULL,
-                current_round=request.round_number,
-                total_rounds=self.settings.rounds,
-                meta={**request.message, **({TASK: request.task} if is_own else {})},
-            ),
-            task_name=METHOD_TASK if is_own else request.task,
-            targets=targets,
-            min_responses=len(targets),
-            timeout=self.settings.task_timeout,
-            blocking=False,
-            callback=receive_and_note,
-        )
+        for receivers, message in request.messages(targets):
+            self.broadcast_model(
+                FLModel(
+                    params=dict(request.params),
+                    params_type=ParamsType.FULL,
+                    current_round=request.round_number,
+                    total_rounds=self.settings.rounds,
+                    meta=message | ({TASK: request.task} if is_own else {}),
+                ),
+                task_name=METHOD_TASK if is_own else request.task,
+                targets=list(receivers),
+                min_responses=len(receivers),
+                timeout=self.settings.task_timeout,
+                blocking=False,
+                callback=receive_and_note,
+            )
         bound = f"within {self.settings.task_timeout} s"
         while self.get_num_standing_tasks() and not self.is_stopped():
             if grace.is_over:

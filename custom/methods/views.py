@@ -91,13 +91,15 @@ class Asking(Protocol):
         task: str,
         sites: Collection[str] | None = None,
         params: Mapping[str, torch.Tensor] | None = None,
+        own_messages: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """Ask the named sites, all of them without names.
+        """Ask the named sites, all of them without names, at the same time.
 
         Args:
             task: what they are asked for.
             sites: their names.
             params: the model that goes along in place of the global one.
+            own_messages: by name, what goes along to one site, and no other site learns.
         """
 
 

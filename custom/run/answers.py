@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from ..aggregation.sample_claims import SampleClaims
 from ..outbound.registry import OutboundRegistry
 from .link import Reply
 
@@ -45,6 +46,13 @@ class Answers:
         else:
             self._refuse(reply.site, reason)
         return reason is None
+
+    def counted(self, claims: SampleClaims, limit: int) -> dict[str, dict[str, Any]]:
+        """Return the usable answers by the sites' names, sorted, with numbers of samples as far as they count."""
+        for site, answer in sorted(self.by_site.items()):
+            if "num_samples" in answer:
+                answer["num_samples"] = min(claims.counted(site, answer["num_samples"], limit), limit)
+        return dict(sorted(self.by_site.items()))
 
     def _reason(self, reply: Reply) -> str | None:
         if reply.round_number != self._round:

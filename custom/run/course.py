@@ -4,6 +4,7 @@ import gc
 import shutil
 import time
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
 from .continuing import earlier_state, start_params, told_with_its_file
-from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Params, Request
+from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Params, Request
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from .round_record import dominance_sentence, dominant_site, failure_sentence, progress_sentence, round_scalars
@@ -154,7 +155,7 @@ class Course:
             history=self.state.history,
             num_samples=self._num_samples,
             bounds=InfluenceBounds(self.settings.influence, self._link.warning),
-            ask=lambda task, sites=None, params=None: self._ask(task, round_number, sites, params),
+            ask=partial(self._ask, round_number),
             info=self._link.info,
             warning=self._link.warning,
             is_stopped=self._link.is_stopped,
@@ -166,22 +167,24 @@ class Course:
         self.refused.setdefault(site, reason)
         self._link.warning(f"Refused {site}: {reason}.")
 
-    def _request(self, task: str, number: int, sites: Collection[str] | None, params: Params | None = None) -> Request:
-        message = self._continued | self._method.message(self._round)
-        return Request(task, number, params or self.state.params, message, sites)
+    @property
+    def _message(self) -> dict[str, Any]:
+        return self._continued | self._method.message(self._round)
 
     def _ask(
-        self, task: str, round_number: int, sites: Collection[str] | None = None, params: Params | None = None
+        self,
+        number: int,
+        task: str,
+        sites: Collection[str] | None = None,
+        params: Params | None = None,
+        own_messages: Messages | None = None,
     ) -> dict[str, dict[str, Any]]:
         """Send a model, by default the global one, with a task that is answered without; return usable answers."""
         claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
-        limit = claim_limit(max(len(self._link.sites()), 1))
-        answers = Answers(task, round_number, self._registry, self.settings.network.num_classes, self.refuse)
-        self._link.give(self._request(task, round_number, sites, params), answers.receive, self.refuse)
-        for site, answer in sorted(answers.by_site.items()):
-            if "num_samples" in answer:
-                answer["num_samples"] = min(claims.counted(site, answer["num_samples"], limit), limit)
-        return dict(sorted(answers.by_site.items()))
+        answers = Answers(task, number, self._registry, self.settings.network.num_classes, self.refuse)
+        request = Request(task, number, params or self.state.params, self._message, sites, own_messages or {})
+        self._link.give(request, answers.receive, self.refuse)
+        return answers.counted(claims, claim_limit(max(len(self._link.sites()), 1)))
 
     # --- a round
 
@@ -203,7 +206,8 @@ class Course:
             refuse=self.refuse,
         )
         results = training.results
-        self._link.give(self._request(TRAIN, this_round.number, asked), results.receive, self.refuse)
+        request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
+        self._link.give(request, results.receive, self.refuse)
         self._num_samples |= results.num_samples
         this_round.reports, this_round.drifts = results.reports, results.drifts
         if len(results.reports) < self.settings.min_sites:
@@ -273,12 +277,8 @@ class Course:
     def _write_result(self) -> None:
         """Write the model and the summary as they are after the last finished round."""
         self._link.write_model(self.state.params)
-        summary = summarize(
-            self.state,
-            self._method.describe(self._round),
-            absent=self._beginning.absent,
-            server_threads=torch.get_num_threads(),
-        )
+        found, threads = self._method.describe(self._round), torch.get_num_threads()
+        summary = summarize(self.state, found, absent=self._beginning.absent, server_threads=threads)
         write_summary(self._beginning.run_folder / SUMMARY_FILE, summary)
 
     def _score(self) -> RoundScores:
@@ -290,7 +290,7 @@ class Course:
                 return scores
         if number < self.settings.rounds and number % self.settings.validate_every:
             return self._scoring.unscored
-        return self._scoring.pool(self._ask(self._scoring.site_task, number)) or self._scoring.unscored
+        return self._scoring.pool(self._ask(number, self._scoring.site_task)) or self._scoring.unscored
 
     def _show(self, record: RoundRecord) -> None:
         """Draw a round's numbers, and say in a sentence how far the run is."""

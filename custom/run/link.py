@@ -1,7 +1,7 @@
 """How the course of a run reaches its sites, whatever carries the messages."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 Params = Mapping[str, torch.Tensor]
+# By the sites' names, what goes along to one of them alone.
+Messages = Mapping[str, Mapping[str, Any]]
 
 # What goes with every task in a run that continues an earlier one: its job, and the round after which it goes on.
 CONTINUED_JOB = "fedannot_continued_job"
@@ -44,6 +46,7 @@ class Request:
         params: the model that goes along, mostly the global one.
         message: plain values that go along.
         sites: names of those that are asked; all that are there without names.
+        own_messages: what goes along to one site alone.
     """
 
     task: str
@@ -51,6 +54,13 @@ class Request:
     params: Params
     message: Mapping[str, Any]
     sites: Collection[str] | None = None
+    own_messages: Messages = field(default_factory=dict)
+
+    def messages(self, targets: Sequence[str]) -> list[tuple[Sequence[str], dict[str, Any]]]:
+        """Return what is sent to whom: one message for all targets, or each its own."""
+        if not self.own_messages:
+            return [(targets, dict(self.message))]
+        return [([site], {**self.message, **self.own_messages.get(site, {})}) for site in targets]
 
 
 @dataclass(frozen=True)

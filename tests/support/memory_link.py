@@ -1,6 +1,7 @@
 """A link of a run's course in memory: its sites are functions, and what the course says is kept."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -41,7 +42,8 @@ class MemoryLink:
         for name, site in list(self.there.items()):
             if request.sites is not None and name not in request.sites:
                 continue
-            answer = site(request)
+            ((_, message),) = request.messages([name])
+            answer = site(replace(request, message=message, own_messages={}))
             if isinstance(answer, str):
                 refuse(name, answer)
             else:

@@ -20,10 +20,6 @@ class FoldsServer(FedAvgServer):
 
     settings: FoldsSettings
 
-    def __init__(self, settings: FoldsSettings) -> None:
-        super().__init__(settings)
-        self._telling: Mapping[str, Any] | None = None
-
     def stage(self, this_round: Round) -> str:
         """Return which part of the patients the round's model will judge."""
         return f"judge of part {self._fold(this_round.number) + 1} of {self.settings.folds}"
@@ -40,24 +36,11 @@ class FoldsServer(FedAvgServer):
         if absent := sorted(set(this_round.num_samples) - set(answers), key=natural_order):
             this_round.warning(f"{', '.join(absent)}: no model was kept; the last one judges all patients there.")
 
-    def message(self, this_round: Round) -> dict[str, Any]:
-        """Return what is concluded of the one site that is being told; nothing else."""
-        del this_round
-        return {} if self._telling is None else {"conclude": self._telling}
-
     def tell(self, this_round: Round, concluded: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Tell each site by itself what is concluded of it; return those that have it."""
-        told: list[str] = []
-        for site, of_site in concluded.items():
-            self._telling = of_site
-            try:
-                answers = this_round.ask(CONCLUDE, [site])
-            finally:
-                self._telling = None
-            if this_round.is_stopped():
-                break
-            told += [one for one, fields in answers.items() if fields["has_concluded"]]
-        return told
+        """Tell each site what is concluded of it, which no other site learns; return those that have it."""
+        told = {site: {"conclude": of_site} for site, of_site in concluded.items()}
+        answers = this_round.ask(CONCLUDE, list(told), own_messages=told)
+        return [site for site, fields in answers.items() if fields["has_concluded"]]
 
     def _fold(self, number: int) -> int:
         return fold_of_round(number, self.settings.rounds_of_fold)

@@ -45,7 +45,6 @@ class AutoServer(FedAvgServer):
         self.channels: list[ChannelRecord] = []
         self._due: dict[str, SiteUndo] = {}
         self._undone: dict[str, int] = {}
-        self._telling: SiteUndo | None = None
         self._shadow = ShadowCheck(settings, settings.shadow_rounds)
         self._has_taken_back = False
         treatment = treatment_of(settings)
@@ -104,12 +103,7 @@ class AutoServer(FedAvgServer):
         return super().record(this_round) | added
 
     def message(self, this_round: Round) -> dict[str, Any]:
-        """Return what the one site is to undo that is being told; else what all may know of round and model."""
-        if self._telling is not None:
-            undo = self._telling
-            lengths = {"offsets": named(undo.offsets), "overshoot": named(undo.overshoot)}
-            shares = {"missing": named(undo.missing), "unannotated": named(undo.unannotated), "swapped": undo.swapped}
-            return {"undo": lengths | shares}
+        """Return what all sites may know of round and model."""
         message = self._shadow.message | ({"has_vetoed": True} if self._has_taken_back else {})
         if self.settings.judge == "without_own" and this_round.history:
             # A site finds its own share in the model by it.
@@ -196,16 +190,12 @@ class AutoServer(FedAvgServer):
         return True
 
     def _tell(self, this_round: Round) -> None:
-        """Tell each site by itself what it is to undo."""
-        for site, undo in sorted(self._due.items()):
-            self._telling = undo
-            try:
-                answers = this_round.ask(UNDO_CHANNEL, [site])
-            finally:
-                self._telling = None
-            if this_round.is_stopped():
-                return
-            if answers.get(site, {}).get("has_undone"):
+        """Tell sites what to undo, each its own."""
+        if not self._due:
+            return
+        told = {site: {"undo": _told_as(undo)} for site, undo in self._due.items()}
+        for site, answer in this_round.ask(UNDO_CHANNEL, sorted(told), own_messages=told).items():
+            if answer.get("has_undone"):
                 del self._due[site]
                 self._undone[site] = this_round.number
 
@@ -275,6 +265,13 @@ def _missing_shares(record: ChannelRecord, num_classes: int) -> dict[str, float]
         for site, found in record.sites.items()
     }
     return {site: share for site, share in shares.items() if share > 0}
+
+
+def _told_as(undo: SiteUndo) -> dict[str, Any]:
+    """What a site is told to undo, as plain values."""
+    lengths = {"offsets": named(undo.offsets), "overshoot": named(undo.overshoot)}
+    shares = {"missing": named(undo.missing), "unannotated": named(undo.unannotated), "swapped": undo.swapped}
+    return lengths | shares
 
 
 def _undo_of(record: SiteChannelRecord) -> SiteUndo:

@@ -65,6 +65,7 @@ class Federation:
     def __init__(self, clock: Clock, answers: Mapping[str, tuple[float, FLModel]], **settings: Any) -> None:
         self.clock, self.answers = clock, dict(answers)
         self.sent: list[dict[str, Any]] = []
+        self.left: dict[str, tuple[float, FLModel]] = {}
         self.refused: dict[str, str] = {}
         self.replies: list[Reply] = []
         self.usable = True
@@ -79,7 +80,7 @@ class Federation:
 
     def broadcast(self, model: FLModel, **how: Any) -> None:
         self.sent.append(how | {"model": model})
-        self.left = {site: self.answers[site] for site in how["targets"]}
+        self.left |= {site: self.answers[site] for site in how["targets"]}
         self.deadline, self.cancelled = self.clock.now + how["timeout"], False
 
     def standing(self) -> int:
@@ -96,8 +97,13 @@ class Federation:
         self.replies.append(reply)
         return self.usable and reply.problem is None
 
-    def give(self, task: str = "train", sites: list[str] | None = None) -> "Federation":
-        request = Request(task, 1, {"w": torch.zeros(2)}, {"word": 7}, sites)
+    def give(
+        self,
+        task: str = "train",
+        sites: list[str] | None = None,
+        own_messages: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> "Federation":
+        request = Request(task, 1, {"w": torch.zeros(2)}, {"word": 7}, sites, own_messages or {})
         self.controller.give(request, self.receive, self.refused.__setitem__)
         return self
 
@@ -133,6 +139,19 @@ def test_named_sites_alone_are_asked(clock: Clock) -> None:
     assert federation.sent[0]["targets"] == ["site-3"]
     assert [reply.site for reply in federation.replies] == ["site-3"]
     assert federation.refused == {}
+
+
+def test_messages_of_the_sites_own_are_sent_at_once_and_each_to_its_site_alone(clock: Clock) -> None:
+    own = {"site-1": {"secret": 1}, "site-2": {"secret": 2}}
+    federation = Federation(clock, at(0, 900, 900)).give(ESTIMATE_QUALITY, own_messages=own)
+    sent = {tuple(one["targets"]): one["model"].meta for one in federation.sent}
+    assert {sites: meta.get("secret") for sites, meta in sent.items()} == {
+        ("site-1",): 1, ("site-2",): 2, ("site-3",): None
+    }  # fmt: skip
+    assert all((meta["word"], meta[TASK]) == (7, ESTIMATE_QUALITY) for meta in sent.values())
+    # Two sites that do not answer are waited for at the same time.
+    assert clock.now == pytest.approx(500, abs=1)
+    assert sorted(federation.refused) == ["site-2", "site-3"]
 
 
 @pytest.mark.parametrize("sites", [[], ["gone"]])

@@ -494,6 +494,24 @@ def test_named_sites_alone_are_asked(tmp_path: Path) -> None:
     assert list(found) == ["b"]
 
 
+def test_a_message_of_a_sites_own_goes_to_it_alone(tmp_path: Path) -> None:
+    run, heard = Run(tmp_path, MemoryLink({}), rounds=1), {}
+
+    def hears(site: StepSite) -> Callable[[Request], Reply]:
+        def answer(request: Request) -> Reply:
+            if request.task == MEASURE:
+                heard[site.name] = dict(request.message)
+            return site(request)
+
+        return answer
+
+    run.link.there = {name: hears(measured(name)) for name in ("a", "b", "c")}
+    own = {"a": {"secret": 1}, "b": {"secret": 2}}
+    run.method.before = lambda this_round: this_round.ask(MEASURE, ["a", "b", "c"], own_messages=own)
+    run.begin()
+    assert heard == {"a": {"called": 1, "secret": 1}, "b": {"called": 1, "secret": 2}, "c": {"called": 1}}
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
