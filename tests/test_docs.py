@@ -1,6 +1,7 @@
 """README and docs: limits of length, links, commands, names of functions, and tables that follow from their figures."""
 
 import ast
+import json
 import re
 from pathlib import Path
 from pkgutil import resolve_name
@@ -124,7 +125,24 @@ def test_tables_are_those_of_the_figures_beside_them(page: Page) -> None:
 
 def test_long_tables_are_made_from_figures() -> None:
     marked = [page.name for page in PAGES if "<!-- end -->" in page.path.read_text(encoding="utf-8")]
-    assert {f"docs/benchmarks/{name}.md" for name in ("feda3i", "fedia", "fedgsca", "decoupled")} <= set(marked)
+    assert {f"docs/benchmarks/{name}.md" for name in ("auto", "feda3i", "fedia", "fedgsca", "decoupled")} <= set(marked)
+
+
+def test_a_table_with_words_gets_the_figures_of_its_rows_and_misses_none(tmp_path: Path) -> None:
+    fedavg = {"arm": "fedavg", "dice": [70, 80], "groups": [], "groups_as_drawn": [], "seconds": []}
+    auto = fedavg | {"arm": "auto", "dice": [72, 81], "differences": [2, 1], "p_value": None}
+    arms = [fedavg | {"differences": None, "p_value": None}, auto]
+    rows = [{"row": name, "what": "", "seeds": [0, 1], "arms": arms} for name in ("a", "b")]
+    (tmp_path / "f.json").write_text(json.dumps(rows), encoding="utf-8")
+    head = "<!-- beside f.json -->\n| row | data | FedAvg | auto | auto − FedAvg |\n|---|---|---|---|---|\n"
+    line = "| `{}` | some | {} | {} | {} |\n"
+    page = head + "".join(line.format(name, "", "1.0", "0.3") for name in "ba") + "<!-- end -->\n"
+    figures = ("70.0 / 80.0", "72.0 / 81.0", "**+1.5** ± 0.7")
+    assert made_anew(page, tmp_path) == head + "".join(line.format(name, *figures) for name in "ba") + "<!-- end -->\n"
+    with pytest.raises(ValueError, match="in no line: b"):
+        made_anew(page.replace("`b`", "`a`", 1).replace(line.format("a", "", "1.0", "0.3"), "", 1), tmp_path)
+    with pytest.raises(ValueError, match="twice"):
+        made_anew(page.replace("`b`", "`a`"), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,13 @@
 A mark is a comment before a table that says which file, rows and arms it shows. `table` has a line for each row of data
 and a column for each arm: the reference's mean, the others' difference to it. `scores` has a line for each arm of each
 row, with the score of every seed. `centres` has a line for each arm, with the Dice on generic data and on sites' own.
+`beside` keeps the table and its words, and makes the figures of FedAvg, of `auto` and of their difference anew, in the
+lines whose column `row` names a row.
 
     <!-- table feda3i.json rows=ns-d,ne-d arms=fedavg,feda3i -->
     <!-- scores fedia.json rows=ms-2 -->
     <!-- centres decoupled.json rows=generic -->
+    <!-- beside auto.json auto_real.json -->
     <!-- end -->
 """
 
@@ -22,23 +25,60 @@ from fedannot.apps.benchmarks.figures import ArmFigures, RowFigures, read_table
 from fedannot.apps.benchmarks.tables import FINDINGS, shown_difference
 
 MARK = re.compile(
-    r"(?P<mark><!-- (?P<layout>table|scores|centres) (?P<options>[^\n]+) -->\n)(?P<body>.*?)(?=<!-- end -->)", re.S
+    r"(?P<mark><!-- (?P<layout>table|scores|centres|beside) (?P<options>[^\n]+) -->\n)(?P<body>.*?)(?=<!-- end -->)",
+    re.S,
 )
 
 
 def made_anew(text: str, folder: Path) -> str:
     """Return a page with the tables between its marks made from the files that they name."""
-    return MARK.sub(lambda found: f"{found['mark']}{_table(found['layout'], found['options'], folder)}", text)
+    return MARK.sub(lambda found: f"{found['mark']}{_table(found, folder)}", text)
 
 
-def _table(layout: str, options: str, folder: Path) -> str:
-    file, *given = options.split()
+def _table(found: re.Match[str], folder: Path) -> str:
+    layout = found["layout"]
+    file, *given = found["options"].split()
+    if layout == "beside":
+        return _beside(found["body"], [row for name in (file, *given) for row in read_table(folder / name)])
     chosen = {name: values.split(",") for name, values in (option.split("=", 1) for option in given)}
     rows = {row.row: row for row in read_table(folder / file)}
     named = [rows[name] for name in chosen["rows"]]
     makers = {"table": _by_arms, "scores": _by_seeds, "centres": _by_centres}
     lines = makers[layout](named, chosen)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _beside(body: str, rows: Sequence[RowFigures]) -> str:
+    """The same table with its figures made anew; every row of the files has to be in it."""
+    headings, divider, *lines = body.splitlines()
+    names = [cell.strip() for cell in headings.split("|")]
+    missing, made = {row.row: row for row in rows}, [headings, divider]
+    for line in lines:
+        cells = [cell.strip() for cell in line.split("|")]
+        if (row := missing.pop(cells[names.index("row")].strip("`"), None)) is None:
+            raise ValueError(f"No row of the figures, or one that is there twice: {line}")
+        fedavg, auto = (next(arm for arm in row.arms if arm.arm == name) for name in ("fedavg", "auto"))
+        cells[names.index("FedAvg")] = _scores(fedavg)
+        cells[names.index("auto")] = "the same bits" if auto.scores == fedavg.scores else _scores(auto)
+        cells[names.index("auto − FedAvg")] = _difference(auto)
+        made.append(" | ".join(cells).strip())
+    if missing:
+        raise ValueError(f"Rows of the figures that are in no line: {', '.join(missing)}")
+    return "\n".join(made) + "\n"
+
+
+def _scores(arm: ArmFigures) -> str:
+    return " / ".join(f"{value:.1f}" for value in arm.scores)
+
+
+def _difference(arm: ArmFigures) -> str:
+    """Its mean and standard deviation; the mean stands out where it is the larger of both."""
+    differences = arm.differences or ()
+    if not any(differences):
+        return "0.0"
+    mean, *spread = shown_difference(differences).replace("-", "−").split(" ", 1)
+    stands_out = len(differences) > 1 and statistics.fmean(differences) > statistics.stdev(differences)
+    return " ".join([f"**{mean}**" if stands_out else mean, *spread])
 
 
 def _arms(row: RowFigures, chosen: dict[str, list[str]]) -> list[ArmFigures]:
@@ -73,9 +113,8 @@ def _by_seeds(rows: Sequence[RowFigures], chosen: dict[str, list[str]]) -> Itera
     yield ["---"] * len(headings)
     for row in rows:
         for index, arm in enumerate(_arms(row, chosen)):
-            seeds = " / ".join(f"{value:.1f}" for value in arm.scores)
             mean = f"{statistics.fmean(arm.scores):.1f}"
-            yield [row.what if index == 0 else "", arm.arm, seeds, mean, shown_difference(arm.differences)]
+            yield [row.what if index == 0 else "", arm.arm, _scores(arm), mean, shown_difference(arm.differences)]
 
 
 def _by_centres(rows: Sequence[RowFigures], chosen: dict[str, list[str]]) -> Iterator[list[str]]:
