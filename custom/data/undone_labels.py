@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,23 @@ def undone_labels(
             )
         labels.extend(undone_label(undone.moves_in_training, of_case, case))
     return labels
+
+
+def with_classes_anew(
+    undone: Undone, pixels: Mapping[str, CasePixels], cases: Sequence[LoadedCase], data_folder: Path
+) -> list[LoadedCase]:
+    """Return the cases with the classes that objects were given, and nothing else undone.
+
+    Args:
+        undone: what is undone.
+        pixels: by given annotation, those that count otherwise.
+        cases: of the site.
+        data_folder: the folder of the site's data, to which recorded paths are relative.
+    """
+    classes_alone = undone.model_copy(update={"offsets": {}, "overshoot": {}})
+    relabelled = {name: CasePixels(relabelled=of_case.relabelled) for name, of_case in pixels.items()}
+    labels = iter(undone_labels(classes_alone, relabelled, cases, data_folder))
+    return [replace(case, label=torch.stack([next(labels) for _ in case.label])) for case in cases]
 
 
 def completeness_of_samples(

@@ -12,6 +12,7 @@ from ...channel.image_features import ImageStatistics
 from ...channel.noisy_estimates import noisy_completeness, noisy_offset
 from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of
 from .outbound import (
+    CLASSES_ANEW,
     COMPLETENESS,
     EDGES,
     EXCHANGED_PART,
@@ -47,6 +48,7 @@ class ChannelAnswer:
         hides_patients: whether it is that of all predicted ones.
         swapped: share of the annotated objects of all classes that look like another class.
         exchanged_part: share of these objects that are given a class whose code is exchanged; 1 where none is.
+        has_classes_anew: whether all but these two are of annotations in which objects were given another class.
     """
 
     num_samples: int
@@ -61,6 +63,7 @@ class ChannelAnswer:
     hides_patients: bool = False
     swapped: Estimate = field(default_factory=Estimate.unknown)
     exchanged_part: float = 1.0
+    has_classes_anew: bool = False
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "ChannelAnswer":
@@ -86,6 +89,7 @@ class ChannelAnswer:
             hides_patients=MATCHED in fields,
             swapped=received(SWAPPED_SHARE, fields)[0],
             exchanged_part=1.0 if math.isnan(fields[EXCHANGED_PART][0]) else fields[EXCHANGED_PART][0],
+            has_classes_anew=fields.get(CLASSES_ANEW, False),
         )
 
 

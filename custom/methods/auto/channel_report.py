@@ -29,6 +29,7 @@ from ...outbound.fields import MINIMUM_CASES
 from ...settings import RunSettings
 from ..views import Answer
 from .outbound import (
+    CLASSES_ANEW,
     COMPLETENESS,
     EDGES,
     EXCHANGED_PART,
@@ -45,7 +46,13 @@ _MICROMETRES = 1000
 
 
 def channel_report(
-    judge: Judge, data: SiteData, reviewed: SiteData | None, settings: RunSettings, *, seed: int
+    judge: Judge,
+    data: SiteData,
+    reviewed: SiteData | None,
+    settings: RunSettings,
+    *,
+    seed: int,
+    classes_anew: Sequence[LoadedCase] | None = None,
 ) -> Answer:
     """Return a site's estimates of its channel (:mod:`fedannot.custom.channel`), class by class; they leave the site.
 
@@ -57,9 +64,12 @@ def channel_report(
         reviewed: cases whose annotations somebody has reviewed, None where there are none.
         settings: the job's.
         seed: decides intervals and known errors.
+        classes_anew: the same cases with objects that were given another class, where there are any: all but the share
+            of these objects is of them.
     """
     labels = range(1, settings.network.num_classes + 1)
-    cases = _judged(judge, data.cases)
+    counted = data.cases if classes_anew is None else classes_anew
+    cases = _judged(judge, counted)
     known = [] if reviewed is None else _judged(judge, reviewed.cases)
     report: dict[str, Any] = {
         "num_samples": data.num_samples,
@@ -83,15 +93,18 @@ def channel_report(
         for label in labels
     ]
     report |= sent(OFFSET, offsets, calibrated=True) | sent(COMPLETENESS, completeness, calibrated=True)
-    swapped, exchanged = _swapped(cases, len(labels), seed)
+    given = cases if classes_anew is None else _judged(judge, data.cases)
+    swapped, exchanged = _swapped(given, len(labels), seed)
     report |= sent(SWAPPED_SHARE, [swapped], calibrated=True)
     report[EXCHANGED_PART] = [three_digits(exchanged) if swapped.patients >= MINIMUM_CASES else math.nan]
     report |= sent(EDGES, [estimate_edges(cases, label, seed=seed) for label in labels], calibrated=False)
     report |= sent(REFERENCE, [estimate_offset(known, label, seed=seed) for label in labels], calibrated=False)
-    pairs = [] if reviewed is None else _pairs(data.cases, reviewed.cases)
+    pairs = [] if reviewed is None else _pairs(counted, reviewed.cases)
     report |= sent(REVIEWED, [_offset_of_pairs(pairs, label, seed=seed) for label in labels], calibrated=False)
     if (resampled := data.description.resampled_pixel) is not None:
         report[RESAMPLED] = round(_MICROMETRES * resampled)
+    if classes_anew is not None:
+        report[CLASSES_ANEW] = True
     samples = offset_samples(of_cases) if _has_known_unit(data) else {}
     return Answer(report, samples | (object_samples(cases, len(labels)) if uses_completeness(settings) else {}))
 

@@ -2,15 +2,16 @@
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...channel.anchor import Anchor, deviation_of
+from ...channel.anchor import Anchor
 from ...channel.averaged_contour import AveragedContour, averaged_contour
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from .answers import ChannelAnswer, unit_of
+from .criteria import best_told, missing_criterion, most_complete, offset_criterion, swapped_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
 from .overshoot import Overshoot, of_moved, overshoots
 from .records import (
@@ -32,8 +33,6 @@ from .zero import middle, zero_of_offsets
 OTHER_IMAGES = (
     "its images are of another kind than the other sites', so that the model may err there; review some cases"
 )
-# Exchanged codes of fewer objects are left alone: with few of a class a model may err in all of them.
-_LEAST_PART = 0.2
 # Why nothing is told of any site although all have reported.
 UNFIT = "the model finds too little of what is annotated to judge it"
 
@@ -120,7 +119,7 @@ def decide(
     """
     gates = _gates(answers, settings)
     alike = {site: answer for site, answer in answers.items() if not gates[site].distinct}
-    least = _best_told([answer.swapped for answer in alike.values()], lambda one: -one.value)
+    least = best_told([answer.swapped for answer in alike.values()], lambda one: -one.value)
     usual = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.swapped, least)}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
@@ -130,38 +129,40 @@ def decide(
     anchors = [zero_of_offsets(usual, label, settings, seed=seed, server=server, before=before) for label in labels]
     for label, anchor in zip(labels, anchors, strict=True):
         # Completeness of all objects and that of sure ones are no one quantity.
-        complete = {hides: _most_complete(usual, label, hides_patients=hides) for hides in (False, True)}
+        complete = {hides: most_complete(usual, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
             doubt, name = doubts[site], parameter(OFFSET, label)
-            judged[site][name], criteria[site][name] = _offset(answer, label, anchor, settings, doubt)
+            judged[site][name], criteria[site][name] = offset_criterion(answer, label, anchor, settings, doubt)
             name = parameter(MISSING, label)
-            judged[site][name], criteria[site][name] = _missing(
+            judged[site][name], criteria[site][name] = missing_criterion(
                 answer, label, complete[answer.hides_patients], settings, doubt
             )
     if settings.network.num_classes > 1:
         for site, answer in answers.items():
             judged[site][SWAPPED_OBJECTS] = answer.swapped
-            criteria[site][SWAPPED_OBJECTS] = _swapped(answer, least, settings, doubts[site])
+            criteria[site][SWAPPED_OBJECTS] = swapped_criterion(answer, least, settings, doubts[site])
     findings = established(judged, criteria, level=settings.level)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
             findings[site] |= _standing(record, judged[site], criteria[site], findings[site])
-    findings = without_mislabelled(findings)
+    given_anew = {site for site, answer in alike.items() if answer.has_classes_anew}
+    findings = without_mislabelled(findings, given_anew)
     harmless = {
         label: averaged
         for label, anchor in zip(labels, anchors, strict=True)
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
-    undo = {site: _undo(found, settings, spared=harmless if site in usual else ()) for site, found in findings.items()}
+    of_one_kind = usual.keys() | given_anew
     undo = {
-        site: replace(one, unannotated=unannotated_shares(answers[site], one.missing)) for site, one in undo.items()
+        site: _undo(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
+        for site, found in findings.items()
     }
     own: dict[int, Overshoot] = {}
     if OVERSHOOT in settings.undone_kinds and usual and unfit is None:
         pixel_size = statistics.median(answer.pixel_size for answer in usual.values())
         edges = [middle([answer.edges[label - 1] for answer in usual.values()]) for label in labels]
         own = overshoots(anchors, edges, before, limit=settings.edge_error * pixel_size, unit=unit_of(pixel_size))
-        undo |= {site: replace(undo[site], overshoot=of_moved(undo[site].offsets, own)) for site in usual}
+        undo |= {site: replace(undo[site], overshoot=of_moved(undo[site].offsets, own)) for site in of_one_kind}
     return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit, own)
 
 
@@ -204,28 +205,6 @@ def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:
     return min(found / annotated, 1.0) if annotated else 0.0
 
 
-def _offset(
-    answer: ChannelAnswer, label: int, anchor: Anchor | None, settings: JudgingSettings, doubt: str | None
-) -> tuple[Estimate, Criterion]:
-    """What is tested of a site's offset, and against which zero."""
-    offset, reference, reviewed = (one[label - 1] for one in (answer.offset, answer.reference, answer.reviewed))
-    floor = settings.offset_floor * answer.pixel_size
-    if reviewed.is_known:
-        return reviewed, Criterion(0.0, floor)
-    if reference.is_known:
-        return offset, Criterion(reference.value, floor, deviation_of(reference))
-    if anchor is None:
-        return offset, Criterion(0.0, floor, doubted="no site has an estimate that could be zero")
-    if anchor.is_inferred:
-        # Zero may be wrong by so much; undoing less than that would follow its error.
-        floor = max(floor, settings.edge_error * answer.pixel_size)
-    return offset, _doubted(Criterion.of_anchor(anchor, floor), doubt)
-
-
-def _doubted(criterion: Criterion, doubt: str | None) -> Criterion:
-    return criterion if doubt is None else replace(criterion, doubted=doubt)
-
-
 def _other_images(gate: ImageGate) -> str | None:
     """Where images are of another kind, the model cannot judge."""
     return f"{gate.sentence.rstrip('.')}; {OTHER_IMAGES}" if gate.distinct else None
@@ -235,40 +214,6 @@ def _unfit(share: float, settings: JudgingSettings) -> str | None:
     if share >= settings.min_predicted_share:
         return None
     return f"{UNFIT}: in {share:.0%} of the annotated patients, expected {settings.min_predicted_share:.0%}"
-
-
-def _most_complete(answers: Mapping[str, ChannelAnswer], label: int, *, hides_patients: bool) -> Estimate | None:
-    alike = [answer for answer in answers.values() if answer.hides_patients == hides_patients]
-    return _best_told([answer.completeness[label - 1] for answer in alike], lambda one: one.value)
-
-
-def _best_told(estimates: Sequence[Estimate], quality: Callable[[Estimate], float]) -> Estimate | None:
-    """The estimate of the site that annotates best, which is neutral for the others; None without any."""
-    known = [one for one in estimates if one.is_known]
-    # What cannot be told of a site is no measure for those of which it can.
-    told = [one for one in known if Criterion(0.0, 0.0).doubt(one) is None]
-    return max(told or known, key=lambda one: (quality(one), one.patients), default=None)
-
-
-def _missing(
-    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: JudgingSettings, doubt: str | None
-) -> tuple[Estimate, Criterion]:
-    """The share of objects that a site leaves out: what it annotates less than the most complete site does."""
-    own = answer.completeness[label - 1]
-    if complete is None or not complete.value > 0 or not own.is_known:
-        return Estimate.unknown(), _doubted(Criterion(0.0, settings.missing_floor), doubt)
-    value, low, high = (1 - share / complete.value for share in (own.value, own.high, own.low))
-    criterion = Criterion(0.0, settings.missing_floor, deviation_of(complete) * own.value / complete.value**2)
-    missing = replace(own, value=value, low=low, high=high)
-    return missing, _doubted(criterion, doubt)
-
-
-def _swapped(answer: ChannelAnswer, least: Estimate | None, settings: JudgingSettings, doubt: str | None) -> Criterion:
-    """What is tested of the share of objects that look like another class: the floor is of those that can."""
-    floor = settings.swapped_floor * max(answer.exchanged_part, _LEAST_PART)
-    if least is None or not answer.swapped.is_known:
-        return _doubted(Criterion(0.0, floor), doubt)
-    return _doubted(Criterion(least.value, floor, deviation_of(least)), doubt)
 
 
 def _harmless_average(
@@ -290,11 +235,18 @@ def _harmless_average(
     return averaged if averaged is not None and averaged.is_within(near) else None
 
 
-def _undo(findings: Mapping[str, Finding], settings: JudgingSettings, *, spared: Collection[int]) -> SiteUndo:
+def _undo(
+    answer: ChannelAnswer, findings: Mapping[str, Finding], settings: JudgingSettings, *, spared: Collection[int]
+) -> SiteUndo:
     """What a site undoes; offsets of the spared classes stay."""
     found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}, SWAPPED: {}}
     for name, finding in findings.items():
         kind, label = name.split(" ")[0], int(name.split(" ")[1])
         if finding.established and kind in settings.undone_kinds and not (kind == OFFSET and label in spared):
             found[kind][label] = finding.deviation
-    return SiteUndo(found[OFFSET], found[MISSING], max(found[SWAPPED].get(ALL_CLASSES, 0.0), 0.0))
+    return SiteUndo(
+        offsets=found[OFFSET],
+        missing=found[MISSING],
+        swapped=max(found[SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
+        unannotated=unannotated_shares(answer, found[MISSING]),
+    )

@@ -1,6 +1,7 @@
 """Sites most of whose objects have the label of another class: what else can be told of them, and of others by them."""
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 
 from ...channel.established import Criterion, Finding
@@ -10,18 +11,21 @@ from .records import MOST_OBJECTS, SWAPPED_OBJECTS
 MISLABELLED = "Cannot tell: most of the site's objects have the label of another class."
 
 
-def without_mislabelled(findings: dict[str, dict[str, Finding]]) -> dict[str, dict[str, Finding]]:
+def without_mislabelled(
+    findings: dict[str, dict[str, Finding]], given_anew: Collection[str]
+) -> dict[str, dict[str, Finding]]:
     """Tell nothing of contours and of missing objects where most objects are established to be of another class.
 
     What is left of a class by its labels are then the objects that the model takes for the wrong one.
 
     Args:
         findings: by site and parameter.
+        given_anew: sites where the rest is of annotations in which such objects were given another class.
     """
     return {
         site: {
             name: replace(one, established=False, p_value=math.nan, reason=MISLABELLED)
-            if name != SWAPPED_OBJECTS and _most_are_swapped(found.get(SWAPPED_OBJECTS))
+            if name != SWAPPED_OBJECTS and site not in given_anew and _most_are_swapped(found.get(SWAPPED_OBJECTS))
             else one
             for name, one in found.items()
         }

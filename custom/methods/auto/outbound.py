@@ -14,6 +14,7 @@ OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset"
 COMPLETENESS, SWAPPED_SHARE = "completeness", "swapped"
 EXCHANGED_PART = "exchanged_part"
 RESAMPLED = "resampled_micrometres"
+CLASSES_ANEW = "classes_given_anew"
 REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
@@ -109,6 +110,13 @@ LEAVES = (
         (TRAIN, UNDO_CHANNEL),
         "flag",
         "whether the site has undone what it was told; else it is told again",
+        optional="undoing",
+    ),
+    OutboundField(
+        CLASSES_ANEW,
+        (ESTIMATE_CHANNEL,),
+        "flag",
+        "whether contours and completeness are those of annotations in which the site has given objects another class",
         optional="undoing",
     ),
     OutboundField(

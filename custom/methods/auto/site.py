@@ -13,7 +13,7 @@ from ....transforms.errors import DataError
 from ...channel.estimate_fields import sent
 from ...data.datalist import REFERENCE, TRAINING, VALIDATION
 from ...data.round_tensors import save_tensors_of_round
-from ...data.site_data import SiteData, count_cases
+from ...data.site_data import LoadedCase, SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, latest_undone, undone_pixels, write_undone
 from ...evaluation.inference import Inference
 from ...networks.devices import params_in_main_memory
@@ -129,8 +129,19 @@ class AutoSite(FedAvgSite):
         from .channel_report import channel_report  # noqa: PLC0415
 
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
-        judge = judged_by(self.judging_model(network, site), Inference.of(self.settings))
-        return channel_report(judge, site.load(TRAINING), reviewed_cases(site), self.settings, seed=seed)
+        judge, data = judged_by(self.judging_model(network, site), Inference.of(self.settings)), site.load(TRAINING)
+        anew = self._with_classes_anew(data, site)
+        return channel_report(judge, data, reviewed_cases(site), self.settings, seed=seed, classes_anew=anew)
+
+    def _with_classes_anew(self, data: SiteData, site: SiteView) -> list[LoadedCase] | None:
+        """The cases with the classes that objects were given before; None where none were."""
+        found = latest_undone(self._places(site))
+        if self._other is not None or found is None or not found[1].swapped:
+            return None
+        from ...data.undone_labels import with_classes_anew  # noqa: PLC0415
+
+        folder, undone = found
+        return with_classes_anew(undone, undone_pixels(folder, len(data.classes)), data.cases, site.locate().folder)
 
     def judging_model(self, network: nn.Module, site: SiteView) -> nn.Module:
         """Return what judges annotations: the received model, less the site's own share where the settings ask.

@@ -426,6 +426,28 @@ def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class
     assert most.undo["site-6"].swapped == pytest.approx(0.9)
 
 
+def test_contours_are_told_where_objects_were_given_another_class_before():
+    offsets = TWO_GROUPS[:-1]
+    usual = {
+        f"site-{index}": replace(of_two_classes(0.0), offset=2 * known(offset)) for index, offset in enumerate(offsets)
+    }
+    swapped = replace(of_two_classes(0.9), offset=2 * known(TWO_GROUPS[-1]))
+    before, anew = (
+        decide(usual | {"site-7": replace(swapped, has_classes_anew=is_anew)}, TWO_CLASSES, seed=100)
+        for is_anew in (False, True)
+    )
+    assert (before.undo["site-7"].offsets, before.undo["site-7"].swapped) == ({}, pytest.approx(0.9))
+    zero = (sum(offsets[:6]) / 6 + offsets[6]) / 2
+    assert anew.undo["site-7"].offsets == {label: pytest.approx(TWO_GROUPS[-1] - zero) for label in (1, 2)}
+    assert anew.undo["site-7"].swapped == pytest.approx(0.9)
+    # It moves nobody's zero all the same.
+    assert anew.anchors == before.anchors
+    other_images = decide(
+        usual | {"site-7": replace(swapped, has_classes_anew=True, images=images(9.0))}, TWO_CLASSES, seed=100
+    )
+    assert not other_images.undo["site-7"]
+
+
 def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_others():
     """The few objects that keep their class are all annotated there; the others would look incomplete beside it."""
     usual = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(0.7, 0.02)) for i in range(1, 6)}

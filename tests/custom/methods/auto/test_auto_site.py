@@ -250,6 +250,29 @@ def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path
     assert not undone.changes_anything
 
 
+def test_contours_are_judged_by_the_classes_that_objects_were_given(tmp_path: Path, two_classes: Path) -> None:
+    method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
+    model = SeesClasses()
+    before = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 2)).fields
+    method.answer(UNDO_CHANNEL, model, site.view(method, 2, told(swapped=0.5)))
+    after = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields
+    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, after)
+    # An object of the wrong class matches none of the model's; each class is wrong in half of the pictures.
+    assert ("classes_given_anew" in before, before["offset_patients"]) == (False, [3, 3])
+    assert (after["classes_given_anew"], after["offset_patients"]) == (True, [6, 6])
+    assert after["offset"] == pytest.approx([0.0, 0.0], abs=0.05)
+    # The share is that of the given classes: it is told again, and stays undone.
+    assert after["swapped"] == before["swapped"] == [pytest.approx(0.5)]
+    # Annotations of which somebody has taken it back count as they are.
+    folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
+    revert_undone(folder, [undone.cases[1].label])
+    assert method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields["offset_patients"] == [5, 5]
+    # Told that nothing is wrong, everything is judged as it was given.
+    method.answer(UNDO_CHANNEL, model, site.view(method, 3, told()))
+    as_given = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 4)).fields
+    assert ("classes_given_anew" in as_given, as_given["offset_patients"]) == (False, [3, 3])
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(tmp_path: Path, data_folder: Path, share: float) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
