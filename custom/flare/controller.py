@@ -1,5 +1,6 @@
 """The controller of all jobs with a server: it carries the messages between a run's course and the sites."""
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import torch
 from nvflare.apis.analytix import AnalyticsDataType
+from nvflare.apis.controller_spec import Task
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
@@ -29,6 +31,7 @@ from .grace_period import GracePeriod
 from .job_meta import sites_of_job
 from .kept_files import model_file, state_file
 from .messages import METHOD_TASK, REFUSAL_HEADER, REFUSALS, TASK
+from .several_tasks import beside_others
 from .unfetched import ForbearingTensorDecomposer, Unfetched
 
 _RETURN_CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())
@@ -61,8 +64,9 @@ class FederatedController(ModelController):  # type: ignore[misc]
         show_progress_alone()
         self.settings = read_job_settings(settings)
         self._method = method_of(self.settings)
-        # Of the request that is open.
+        # Of the request that is open; the second, whether its model is a copy that all of its tasks share.
         self._refuse: Callable[[str, str], None] | None = None
+        self._is_copy = False
         registry = OutboundRegistry(self._method.leaves)
         self.course = Course(self.settings, self._method.server_half(self.settings), registry, self)
 
@@ -124,7 +128,9 @@ class FederatedController(ModelController):  # type: ignore[misc]
             targets = [name for name in targets if name in request.sites]
         if not targets:
             return
-        grace = GracePeriod(min(self.settings.min_sites, len(targets)), self.settings.grace_period)
+        # What each site is told alone comes once, not with every round: nobody is cut off.
+        grace_period = None if request.own_messages else self.settings.grace_period
+        grace = GracePeriod(min(self.settings.min_sites, len(targets)), grace_period)
 
         def refuse_and_note(site: str, reason: str) -> None:
             refused.add(site)
@@ -143,11 +149,12 @@ class FederatedController(ModelController):  # type: ignore[misc]
             return is_usable
 
         self._refuse = refuse_and_note
-        is_own = request.task in self._method.own_tasks
+        is_own, self._is_copy = request.task in self._method.own_tasks, bool(request.own_messages)
+        params = copy.deepcopy(dict(request.params)) if self._is_copy else request.params
         for receivers, message in request.messages(targets):
             self.broadcast_model(
                 FLModel(
-                    params=dict(request.params),
+                    params=dict(params),
                     params_type=ParamsType.FULL,
                     current_round=request.round_number,
                     total_rounds=self.settings.rounds,
@@ -171,6 +178,11 @@ class FederatedController(ModelController):  # type: ignore[misc]
         for site in targets:
             if site not in answered and site not in refused and not self.is_stopped():
                 refuse(site, f"no answer to {request.task!r} {bound}")
+
+    def _prepare_task(self, data: FLModel, task_name: str, timeout: int, callback: Callable[[FLModel], bool]) -> Task:
+        """Make the task of a broadcast such that it may stand beside others."""
+        task = super()._prepare_task(data=data, task_name=task_name, timeout=timeout, callback=callback)
+        return beside_others(task, own_data=self._is_copy)
 
     def _accept_train_result(
         self, client_name: str, result: Shareable, fl_ctx: FLContext, is_unknown_task: bool = False

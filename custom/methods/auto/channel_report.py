@@ -8,7 +8,7 @@ import numpy as np
 
 from ...channel.bootstrap import median_interval
 from ...channel.cases import JudgedCase
-from ...channel.confusion import are_of_known_classes, class_samples, exchanged_part
+from ...channel.confusion import are_of_known_classes, class_samples, exchanged_part, swapped_share
 from ...channel.edges import estimate_edges
 from ...channel.estimate import Estimate, three_digits
 from ...channel.estimate_fields import sent
@@ -41,6 +41,7 @@ from .outbound import (
     REVIEWED,
     SWAPPED_SHARE,
 )
+from .records import MOST_OBJECTS
 
 _MICROMETRES = 1000
 
@@ -64,12 +65,14 @@ def channel_report(
         reviewed: cases whose annotations somebody has reviewed, None where there are none.
         settings: the job's.
         seed: decides intervals and known errors.
-        classes_anew: the same cases with objects that were given another class, where there are any: all but the share
-            of these objects is of them.
+        classes_anew: the same cases with objects that were given another class, where there are any. All but the share
+            of these objects is of them, unless most objects look like another class with these, too.
     """
     labels = range(1, settings.network.num_classes + 1)
-    counted = data.cases if classes_anew is None else classes_anew
-    cases = _judged(judge, counted)
+    given = _judged(judge, data.cases)
+    cases, counted = given, data.cases
+    if classes_anew is not None and _share_of_others(anew := _judged(judge, classes_anew)) <= MOST_OBJECTS:
+        cases, counted = anew, tuple(classes_anew)
     known = [] if reviewed is None else _judged(judge, reviewed.cases)
     report: dict[str, Any] = {
         "num_samples": data.num_samples,
@@ -93,7 +96,6 @@ def channel_report(
         for label in labels
     ]
     report |= sent(OFFSET, offsets, calibrated=True) | sent(COMPLETENESS, completeness, calibrated=True)
-    given = cases if classes_anew is None else _judged(judge, data.cases)
     swapped, exchanged = _swapped(given, len(labels), seed)
     report |= sent(SWAPPED_SHARE, [swapped], calibrated=True)
     report[EXCHANGED_PART] = [three_digits(exchanged) if swapped.patients >= MINIMUM_CASES else math.nan]
@@ -103,10 +105,18 @@ def channel_report(
     report |= sent(REVIEWED, [_offset_of_pairs(pairs, label, seed=seed) for label in labels], calibrated=False)
     if (resampled := data.description.resampled_pixel) is not None:
         report[RESAMPLED] = round(_MICROMETRES * resampled)
-    if classes_anew is not None:
+    if cases is not given:
         report[CLASSES_ANEW] = True
+        # Which objects got another class hangs on all patients, so that one could change the samples of the others.
+        of_cases = [case_offsets(given, label) for label in labels]
     samples = offset_samples(of_cases) if _has_known_unit(data) else {}
-    return Answer(report, samples | (object_samples(cases, len(labels)) if uses_completeness(settings) else {}))
+    return Answer(report, samples | (object_samples(given, len(labels)) if uses_completeness(settings) else {}))
+
+
+def _share_of_others(cases: Sequence[JudgedCase]) -> float:
+    """The share of the objects that look like another class than theirs; 0 without any."""
+    samples = class_samples(cases)
+    return swapped_share(samples.probabilities, samples.labels) if len(samples.labels) else 0.0
 
 
 def _swapped(cases: Sequence[JudgedCase], num_classes: int, seed: int) -> tuple[Estimate, float]:

@@ -116,7 +116,7 @@ LEAVES = (
         CLASSES_ANEW,
         (ESTIMATE_CHANNEL,),
         "flag",
-        "whether contours and completeness are those of annotations in which the site has given objects another class",
+        "whether all but the share of swapped objects is of annotations in which the site gave objects another class",
         optional="undoing",
     ),
     OutboundField(

@@ -135,8 +135,8 @@ class AutoSite(FedAvgSite):
 
     def _with_classes_anew(self, data: SiteData, site: SiteView) -> list[LoadedCase] | None:
         """The cases with the classes that objects were given before; None where none were."""
-        found = latest_undone(self._places(site))
-        if self._other is not None or found is None or not found[1].swapped:
+        found = None if self._other is not None else latest_undone(self._places(site))
+        if found is None or not any(case.relabelled_objects and not case.reverted for case in found[1].cases):
             return None
         from ...data.undone_labels import with_classes_anew  # noqa: PLC0415
 

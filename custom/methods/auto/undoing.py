@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...channel.judging import judged_samples
-from ...data.relabelled_objects import OtherClasses
+from ...data.relabelled_objects import OtherClasses, relabelled_objects
 from ...data.site_data import LoadedCase, SiteData
 from ...data.undone import Undone, UndoneCase
 from ...data.undone_labels import case_files
@@ -93,12 +93,17 @@ def _chosen(
     network: nn.Module, data: SiteData, unannotated: Mapping[int, float], swapped: float, inference: Inference
 ) -> tuple[list[tuple[NDArray[np.bool_], int]], list[tuple[OtherClasses, int]]]:
     """Of every sample what is ignored, and what gets another class, with the numbers of objects."""
-    of_none, of_other_class = UnannotatedObjects(unannotated), SwappedObjects(swapped)
-    for judged in judged_samples(network, data.cases, inference):
-        of_none.see(judged)
-        of_other_class.see(judged)
-    samples = _samples(data.cases)
-    return of_none.ignored(samples), of_other_class.relabelled(samples)
+    of_none, of_other_class, samples = UnannotatedObjects(unannotated), SwappedObjects(swapped), _samples(data.cases)
+    if swapped > 0:
+        for judged in judged_samples(network, data.cases, inference):
+            of_other_class.see(judged)
+    relabelled = of_other_class.relabelled(samples)
+    if unannotated:
+        # How many are ignored hangs on how many are annotated, by the classes that count.
+        of_samples = zip(judged_samples(network, data.cases, inference), relabelled, strict=True)
+        for judged, (other, _) in of_samples:
+            of_none.see(judged.with_annotation(relabelled_objects(judged.annotation, other)[0]))
+    return of_none.ignored(samples), relabelled
 
 
 def _samples(cases: Sequence[LoadedCase]) -> list[NDArray[np.uint8]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
@@ -16,6 +17,7 @@ from fedannot.custom.flare import controller as controller_module
 from fedannot.custom.flare import grace_period
 from fedannot.custom.flare.controller import FederatedController
 from fedannot.custom.flare.messages import METHOD_TASK, NO_USABLE_DATA, REFUSAL_HEADER, TASK
+from fedannot.custom.flare.several_tasks import Deliveries
 from fedannot.custom.flare.unfetched import Unfetched
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.run.link import Reply, Request
@@ -149,6 +151,8 @@ def test_messages_of_the_sites_own_are_sent_at_once_and_each_to_its_site_alone(c
         ("site-1",): 1, ("site-2",): 2, ("site-3",): None
     }  # fmt: skip
     assert all((meta["word"], meta[TASK]) == (7, ESTIMATE_QUALITY) for meta in sent.values())
+    first, *others = (one["model"].params["w"] for one in federation.sent)
+    assert all(other is first for other in others), "the model is in memory once"
     # Two sites that do not answer are waited for at the same time.
     assert clock.now == pytest.approx(500, abs=1)
     assert sorted(federation.refused) == ["site-2", "site-3"]
@@ -318,6 +322,21 @@ def test_of_fewer_sites_than_a_round_needs_all_are_enough(clock: Clock) -> None:
     """A task for two named sites, where a round needs three."""
     federation = Federation(clock, at(10, 20, 1000), min_sites=3, grace_period=5).give(sites=["site-1", "site-2"])
     assert (federation.refused, clock.now) == ({}, pytest.approx(20, abs=1))
+
+
+def test_what_each_site_is_told_alone_has_no_grace_period(clock: Clock) -> None:
+    own = {site: {"secret": 1} for site in ("site-1", "site-2", "site-3")}
+    federation = Federation(clock, at(10, 20, 400), min_sites=2, grace_period=30).give(own_messages=own)
+    assert (federation.refused, clock.now) == ({}, pytest.approx(400, abs=1))
+
+
+def test_tasks_may_stand_beside_others(clock: Clock) -> None:
+    controller = Federation(clock, at(0)).controller
+    controller.fl_ctx = FLContext()
+    model = FLModel(params={"w": torch.zeros(2)}, params_type=ParamsType.FULL)
+    task = controller._prepare_task(data=model, task_name="train", timeout=5, callback=lambda _: True)
+    assert isinstance(task.client_tasks, Deliveries)
+    assert not hasattr(task, "_broadcast_data"), "NVFlare copies a model that others use"
 
 
 def test_without_a_grace_period_the_tasks_time_bounds_the_wait(clock: Clock) -> None:

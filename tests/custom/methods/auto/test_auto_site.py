@@ -267,10 +267,57 @@ def test_contours_are_judged_by_the_classes_that_objects_were_given(tmp_path: Pa
     folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
     revert_undone(folder, [undone.cases[1].label])
     assert method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields["offset_patients"] == [5, 5]
+    revert_undone(folder)
+    taken_back = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields
+    assert ("classes_given_anew" in taken_back, taken_back["offset_patients"]) == (False, [3, 3])
     # Told that nothing is wrong, everything is judged as it was given.
     method.answer(UNDO_CHANNEL, model, site.view(method, 3, told()))
     as_given = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 4)).fields
     assert ("classes_given_anew" in as_given, as_given["offset_patients"]) == (False, [3, 3])
+
+
+def test_most_objects_have_to_be_of_their_class_when_contours_are_judged_by_it(
+    tmp_path: Path, two_classes: Path
+) -> None:
+    """Codes are exchanged in all pictures; the site was told of a tenth of the objects alone."""
+    for file in (two_classes / "labels").glob("p[024].png"):
+        mask = np.asarray(Image.open(file))
+        Image.fromarray(np.where(mask > 0, 3 - mask, 0).astype(np.uint8)).save(file)
+    method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
+    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.1)))
+    few = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 3)).fields
+    assert ("classes_given_anew" in few, few["swapped"]) == (False, [pytest.approx(1.0)])
+    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 3, told(swapped=1.0)))
+    all_of_them = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 4)).fields
+    assert (all_of_them["classes_given_anew"], all_of_them["swapped"]) == (True, [pytest.approx(1.0)])
+
+
+def test_what_is_hidden_by_noise_is_of_the_given_classes(tmp_path: Path, two_classes: Path) -> None:
+    """Which objects get another class hangs on all patients: one would change the samples of the others."""
+    method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
+    before = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 2)).samples
+    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5)))
+    after = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 3)).samples
+    assert before.keys() == after.keys() != set()
+    for name, samples in before.items():
+        assert np.array_equal(samples.values, after[name].values, equal_nan=True), name
+
+
+def test_as_many_are_ignored_as_the_new_classes_ask_for(tmp_path: Path, two_classes: Path) -> None:
+    """All objects are given as the first class, and a third of the second one's is said not to be annotated."""
+    for file in (two_classes / "labels").iterdir():
+        Image.fromarray((np.asarray(Image.open(file)) > 0).astype(np.uint8)).save(file)
+    # In one more picture nothing is annotated, and the model sees both.
+    for kind, value in (("images", 200), ("labels", 0)):
+        shown = np.asarray(Image.open(two_classes / "images" / "p0.png")) > 0
+        Image.fromarray(shown * np.uint8(value)).save(two_classes / kind / "p5.png")
+    method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
+    shares = {"missing": {"2": 1 / 6}, "unannotated": {"2": 1 / 6}}
+    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5, **shares)))
+    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
+    assert [case.relabelled_objects for case in undone.cases] == [1, 1, 1, 1, 1, 0]
+    # Five objects are of the second class now, so that one more is ignored; as given there would be none of it.
+    assert [case.ignored_objects for case in undone.cases] == [0, 0, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
