@@ -39,9 +39,27 @@ def samples(data: SiteData) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
                 yield case.spacing, given, clean
 
 
+def with_true_classes(given: np.ndarray, clean: np.ndarray) -> np.ndarray:
+    """Return given classes where each object has the one that most of it has in the clean ones, if any."""
+    right = given.copy()
+    for label in set(np.unique(given).tolist()) - {0}:
+        objects, count = label_lesions(given == label)
+        for number in range(1, count + 1):
+            classes = np.bincount(clean[objects == number], minlength=2)[1:]
+            if classes.any():
+                right[objects == number] = classes.argmax() + 1
+    return right
+
+
 def true_offset(data: SiteData, label: int = 1) -> float:
-    """Return the median offset of a site's masks of a class from the clean ones; NaN without any."""
-    found = [mask_offset(given == label, clean == label, spacing) for spacing, given, clean in samples(data)]
+    """Return the median offset of a site's masks of a class from the clean ones; NaN without any.
+
+    An object counts by its true class: where given classes are wrong, contours are told by what they were made.
+    """
+    found = [
+        mask_offset(with_true_classes(given, clean) == label, clean == label, spacing)
+        for spacing, given, clean in samples(data)
+    ]
     offsets = [one.offset for one in found if one is not None]
     return statistics.median(offsets) if offsets else float("nan")
 
