@@ -78,11 +78,10 @@ def compare(
         Tracking.parse(track)
     planned = plan(arms, overrides)
     names = [arm.name for arm in planned]
-    _check_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
+    of_arms = _settings_for_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
     if data is None:
-        _check_phantoms(planned, settings)
+        _check_phantoms(of_arms)
     _check_same_request(out, {"data": data, "settings": settings, "overrides": dict(overrides)}, arms)
-    of_arms = {arm.name: _settings(arm, settings) for arm in planned}
     if processes is None:
         threads = max(number_of_threads(found.threads) for found in of_arms.values())
         processes = max(1, (os.cpu_count() or 1) // threads)
@@ -115,13 +114,6 @@ def compare(
     return comparison
 
 
-def _settings(arm: PlannedArm, settings: str | None) -> RunSettings:
-    settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
-    of_set = {} if settings_file is None else settings_file.values
-    with named_origins(arm.job, settings_file, arm.overrides):
-        return arm.job.settings_with(of_set | dict(arm.overrides))
-
-
 @contextmanager
 def _running(processes: int) -> Iterator[Commands]:
     """The runs, so many at a time, which do not outlive the block."""
@@ -137,11 +129,16 @@ def _federation(data: str | None, seed: int) -> Path | None:
     return None if data is None else Path(data.replace("{seed}", str(seed)))
 
 
-def _check_data(
+def _settings_for_data(
     arms: Sequence[PlannedArm], settings: str | None, federations: Sequence[Path | None], seeds: Sequence[int]
-) -> None:
-    """Check the settings of every run, and that its data are those that they are for, before any run starts."""
+) -> dict[str, RunSettings]:
+    """Check the settings of every run, and that its data are those that they are for, before any run starts.
+
+    Returns:
+        The settings of each arm, by its name, with the last seed and its data.
+    """
     described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
+    found: dict[str, RunSettings] = {}
     for arm in arms:
         settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
         of_set = {} if settings_file is None else settings_file.values
@@ -150,14 +147,16 @@ def _check_data(
                 settings_file.check_data(federation)
             try:
                 with named_origins(arm.job, settings_file, arm.overrides):
-                    settings_for_data(arm.job, of_set | dict(arm.overrides) | {"seed": seed}, described[federation])
+                    changes = of_set | dict(arm.overrides) | {"seed": seed}
+                    found[arm.name] = arm.job.settings_with(settings_for_data(arm.job, changes, described[federation]))
             except (DataError, SettingsError) as error:
                 raise type(error)(f"{arm.name}: {error}") from error
+    return found
 
 
-def _check_phantoms(arms: Sequence[PlannedArm], settings: str | None) -> None:
+def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
     """Refuse arms whose jobs bring phantoms of different kinds: runs are paired on the same data."""
-    tasks = {arm.name: _settings(arm, settings).embedded.task for arm in arms}
+    tasks = {arm: settings.embedded.task for arm, settings in of_arms.items()}
     first, *others = tasks
     for other in others:
         if tasks[other] != tasks[first]:

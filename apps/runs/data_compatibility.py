@@ -65,7 +65,9 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
         SettingsError: if a setting cannot be used.
     """
     if described is None:
-        described = {_PHANTOM: embedded_description(job.settings_with(changes).embedded)}
+        # The rest may go with what follows from the data alone, as a patch goes with volumes.
+        of_phantom = {key: value for key, value in changes.items() if key.startswith("embedded.")}
+        described = {_PHANTOM: embedded_description(job.settings_with(of_phantom).embedded)}
     task = job.settings().task
     for folder, description in described.items():
         check_task(

@@ -180,6 +180,26 @@ def test_what_no_run_could_do_is_refused_before_the_first(
     assert not out.exists()
 
 
+def test_what_follows_from_the_data_need_not_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A patch goes with volumes: that the network has three dimensions the data say."""
+    (tmp_path / "site-1").mkdir()
+    write_site_description(tmp_path / "site-1", VolumeDescription(classes=("lesion",), labels={0: 0, 1: 1}))
+    write_federation(tmp_path, FederationDescription(name="volumes", sites=("site-1",)))
+    started: list[list[str]] = []
+
+    def start(_: Commands, command: list[str], log: Path, **__: Any) -> int:
+        log.write_text("not run in this test")
+        started.append(command)
+        return 1
+
+    monkeypatch.setattr(Commands, "run", start)
+    arguments = ["compare", str(JOBS / "fedavg"), str(JOBS / "auto"), "--data", str(tmp_path), "--seeds", "1"]
+    given = ["--set", "training.patch=[32,32,16]", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*arguments, *given])
+    assert "2 of 2 runs failed" in result.output, result.output
+    assert all("training.patch=[32, 32, 16]" in command for command in started)
+
+
 def test_one_job_with_two_settings(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job, out = small_job("fedaaai", rounds=2, embedded__sites=2), tmp_path / "out"
     arms = [f"long={job}", f"short={job}", "--set", "short:rounds=1", "--set", "long:validate_every=3"]
