@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import statistics
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -11,6 +12,7 @@ from benchmarks.card_tables import made_anew
 from pages import ROOT, Page, anchor, commands_of, fault_of_command, links, num_words, read_page, sentences, shown
 
 import fedannot
+from fedannot.apps.benchmarks.figures import read_table
 from fedannot.apps.commands.cli import app
 from fedannot.custom.methods import METHODS
 
@@ -126,6 +128,19 @@ def test_tables_are_those_of_the_figures_beside_them(page: Page) -> None:
 def test_long_tables_are_made_from_figures() -> None:
     marked = [page.name for page in PAGES if "<!-- end -->" in page.path.read_text(encoding="utf-8")]
     assert {f"docs/benchmarks/{name}.md" for name in ("auto", "feda3i", "fedia", "fedgsca", "decoupled")} <= set(marked)
+
+
+def test_what_first_lines_claim_of_auto_is_what_its_figures_say() -> None:
+    folder = ROOT / "docs" / "benchmarks"
+    rows = {row.row: row for name in ("auto", "auto_real") for row in read_table(folder / f"{name}.json")}
+    gains = {name: next(arm for arm in row.arms if arm.arm == "auto").differences or () for name, row in rows.items()}
+    runs = [gain for of_row in gains.values() for gain in of_row]
+    assert sum(gain < -0.5 for gain in runs) == 2
+    card = " ".join((folder / "auto.md").read_text(encoding="utf-8").split())
+    assert f"Two of the {len(runs)} runs below are more than half a point behind FedAvg." in card
+    generated, ultrasound = (f"{statistics.fmean(gains[name]):.1f}" for name in ("ns-d", "auto-busi-ns"))
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"it gains {generated} Dice points on generated lesions and {ultrasound} on breast ultrasound" in readme
 
 
 def test_a_table_with_words_gets_the_figures_of_its_rows_and_misses_none(tmp_path: Path) -> None:
