@@ -69,9 +69,9 @@ def channel_report(
             of these objects is of them, unless most objects look like another class with these, too.
     """
     labels = range(1, settings.network.num_classes + 1)
-    given = _judged(judge, data.cases)
+    given, anew = _judged_by_both(judge, data.cases, classes_anew)
     cases, counted = given, data.cases
-    if classes_anew is not None and _share_of_others(anew := _judged(judge, classes_anew)) <= MOST_OBJECTS:
+    if classes_anew is not None and _share_of_others(anew) <= MOST_OBJECTS:
         cases, counted = anew, tuple(classes_anew)
     known = [] if reviewed is None else _judged(judge, reviewed.cases)
     report: dict[str, Any] = {
@@ -150,6 +150,22 @@ def pixel_size(data: SiteData) -> float:
     """Return the mean size of a site's pixels in millimetres, 1 where it is not known."""
     sizes = [float(np.mean(case.spacing)) for case in data.cases if case.spacing is not None]
     return float(np.mean(sizes)) if sizes else 1.0
+
+
+def _judged_by_both(
+    judge: Judge, cases: Sequence[LoadedCase], classes_anew: Sequence[LoadedCase] | None
+) -> tuple[list[JudgedCase], list[JudgedCase]]:
+    """The cases with their given annotations, and with those of classes given anew, if any; the model runs once."""
+    if classes_anew is None:
+        return _judged(judge, cases), []
+    given, anew = [], []
+    annotations = (annotation for case in classes_anew for annotation in case.label.numpy())
+    for case, annotation in zip(judge(cases), annotations, strict=True):
+        # Both have something in the same pixels.
+        if (one := cut_to_objects(case)) and (other := cut_to_objects(case.with_annotation(annotation))):
+            given.append(one)
+            anew.append(other)
+    return given, anew
 
 
 def _judged(judge: Judge, cases: Sequence[LoadedCase]) -> list[JudgedCase]:
