@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
 from ...custom.audit.findings import REFERENCE, AuditedCase, Finding
-from ...custom.data.whole_files import replaced
+from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
@@ -48,7 +48,7 @@ def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) 
     reader = CaseReader(found)
     template = page_environment().get_template("site_page.html")
     values = _page_values(reader, checked_files(reader) if check_files else None, reviewer=None)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent)
     with replaced(file) as temporary, temporary.open("wb") as stream:
         template.stream(**values, contents=_contents(reader)).dump(stream, encoding="utf-8")
     return file
