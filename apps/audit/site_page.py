@@ -69,6 +69,19 @@ def served_page(reader: CaseReader, files: SiteReport | None, reviewer: str) -> 
     return page_environment().get_template("site_page.html").render(**values, contents=())
 
 
+def review_frame() -> str:
+    """Return the page that opens a review: it exchanges the code in its address, then holds :func:`served_page`.
+
+    It has nothing of the audit in it, since whoever asks gets it.
+    """
+    style, page, frame = (page_source(name) for name in ("site_page.css", "site_page.js", "review_frame.js"))
+    return (
+        page_environment()
+        .get_template("review_frame.html")
+        .render(style=Markup(style), script=Markup(frame), policy=content_policy(style, frame, page, is_served=True))
+    )
+
+
 def checked_files(reader: CaseReader) -> SiteReport:
     """Check the site's files, which needs no model; reads all of them."""
     return check_site(reader.data, reader.audit.site)

@@ -24,6 +24,8 @@ class Profile(StrEnum):
     THOROUGH = "thorough"
 
 
+_NO_BROWSER = "No browser can be opened here: open the address."
+
 FolderArgument = Annotated[
     Path, typer.Argument(help="A run's output folder, a site's workspace, or the folder of the audit.")
 ]
@@ -163,21 +165,28 @@ def review(
 ) -> None:
     """Review the cases in a browser on this machine; every decision is stored at once. Ctrl-C ends it.
 
-    The page is served to this machine alone, at an address that nobody can guess.
+    The page is served to this machine alone. The browser is led to it by a file that no other account can read. The
+    printed address works once: copy it into the address bar, not behind a browser's command, whose arguments every
+    account of this machine can read.
     """
     with reported_errors(lambda: "All decisions are stored."):
         from ..audit.case_files import CaseReader
         from ..audit.review import ReviewServer
+        from ..audit.review_opening import ReviewOpening
         from ..audit.site_page import checked_files
 
         found = _only(folder, site)
         reader = CaseReader(found)
         report = checked_files(reader) if files else None
-        with ReviewServer(reader, report, reviewer or _login(), port=port) as server:
-            say(f"Review of {found.site}: {server.address}")
-            say("Ctrl-C ends it.")
+        with (
+            ReviewServer(reader, report, reviewer or _login(), port=port) as server,
+            ReviewOpening(server, say, _warn) as opening,
+        ):
+            say(f"Review of {found.site}: {opening.new_address()}")
+            say("The address works once; when it was used the next one is printed. Ctrl-C ends the review.")
             if open_:
-                typer.launch(server.address)
+                is_tried = opening.open_browser()
+                say("Opening the browser. If no page appears, open the address." if is_tried else _NO_BROWSER)
             server.serve(60 * idle_minutes)
         say(f"Ended after {idle_minutes:g} minutes without a request. All decisions are stored.")
 
@@ -255,6 +264,10 @@ def export(
                 colour=typer.colors.RED,
             )
             raise typer.Exit(1)
+
+
+def _warn(text: str) -> None:
+    say_error(text, colour=typer.colors.YELLOW)
 
 
 def _login() -> str:

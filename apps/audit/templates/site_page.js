@@ -3,7 +3,8 @@
 (() => {
 const state = JSON.parse(document.getElementById("state").textContent);
 const served = state.reviewer !== null;
-const token = new URLSearchParams(location.search).get("token") || "";
+// As review_frame.js keeps it.
+const token = served ? sessionStorage.getItem("fedannot review") || "" : "";
 const byId = (name) => document.getElementById(name);
 const MAX_CONTENTS = 6;
 const WORDS = { accept: "Accepted", keep: "Kept", later: "Later" };
@@ -542,6 +543,8 @@ for (const name of ["layer-given", "layer-predicted", "layer-suggested", "zoom"]
 new ResizeObserver(() => draw()).observe(byId("views"));
 
 // The start.
+// A further address in the same tab is opened, as it would be in another one.
+if (served) addEventListener("hashchange", () => { if (location.hash.length > 40) location.reload(); });
 byId("review-bar").hidden = !state.cases.length;
 byId("reviewer-field").hidden = served;
 byId("download").hidden = served;
