@@ -130,7 +130,11 @@ def list_(
             print_audit(found, console, kinds=kind or (), limit=limit)
 
 
-@audit_app.command("page", epilog="Example: fedannot audit page runs/audit --site site-1")
+@audit_app.command(
+    "page",
+    epilog="Example: fedannot audit page runs/audit --site site-1\n\n"
+    "Example: fedannot audit page runs/audit --site site-1 --share --out shared",
+)
 def page(
     folder: FolderArgument,
     site: SiteOption = None,
@@ -138,13 +142,34 @@ def page(
         Path | None, typer.Option(help="Folder of the pages, a file for each site; default: beside the findings.")
     ] = None,
     files: FilesOption = True,
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            help="A copy for others: numbered cases; no names, paths, reviewers, comments or times.",
+        ),
+    ] = False,
+    images: Annotated[
+        bool, typer.Option("--with-images/--without-images", help="Of --share: with images and masks, or without.")
+    ] = True,
 ) -> None:
-    """Write what the audit found as a page: one file that asks for nothing elsewhere. Shows patients' images."""
+    """Write what the audit found as a page: one file that asks for nothing elsewhere. Shows patients' images.
+
+    The page is private to the account. A copy with --share may be read by others: its images still show patients, and
+    what is burnt into their pixels stays.
+    """
+    if not images and not share:
+        raise typer.BadParameter("expected it together with --share", param_hint="'--without-images'")
     with reported_errors():
         from ..audit.found import find_audits
+        from ..audit.shared_page import SHARED_FILE, write_shared_page
         from ..audit.site_page import PAGE_FILE, write_site_page
 
-        for found in find_audits(folder, site):
+        for number, found in enumerate(find_audits(folder, site), start=1):
+            if share:
+                target = found.folder / SHARED_FILE if out is None else out / f"shared-{number}.html"
+                say(f"{found.site}: {write_shared_page(found, target, with_images=images)}")
+                continue
             target = found.folder / PAGE_FILE if out is None else out / f"{found.site}.html"
             say(f"{found.site}: {write_site_page(found, target, check_files=files)}")
 
