@@ -206,7 +206,7 @@ function showFindings() {
     if (decision) head.append(element("span", { class: `decision ${decision.choice}`,
       text: WORDS[decision.choice] + (decision.reviewer ? ` by ${decision.reviewer}` : "") }));
     const button = element("button", { type: "button", class: "finding" }, head,
-      element("span", { text: finding.sentence }), element("br"), facts);
+      ...(finding.sentence ? [element("span", { text: finding.sentence }), element("br")] : []), facts);
     if (decision?.reason) button.append(element("br"), element("span", { class: "said", text: `“${decision.reason}”` }));
     if (index === current.finding) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => select(current.position, index).then(() =>
