@@ -106,12 +106,12 @@ def deployable_job(
         "deploy_map": {_APP: ["server", *sites] if sites else [ALL_MEMBERS]},
         "fedannot": installed_version(),
     }
-    with new_folder(out) as unfinished:
-        write_text(unfinished / "meta.json", json.dumps(meta, indent=2) + "\n")
+    with new_folder(out, shared=True) as unfinished:
+        write_text(unfinished / "meta.json", json.dumps(meta, indent=2) + "\n", shared=True)
         config = unfinished / _APP / "config"
         config.mkdir(parents=True)
         for name, content in made.configuration.documents().items():
-            write_text(config / name, json.dumps(content, indent=2) + "\n")
+            write_text(config / name, json.dumps(content, indent=2) + "\n", shared=True)
     return made
 
 

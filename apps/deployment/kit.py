@@ -137,7 +137,7 @@ def prepare_kit(
     for name, values in policies.items():
         # Resources are added to NVFlare's; the others are the participant's alone.
         content = merged(kit.effective(name), values) if name == _RESOURCES else values
-        write_text(kit.local / name, json.dumps(content, indent=2) + "\n")
+        write_text(kit.local / name, json.dumps(content, indent=2) + "\n", shared=True)
         written.append(kit.local / name)
     written.append(_write_approved(kit, approved))
     if kit.role == "server":
@@ -187,7 +187,7 @@ def _write_approved(kit: Kit, approved: ApprovedJobs) -> Path:
     """Write what is approved, and the list of classes that follows from it."""
     resources = kit.effective(_RESOURCES)
     resources[_ALLOW_LIST] = [name for name in approved.classes if _CLASS_PATH.fullmatch(name)]
-    write_text(kit.local / _RESOURCES, json.dumps(resources, indent=2) + "\n")
+    write_text(kit.local / _RESOURCES, json.dumps(resources, indent=2) + "\n", shared=True)
     return write_approved(kit.local, approved)
 
 

@@ -14,6 +14,7 @@ from ...custom.data.datalist import TESTING, TRAINING
 from ...custom.data.description import DESCRIPTION_FILE, read_site_description
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.site_data import load_site_data
+from ...custom.data.whole_files import private_folder
 from ...custom.evaluation.inference import Inference
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.lookup import read_job_settings
@@ -62,7 +63,7 @@ def draw_run(
     """
     summary = read_summary(out)
     folder = out / PICTURE_FOLDER
-    folder.mkdir(exist_ok=True)
+    private_folder(folder)
     files = []
     if any(record.main_score is not None for record in summary.rounds):
         files.append(draw_rounds(summary, folder / f"{scoring_of(summary).names[0]}.png", against))

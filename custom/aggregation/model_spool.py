@@ -6,6 +6,8 @@ from pathlib import Path
 
 import torch
 
+from ..data.whole_files import private_file, private_folder
+
 
 class ModelSpool:
     """One file per site; memory holds one model whatever the number of sites.
@@ -19,7 +21,7 @@ class ModelSpool:
         self._files: dict[str, Path] = {}
         self._num_samples: dict[str, int] = {}
         self.remove()
-        folder.mkdir(parents=True)
+        private_folder(folder)
 
     def __contains__(self, site: str) -> bool:
         """Return whether the site's model waits."""
@@ -35,7 +37,7 @@ class ModelSpool:
             raise ValueError(f"Expected one model per site, but {site} was added twice.")
         # Numbered: a site's name need not be a file's.
         file = self._folder / f"{len(self._files)}.pt"
-        torch.save({name: tensor.detach().cpu() for name, tensor in params.items()}, file)
+        torch.save({name: tensor.detach().cpu() for name, tensor in params.items()}, private_file(file))
         self._files[site], self._num_samples[site] = file, num_samples
 
     @property

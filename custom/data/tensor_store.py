@@ -18,6 +18,7 @@ import torch
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
+from .whole_files import private_file, private_folder
 
 _LOGGER = printable_logger(__name__)
 
@@ -87,7 +88,7 @@ class TensorStore:
         Raises:
             DataError: if another process works in the folder for more than an hour.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         with _alone_in(self._folder):
             generation, cases = self._read_index() or (None, [])
             if generation is None or [case.key for case in cases] != list(keys):
@@ -122,7 +123,7 @@ class TensorStore:
         prepared: Iterator[PreparedCase | str],
     ) -> list[StoredCase]:
         cases: list[StoredCase] = []
-        files = {kind: self._file(generation, kind).open("wb") for kind in self._kinds}
+        files = {kind: private_file(self._file(generation, kind)).open("wb") for kind in self._kinds}
         try:
             for key in keys:
                 known = stored.get(key)
@@ -203,7 +204,7 @@ class TensorStore:
     def _write_index(self, generation: str, cases: Sequence[StoredCase]) -> None:
         content = {"generation": generation, "cases": [asdict(case) for case in cases]}
         unfinished = self._folder / f"{_INDEX}-{generation}"
-        with unfinished.open("w", encoding="utf-8") as file:
+        with private_file(unfinished).open("w", encoding="utf-8") as file:
             json.dump(content, file)
             file.flush()
             os.fsync(file.fileno())
@@ -221,7 +222,7 @@ class TensorStore:
 def _alone_in(folder: Path) -> Iterator[None]:
     """Wait until no other process or thread works in a folder; the lock ends with the process that has it."""
     end = time.monotonic() + _LONGEST_WAIT
-    with (folder / _LOCK).open("ab") as file:
+    with private_file(folder / _LOCK).open("ab") as file:
         while not _locked(file):
             if time.monotonic() > end:
                 raise DataError(

@@ -7,6 +7,7 @@ from pathlib import Path
 from nvflare.apis.fl_context import FLContext
 
 from ..approval.names import is_job_id, is_plain_name
+from ..data.whole_files import private_file
 from ..run.state import STATE_FILE, ResumeError
 
 # In a kit: models that the operator offers to jobs, each under its name.
@@ -54,7 +55,11 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
     if (archive := stored / _ARCHIVE).is_file():
         copy = Path(workspace.get_run_dir(fl_ctx.get_job_id())) / f"resumed_{STATE_FILE}"
         try:
-            with zipfile.ZipFile(archive) as files, files.open(STATE_FILE) as source, copy.open("wb") as target:
+            with (
+                zipfile.ZipFile(archive) as files,
+                files.open(STATE_FILE) as source,
+                private_file(copy).open("wb") as target,
+            ):
                 while block := source.read(1 << 20):
                     target.write(block)
         except (OSError, KeyError, zipfile.BadZipFile) as error:
