@@ -24,7 +24,7 @@ from .prepared_pack import (
     same_cases,
     write_pack,
 )
-from .private_folders import new_private_file
+from .private_folders import new_private_file, private_size
 from .store_folder import DEFAULT_LIMITS, StoreFolder, StoreLimits
 
 _LOGGER = printable_logger(__name__)
@@ -205,7 +205,8 @@ class _PackWriter:
         with self._folder.alone():
             for kind, blob in blobs.items():
                 unfinished, target = self._unfinished(kind), self._folder.blobs / blob
-                if not target.is_file() or target.stat().st_size != unfinished.stat().st_size:
+                # What another pack has written already is the same.
+                if private_size(target) != unfinished.stat().st_size:
                     unfinished.replace(target)
             self._unfinished("index").replace(self._folder.packs / self._name)
             flat = pack.map(self._folder.blobs, self._kinds)

@@ -25,16 +25,25 @@ def make_private_folder(folder: Path) -> Path:
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if _make(folder):
-            return folder.resolve(strict=True)
+        _make(folder)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    return check_owner(folder)
+
+
+def check_owner(folder: Path) -> Path:
+    """Return where a folder really is, if it is this user's and no other user decides where that is.
+
+    Raises:
+        DataError: if it is not there, is no folder, belongs to another user, or is reached by a symbolic link of
+            another user.
+    """
+    try:
         _check_links(folder)
         real = folder.resolve(strict=True)
         status = real.stat()
     except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(
-            f"{folder}: cannot be used ({reason}); expected a folder of this user, or a place to make one."
-        ) from error
+        raise _unusable(folder, error) from error
     if not stat.S_ISDIR(status.st_mode):
         raise DataError(f"{folder}: found a file; expected a folder. Remove it, or name another folder.")
     if status.st_uid != os.geteuid():
@@ -106,6 +115,23 @@ def open_private_file(file: Path) -> BinaryIO:
         stream.close()
         raise PermissionError(f"{file.name} is no file of this user")
     return stream
+
+
+def private_size(file: Path) -> int | None:
+    """Return how long a file of this user is, None if it is none."""
+    try:
+        with open_private_file(file) as stream:
+            return os.fstat(stream.fileno()).st_size
+    except OSError:
+        return None
+
+
+def _unusable(folder: Path, error: Exception) -> DataError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return DataError(
+        f"{folder}: cannot be used ({reason}); expected a folder of this user, or a place to make one. Name another "
+        "folder."
+    )
 
 
 def _make(folder: Path) -> bool:

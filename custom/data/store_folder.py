@@ -49,9 +49,9 @@ class StoreUsage:
         being_prepared: how many packs a process prepares now.
     """
 
-    packs: int
-    num_bytes: int
-    being_prepared: int
+    packs: int = 0
+    num_bytes: int = 0
+    being_prepared: int = 0
 
 
 @dataclass(frozen=True)
