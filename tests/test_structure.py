@@ -24,7 +24,8 @@ MODULES = sorted(path for package in LEVELS for path in (ROOT / package).rglob("
 # What is read there was written by the software itself, or is checked in other ways.
 OWN_READERS = {
     "transforms/strict_files.py",
-    "custom/data/tensor_store.py",
+    "custom/data/file_digests.py",
+    "custom/data/prepared_pack.py",
     "custom/flare/job_meta.py",
     "custom/flare/kept_files.py",
     # Both read back what they have just written.

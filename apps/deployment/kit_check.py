@@ -6,7 +6,15 @@ from pathlib import Path
 from .check_points import Point, State
 from .identity_checks import check_certificate, check_server_address
 from .kit import Kit
-from .machine_checks import check_data, check_disk, check_gpu, check_python, check_threads, check_versions
+from .machine_checks import (
+    check_data,
+    check_disk,
+    check_gpu,
+    check_prepared_images,
+    check_python,
+    check_threads,
+    check_versions,
+)
 from .policy_checks import check_allow_list, check_approved_jobs, check_exits, check_rights
 
 _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
@@ -19,6 +27,7 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_rights,
     check_exits,
     check_data,
+    check_prepared_images,
     check_threads,
     check_gpu,
     check_disk,

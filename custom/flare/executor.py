@@ -23,6 +23,7 @@ from ..approval.names import is_job_id, is_plain_name
 from ..compatibility import DataMismatchError, check_compatibility
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
+from ..data.store_location import participant_store
 from ..methods.lookup import method_of, read_job_settings
 from ..methods.views import SiteView
 from ..networks.described import described_network
@@ -211,6 +212,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             stop: is triggered when the run is being stopped.
         """
         earlier: list[Path] = []
+        config_folder = Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
         if CONTINUED_JOB in message:
             earlier = earlier_run_folders(str(message[CONTINUED_JOB]), self.settings.resume_from, fl_ctx)
         view = SiteView(
@@ -220,7 +222,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             message=message,
             run_folder=run_folder(fl_ctx),
             locate=lambda: self.locate(fl_ctx),
-            load=lambda section: self._load(section, view),
+            load=lambda section: self._load(section, view, config_folder),
             is_stopped=lambda: stop is not None and bool(stop.triggered),
             info=lambda text: self.log_info(fl_ctx, text),
             warning=lambda text: self.log_warning(fl_ctx, text, fire_event=False),
@@ -229,14 +231,13 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         )
         return view
 
-    def _load(self, section: str, view: SiteView) -> SiteData:
+    def _load(self, section: str, view: SiteView, config_folder: Path) -> SiteData:
         """The cases of a section, loaded again if the annotations in use have changed."""
         folder, replaced = view.locate().folder, self.method.labels_in_use(section, view)
         if section not in self._data or self._data[section][0] != replaced:
             check_compatibility(folder, self.settings, site=view.name)
-            data = load_site_data(
-                folder, view.run_folder / "prepared", section=section, site=view.name, replaced_labels=replaced
-            )
+            store = participant_store(config_folder)
+            data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
             self._data[section] = replaced, data
         return self._data[section][1]
 

@@ -55,6 +55,7 @@ def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> Non
         "resources.json",
         "limits.json",
         "compute.json",
+        "cache.json",
         "authorization.json",
         "privacy.json",
         "log_config.json",
