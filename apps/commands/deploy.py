@@ -54,6 +54,9 @@ def job(
             f"{out}: {made.name} for {who}, {chosen.rounds} rounds, at least {chosen.min_sites} usable results in "
             f"each{grace}."
         )
+        if made.refused_by_default:
+            say(f"Participants with the limits of fedannot refuse it: {made.refused_by_default}")
+            say("Change the job, or ask every participant to change its limits.json (docs/deployment.md).")
         say(f"Submit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER")
 
 

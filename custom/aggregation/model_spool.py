@@ -19,7 +19,9 @@ class ModelSpool:
         self._files: dict[str, Path] = {}
         self._num_samples: dict[str, int] = {}
         self.remove()
-        folder.mkdir(parents=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # A site's model says more of its patients than an average does: for this user alone.
+        folder.mkdir(mode=0o700)
 
     def __contains__(self, site: str) -> bool:
         """Return whether the site's model waits."""

@@ -1,5 +1,6 @@
 """The server's refusal of jobs that it has not approved, before NVFlare parses or stores them."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from nvflare.private.fed.server.job_meta_validator import JobMetaValidator
 from ..approval.approved import check_job
 from ..approval.submission import read_job
 from .approved_jobs import ApprovedDeployer, refusal
+from .messages import WAITING_MODELS
 
 
 class JobGate(FLComponent):  # type: ignore[misc]
@@ -32,12 +34,15 @@ class JobGate(FLComponent):  # type: ignore[misc]
         for module, name in ((job_cmds, "JobMetaValidator"), (job_runner, "AppDeployer")):
             if not hasattr(module, name):
                 raise RuntimeError(f"Expected {module.__name__}.{name} in this version of NVFlare, but found none.")
+        self._waiting = Path(config_folder).parent / WAITING_MODELS
         job_cmds.JobMetaValidator = lambda: _ApprovedValidator(Path(config_folder))
         job_runner.AppDeployer = ApprovedDeployer
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Say in the server's log that jobs are looked at."""
+        """Say in the server's log that jobs are looked at, and remove what killed jobs have left of sites' models."""
         if event_type == EventType.SYSTEM_START:
+            # No job runs yet.
+            shutil.rmtree(self._waiting, ignore_errors=True)
             self.log_info(fl_ctx, "Jobs run only if their configuration is approved here.")
 
 

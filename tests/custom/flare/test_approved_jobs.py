@@ -24,7 +24,13 @@ from fedannot.custom.flare.job_gate import JobGate
 from fedannot.custom.flare.site_gate import SiteGate
 
 JOB_ID = "01234567-89ab-cdef-0123-456789abcdef"
-SETTINGS = {"method": "fedavg", "data_required": True, "rounds": 1}
+SETTINGS = {
+    "method": "fedavg",
+    "data_required": True,
+    "rounds": 1,
+    "min_sites": 3,
+    "influence": {"max_share": 0.4},
+}
 JOB = JobConfiguration({"format_version": 2, "workflows": []}, {"format_version": 2, "executors": []}, SETTINGS)
 META = {"name": "mine", "min_clients": 1, "deploy_map": {"app": ["@ALL"]}}
 
