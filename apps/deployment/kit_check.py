@@ -7,7 +7,7 @@ from .check_points import Point, State
 from .identity_checks import check_certificate, check_server_address
 from .kit import Kit
 from .machine_checks import check_data, check_disk, check_gpu, check_python, check_threads, check_versions
-from .policy_checks import check_allow_list, check_approved_jobs, check_exits, check_rights
+from .policy_checks import check_allow_list, check_approved_jobs, check_exits, check_operators, check_rights
 
 _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_versions,
@@ -17,6 +17,7 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_approved_jobs,
     check_allow_list,
     check_rights,
+    check_operators,
     check_exits,
     check_data,
     check_threads,
