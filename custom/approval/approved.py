@@ -97,7 +97,7 @@ def read_approved(config_folder: Path) -> ApprovedJobs | None:
 
 def write_approved(config_folder: Path, approved: ApprovedJobs) -> Path:
     """Write what is approved into a kit's folder `local`, in one step, and return the file."""
-    write_record(config_folder / APPROVED_FILE, approved)
+    write_record(config_folder / APPROVED_FILE, approved, private=True)
     return config_folder / APPROVED_FILE
 
 

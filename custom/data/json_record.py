@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from ..strict_model import StrictModel
-from .whole_files import write_text
+from .whole_files import write_private_text, write_text
 
 
 class JsonRecord(StrictModel):
@@ -33,6 +33,13 @@ def read_record(file: Path, kind: type[Record]) -> Record | None:
         raise DataError(describe_validation_error(error, source=str(file), model=kind)) from error
 
 
-def write_record(file: Path, record: JsonRecord) -> None:
-    """Write a record in one step."""
-    write_text(file, json.dumps(record.model_dump(mode="json"), indent=2) + "\n")
+def write_record(file: Path, record: JsonRecord, *, private: bool = False) -> None:
+    """Write a record in one step.
+
+    Args:
+        file: the file.
+        record: what it is to hold.
+        private: for the file's owner alone, to read and to change.
+    """
+    write = write_private_text if private else write_text
+    write(file, json.dumps(record.model_dump(mode="json"), indent=2) + "\n")

@@ -56,6 +56,15 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_private_text(path: Path, text: str) -> None:
+    """Write a text file in one step that nobody but its owner can read or change, at no moment and with any umask."""
+    with replaced(path) as temporary:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
 @contextmanager
 def replaced(file: Path) -> Iterator[Path]:
     """Give a temporary file of the same suffix that takes a file's place in one step when everything went well.

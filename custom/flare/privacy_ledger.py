@@ -117,7 +117,7 @@ class PrivacyBudget:
                     f"patient, by updates and statistics together; the bound for {self.kind} is {self.max_epsilon:g}, "
                     f"and {account.results} were sent."
                 )
-            write_record(file, ledger)
+            write_record(file, ledger, private=True)
         return spent
 
     def _spent(self, ledger: PrivacyLedger) -> Spent:
