@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ...transforms.printable import printable
 from ..plain_lines import say
 from .errors import reported_errors
 from .job_names import JobArgument, complete_jobs
@@ -13,6 +14,14 @@ deploy_app = typer.Typer(help="Run jobs in a federation of hospitals; see docs/d
 
 KitArgument = Annotated[
     Path, typer.Argument(metavar="KIT", help="The startup kit of the server or of a site, as provisioned.")
+]
+CheckedArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="KIT",
+        help="The startup kit of the server or of a site; or, for who can read the keys, that of an account, or the "
+        "folder that `nvflare provision` wrote.",
+    ),
 ]
 
 
@@ -54,6 +63,9 @@ def job(
             f"{out}: {made.name} for {who}, {chosen.rounds} rounds, at least {chosen.min_sites} usable results in "
             f"each{grace}."
         )
+        if made.refused_by_default:
+            say(f"Participants with the limits of fedannot refuse it: {made.refused_by_default}")
+            say("Change the job, or ask every participant to change its limits.json (docs/deployment.md).")
         say(f"Submit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER")
 
 
@@ -67,7 +79,8 @@ def configs(
 
         for file in sorted(copy_configs(out).rglob("*.y*ml")):
             say(f"Written: {file}")
-        say(f"Now fill in {out / 'project.yml'}, then: nvflare provision -p {out / 'project.yml'} -w provisioned")
+        project = out / "project.yml"
+        say(f"Now fill in {project}, then: (umask 077; nvflare provision -p {project} -w provisioned)")
 
 
 @deploy_app.command(
@@ -115,18 +128,22 @@ def approve(
         from ..deployment.deployable_job import read_configuration
         from ..deployment.kit import approve_job
 
+        # Read once: what is shown is what is approved, whatever becomes of the folder.
         name, configuration = read_configuration(job)
-        say(f"{name} (digest {configuration.digest[:12]}) names these classes, and runs them with their rights:")
+        say(f"{printable(name)}: method {printable(configuration.method)}, digest {configuration.digest}")
+        say("It names these classes, which run with this participant's rights:")
         for path in configuration.classes:
-            say(f"  {path}")
+            say(f"  {printable(path)}")
+        settings = ", ".join(sorted(map(printable, configuration.settings)))
+        say(f"What may change within limits.json are its settings: {settings}.")
         if not yes:
             typer.confirm(f"Approve it for {kit}?", abort=True)
-        approve_job(kit, job)
+        approve_job(kit, name, configuration)
         say(f"Approved in {kit / 'local'}. Every other participant has to approve it, too.")
 
 
 @deploy_app.command(epilog="Example: fedannot deploy check provisioned/fedannot/prod_00/hospital-1")
-def check(kit: KitArgument) -> None:
+def check(kit: CheckedArgument) -> None:
     """Check before joining whether everything is ready: what is wrong, and what to do about it. Exit code 1 if not."""
     with reported_errors():
         from ..deployment.check_points import State

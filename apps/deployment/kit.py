@@ -17,6 +17,7 @@ from ...custom.approval.approved import (
     read_approved,
     write_approved,
 )
+from ...custom.approval.configuration import JobConfiguration
 from ...custom.data.description import DESCRIPTION_FILE, read_description_file
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.flare.kept_files import MODELS_FOLDER
@@ -25,6 +26,7 @@ from ...transforms.errors import DataError
 from ...transforms.strict_files import read_yaml
 from ..runs.installed import installed_configs, jobs_folder
 from .deployable_job import read_configuration
+from .private_files import close_to_others
 
 _RESOURCES = "resources.json"
 _ALLOW_LIST = "class_allow_list"
@@ -112,7 +114,8 @@ def prepare_kit(
     """Write a participant's policies into its kit, and return the files.
 
     What is there already stays, but for the keys that the policies have. The jobs that come with fedannot are approved;
-    the participant builds the classes that approved jobs name and no others.
+    the participant builds the classes that approved jobs name and no others. Others on the machine lose their rights on
+    the kit.
 
     Args:
         folder: the kit.
@@ -137,7 +140,7 @@ def prepare_kit(
     for name, values in policies.items():
         # Resources are added to NVFlare's; the others are the participant's alone.
         content = merged(kit.effective(name), values) if name == _RESOURCES else values
-        write_text(kit.local / name, json.dumps(content, indent=2) + "\n", shared=True)
+        write_text(kit.local / name, json.dumps(content, indent=2) + "\n")
         written.append(kit.local / name)
     written.append(_write_approved(kit, approved))
     if kit.role == "server":
@@ -146,22 +149,26 @@ def prepare_kit(
         with replaced(kit.local / DESCRIPTION_FILE) as temporary:
             shutil.copyfile(data, temporary)
         written.append(kit.local / DESCRIPTION_FILE)
+    try:
+        close_to_others(kit.folder)
+    except OSError as error:
+        raise KitError(f"{kit.folder}: expected a kit of this user, but {error}.") from error
     return written
 
 
-def approve_job(folder: Path, job: Path) -> ApprovedJob:
+def approve_job(folder: Path, name: str, configuration: JobConfiguration) -> ApprovedJob:
     """Approve a job for a participant, beside those that come with fedannot.
 
     Args:
         folder: the participant's kit.
-        job: the job, for the simulator or as it is submitted.
+        name: the job's name.
+        configuration: what was looked at. No file is read again, so that nothing else is approved.
 
     Raises:
         KitError: if the kit is none, or has not been prepared.
-        JobError: if the job cannot be read.
     """
     kit = Kit.open(folder)
-    approved = ApprovedJob.of(*read_configuration(job))
+    approved = ApprovedJob.of(name, configuration)
     _write_approved(kit, _approved(kit).with_other(approved))
     return approved
 
@@ -187,7 +194,7 @@ def _write_approved(kit: Kit, approved: ApprovedJobs) -> Path:
     """Write what is approved, and the list of classes that follows from it."""
     resources = kit.effective(_RESOURCES)
     resources[_ALLOW_LIST] = [name for name in approved.classes if _CLASS_PATH.fullmatch(name)]
-    write_text(kit.local / _RESOURCES, json.dumps(resources, indent=2) + "\n", shared=True)
+    write_text(kit.local / _RESOURCES, json.dumps(resources, indent=2) + "\n")
     return write_approved(kit.local, approved)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
-from nvflare.fuel.sec.authz import AuthzContext, Person, parse_policy_config
+from nvflare.fuel.sec.authz import FalseEvaluator, TrueEvaluator, parse_policy_config
 from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory
 
 from ...custom.approval.approved import ApprovedJobs, installed_version, read_approved
@@ -33,6 +33,11 @@ _REFUSED_RIGHTS = {
         "configure_site_log",
     ),
 }
+
+_OPERATE = CommandCategory.OPERATE
+_OPERATOR, _OWN_OPERATOR = "project_admin", "org_admin"
+# How a right is given to a site's own organisation, or to nobody.
+_OWN_SITE = ("o:site", "org:site", "none", "no")
 
 
 def check_approved_jobs(kit: Kit) -> Iterator[Point]:
@@ -92,11 +97,42 @@ def check_rights(kit: Kit) -> Iterator[Point]:
             yield Point(what, State.READY, "closed to everybody")
 
 
+def check_operators(kit: Kit) -> Iterator[Point]:
+    """Can somebody restart, stop or shut out a participant who is not its operator?
+
+    At the server that is the project administrator alone, whatever organisation others are of. At a site it is also an
+    administrator of the site's own organisation.
+    """
+    what = "who operates it"
+    policy, error = parse_policy_config(kit.effective("authorization.json"), COMMAND_CATEGORIES)
+    if policy is None:
+        yield Point(what, State.PROBLEM, f"authorization.json: {error}", f"fedannot deploy prepare {kit.folder}")
+        return
+    rights = ["operate", *(right for right, category in COMMAND_CATEGORIES.items() if category == _OPERATE)]
+    others = {role for role in policy.get_roles() if role != _OPERATOR}
+    allowed = sorted({role for role in others for right in rights if _may(policy, role, right)})
+    if kit.role == "site" and allowed == [_OWN_OPERATOR] and _is_own_sites(policy, _OWN_OPERATOR, rights):
+        yield Point(what, State.READY, f"{_OPERATOR}, and {_OWN_OPERATOR} of its own organisation")
+    elif allowed:
+        found = f"open to {', '.join(allowed)}, who could restart or stop it"
+        yield Point(what, State.PROBLEM, found, f"fedannot deploy prepare {kit.folder}")
+    else:
+        yield Point(what, State.READY, f"{_OPERATOR} alone")
+
+
 def _may(policy: Any, role: str, right: str) -> bool:
-    """Whether somebody of a role has a right, be it only at a site of the same organisation or with an own job."""
-    somebody = Person("somebody", "here", role)
-    permitted, _ = policy.evaluate("here", AuthzContext(right, somebody, somebody))
-    return bool(permitted)
+    """Whether anybody of a role has a right, of whatever organisation, under whatever name, be it with an own job."""
+    conditions = policy.role_right_map.get(f"{role}:*") or policy.role_right_map.get(f"{role}:{right}")
+    if not conditions or any(isinstance(condition, TrueEvaluator) for condition in conditions.blocked_conditions):
+        return False
+    allowed = conditions.allowed_conditions
+    return not allowed or any(not isinstance(condition, FalseEvaluator) for condition in allowed)
+
+
+def _is_own_sites(policy: Any, role: str, rights: list[str]) -> bool:
+    """Whether somebody of a role has rights at participants of the same organisation alone, where any."""
+    found = [policy.role_right_map.get(f"{role}:{right}") for right in ("*", *rights)]
+    return all(conditions is None or conditions.exp in _OWN_SITE for conditions in found)
 
 
 def check_exits(kit: Kit) -> Iterator[Point]:

@@ -21,6 +21,7 @@ class ModelSpool:
         self._files: dict[str, Path] = {}
         self._num_samples: dict[str, int] = {}
         self.remove()
+        # A site's model says more of its patients than an average does: for this user alone.
         private_folder(folder)
 
     def __contains__(self, site: str) -> bool:

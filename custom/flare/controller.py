@@ -1,6 +1,7 @@
 """The controller of all jobs with a server: it carries the messages between a run's course and the sites."""
 
 import copy
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from nvflare.fuel.utils import fobs
 
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
+from ..approval.own_limits import own_limits
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
 from ..run.course import Course
@@ -29,7 +31,7 @@ from ..settings import SettingsError
 from .console import show_progress_alone
 from .grace_period import GracePeriod
 from .job_meta import sites_of_job
-from .kept_files import model_file, state_file
+from .kept_files import model_file, state_file, waiting_folder
 from .messages import METHOD_TASK, REFUSAL_HEADER, REFUSALS, TASK
 from .several_tasks import beside_others
 from .unfetched import ForbearingTensorDecomposer, Unfetched
@@ -67,6 +69,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         # Of the request that is open; the second, whether its model is a copy that all of its tasks share.
         self._refuse: Callable[[str, str], None] | None = None
         self._is_copy = False
+        self._waiting_folder: Path | None = None
         registry = OutboundRegistry(self._method.leaves)
         self.course = Course(self.settings, self._method.server_half(self.settings), registry, self)
 
@@ -77,12 +80,16 @@ class FederatedController(ModelController):  # type: ignore[misc]
             self.course.run(self._beginning())
         except (DataError, ResumeError, RunFailedError, SettingsError) as error:
             self.panic(str(error))
+        finally:
+            if self._waiting_folder is not None:
+                shutil.rmtree(self._waiting_folder, ignore_errors=True)
 
     def _beginning(self) -> Beginning:
         initial = self.load_model()
         if initial is None or not initial.params:
             raise RunFailedError("The persistor gave no start model.")
         job_id, settings = self.fl_ctx.get_job_id(), self.settings
+        self._waiting_folder = waiting_folder(self.fl_ctx)
         named = sites_of_job(Path(self.engine.get_workspace().get_job_meta_path(job_id)))
         return Beginning(
             network=self.persistor.model,
@@ -93,6 +100,8 @@ class FederatedController(ModelController):  # type: ignore[misc]
             absent=tuple(sorted(named - set(self.sites()), key=natural_order)),
             start_model=model_file(settings.start_model, self.fl_ctx) if settings.start_model else None,
             state=state_file(settings.resume_from, self.fl_ctx) if settings.resume_from else None,
+            waiting_folder=self._waiting_folder,
+            largest_share=own_limits(self._config_folder()).largest_share,
         )
 
     def _config_folder(self) -> Path:

@@ -30,8 +30,10 @@ from ..networks.described import described_network
 from ..networks.devices import ready_to_compute
 from ..outbound.private_statistics import SampleValues
 from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
+from ..run.own_floor import own_floor
 from ..run.site_tasks import TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
+from ..run.update_floor import TooFewSamplesError
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
 from .at_hand import note_task, own_name
@@ -46,6 +48,7 @@ from .messages import (
     REFUSAL_HEADER,
     SAMPLE_VALUES,
     TASK_NOT_KNOWN,
+    TOO_FEW_SAMPLES,
     TRAINING_FAILED,
 )
 from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
@@ -117,7 +120,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.TASK_ABORTED)
         except DataError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else NO_USABLE_DATA)
+            return _refusal(_reason_of(error))
         except ModelDoesNotFitError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
             return _refusal(MODEL_DOES_NOT_FIT)
@@ -153,7 +156,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return _refusal(PROCESS_DIED)
 
     def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        set_threads(self.settings.threads, Path(fl_ctx.get_engine().get_workspace().get_site_config_dir()))
+        set_threads(self.settings.threads, config_folder(fl_ctx))
         round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
         received = from_shareable(shareable)
         network = self.received_network(received.data)
@@ -228,6 +231,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             warning=lambda text: self.log_warning(fl_ctx, text, fire_event=False),
             earlier_folders=tuple(earlier),
             continued_round=int(message[CONTINUED_ROUND]) if CONTINUED_ROUND in message else None,
+            floor=own_floor(config_folder(fl_ctx)),
         )
         return view
 
@@ -267,9 +271,21 @@ def run_folder(fl_ctx: FLContext) -> Path:
     return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
 
 
+def config_folder(fl_ctx: FLContext) -> Path:
+    """Return the site's own configuration folder, in a kit ``local``."""
+    return Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
+
+
 def note_samples(samples: Mapping[str, SampleValues], fl_ctx: FLContext) -> None:
     """Leave for filters of the result what its statistics are made of, in place of an earlier result's."""
     fl_ctx.set_prop(SAMPLE_VALUES, dict(samples), private=True, sticky=False)
+
+
+def _reason_of(error: DataError) -> str:
+    """What the server learns of data that cannot be trained on."""
+    if isinstance(error, TooFewSamplesError):
+        return TOO_FEW_SAMPLES
+    return DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else NO_USABLE_DATA
 
 
 def _refusal(reason: str) -> Shareable:

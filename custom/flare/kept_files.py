@@ -9,6 +9,7 @@ from nvflare.apis.fl_context import FLContext
 from ..approval.names import is_job_id, is_plain_name
 from ..data.whole_files import private_file
 from ..run.state import STATE_FILE, ResumeError
+from .messages import WAITING_MODELS
 
 # In a kit: models that the operator offers to jobs, each under its name.
 MODELS_FOLDER = "models"
@@ -79,6 +80,11 @@ def _submitter(meta: Path) -> str | None:
         return str(json.loads(meta.read_text(encoding="utf-8"))["submitter_name"])
     except FileNotFoundError:
         return None
+
+
+def waiting_folder(fl_ctx: FLContext) -> Path:
+    """Return where models of single sites wait for their weights: not in the job's folder, which is downloaded."""
+    return _workspace_root(fl_ctx) / WAITING_MODELS / str(fl_ctx.get_job_id())
 
 
 def _workspace_root(fl_ctx: FLContext) -> Path:

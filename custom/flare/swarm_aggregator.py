@@ -14,6 +14,7 @@ from nvflare.app_common.app_constant import AppConstants
 
 from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..approval.own_limits import own_limits
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
@@ -22,9 +23,10 @@ from ..outbound.registry import OutboundRegistry
 from ..run.averaged_round import AveragedRound
 from ..run.round_record import dominance_sentence, dominant_site
 from ..run.round_results import site_report
+from ..run.round_training import share_refusal
 from ..run.state import METRICS_FILE, append_record
 from ..settings import SettingsError
-from .executor import run_folder
+from .executor import config_folder, run_folder
 from .messages import REFUSAL_HEADER, SWARM_SITES
 from .swarm_state import seconds_in_round
 
@@ -75,8 +77,10 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         """Return the average.
 
         Raises:
-            RuntimeError: if fewer sites than are needed gave a usable result; NVFlare then ends the run.
+            RuntimeError: if fewer sites than are needed gave a usable result, or one site has more of the model than
+                this site allows; NVFlare then ends the run.
         """
+        largest = own_limits(config_folder(fl_ctx)).largest_share
         with self._lock:
             assert self._round is not None
             if len(self._round.reports) < self.settings.min_sites:
@@ -84,6 +88,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                     f"Round {self._round.number}: {len(self._round.reports)} usable results, at least "
                     f"{self.settings.min_sites} are needed."
                 )
+            if (refused := share_refusal(self._round.weights, largest)) is not None:
+                raise RuntimeError(f"Round {self._round.number}: refused {refused[0]}: {refused[1]}.")
             assert self._average is not None
             params = self._average.result()
             self._keep(self._round, fl_ctx)

@@ -27,8 +27,8 @@ from .continuing import earlier_state, start_params, told_with_its_file
 from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Params, Request
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
-from .round_record import dominance_sentence, dominant_site, failure_sentence, progress_sentence, round_scalars
-from .round_training import RoundTraining
+from .round_record import dominance_sentence, failure_sentence, progress_sentence, recorded_weights, round_scalars
+from .round_training import RoundTraining, share_refusal
 from .state import (
     METRICS_FILE,
     STATE_FILE,
@@ -103,10 +103,9 @@ class Course:
             if self._method.begins_anew(self._round):
                 self.state.params = start_params(self._beginning, self._link.info)
                 self._round = self._round_of(round_number)
-            succeeded = self._train()
+            failed_rounds = 0 if self._train() else failed_rounds + 1
             if self._link.is_stopped():
                 return
-            failed_rounds = 0 if succeeded else failed_rounds + 1
             self._finish(started)
             if failed_rounds >= self.settings.max_failed_rounds:
                 raise RunFailedError(failure_sentence(failed_rounds, self.settings.min_sites, self.refused))
@@ -202,7 +201,7 @@ class Course:
             self._registry,
             self._claims[_TRAINING],
             num_sites=len(asked),
-            waiting_folder=self._beginning.run_folder / WAITING_FOLDER,
+            waiting_folder=self._beginning.waiting_folder or self._beginning.run_folder / WAITING_FOLDER,
             refuse=self.refuse,
         )
         results = training.results
@@ -219,18 +218,19 @@ class Course:
             return False
         averaged = training.average()
         self._note_weights(averaged.weights)
+        if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
+            self.refuse(*refused)
+            return False
         self.state.params, this_round.shadow, this_round.weighed = averaged.params, averaged.shadow, averaged.weights
         self._method.after_training(this_round)
         return True
 
     def _note_weights(self, weights: LayerWeights) -> None:
         """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
-        self._of_weights = {"effective_sites": weights.fewest_effective_sites, "weights": weights.most_concentrated}
-        if (dominant := dominant_site(weights)) is not None:
-            self._of_weights["dominant"] = dominant
-            if not (self.state.history and self.state.history[-1].dominant is not None):
-                # Said once for all rounds in a row.
-                self._link.warning(dominance_sentence(weights))
+        self._of_weights, history = recorded_weights(weights), self.state.history
+        # Said once for all rounds in a row.
+        if "dominant" in self._of_weights and not (history and history[-1].dominant is not None):
+            self._link.warning(dominance_sentence(weights))
 
     def _finish(self, started: float) -> None:
         """Score the model, and write what the round leaves behind."""

@@ -141,3 +141,19 @@ def _checked(weights: LayerWeights | None, method: str) -> LayerWeights | None:
             "least 0 that sum to 1 in each."
         )
     return weights
+
+
+def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, str] | None:
+    """Return the site that has more of a layer block than it may, and why the round does not count; None if none has.
+
+    Args:
+        weights: of the round.
+        largest_share: largest weight of one site in a layer block, by the limits of who averages.
+    """
+    site, weight = weights.strongest
+    if weight <= largest_share + _SLACK:
+        return None
+    return site, (
+        f"it would be {weight:.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
+        f"{largest_share:g}: the round does not count"
+    )

@@ -1,6 +1,6 @@
 """What a site does when it is asked, whatever carries the messages: training, validation, a method's own tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from ..data.datalist import TRAINING
+from ..data.site_data import SiteData
 from ..methods.declaration import Method
 from ..methods.method import SiteMethod
-from ..methods.views import SiteView
+from ..methods.views import SiteView, Trained
 from ..networks.devices import params_in_main_memory
 from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.private_statistics import SampleValues
@@ -49,7 +50,7 @@ def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module,
 
     Raises:
         UnknownTaskError: if neither all methods nor this one have the task.
-        DataError: if the site's data cannot be used.
+        DataError: if the site's data cannot be used, or an update would be of too few patients or samples.
         TrainingStopped: if the run is being stopped.
     """
     method.before_task(site)
@@ -69,11 +70,22 @@ def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module,
 
 
 def _train(declared: Method, method: SiteMethod, network: nn.Module, site: SiteView) -> TaskResult:
+    if not site.floor.is_none:
+        # Before the time of a training is spent; what was trained on is known after it.
+        site.floor.check_patients(site.load(TRAINING).units)
     trained = method.train(network, site)
     outcome = trained.outcome
     site.info(f"Round {site.round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
-    report = training_report(
-        site.load(TRAINING), outcome, embedded=site.locate().embedded, trained_on=trained.trained_on
-    )
+    data = site.load(TRAINING)
+    if not site.floor.is_none:
+        site.floor.check_update(outcome, method.settings.training, _trained_on(trained, data))
+    report = training_report(data, outcome, embedded=site.locate().embedded, trained_on=trained.trained_on)
     fields = OutboundRegistry(declared.leaves).without_small(TRAIN, report | dict(trained.fields))
     return TaskResult(fields, params_in_main_memory(network))
+
+
+def _trained_on(trained: Trained, data: SiteData) -> Sequence[str]:
+    """The patients or volumes that were trained on: as the method says, else those of the samples of the batches."""
+    if trained.trained_on is not None:
+        return trained.trained_on
+    return [data.units[sample] for sample in sorted(trained.outcome.samples)]

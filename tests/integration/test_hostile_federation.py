@@ -29,7 +29,7 @@ from fedannot.apps.deployment.deployable_job import read_configuration
 
 pytestmark = pytest.mark.processes
 
-ADMIN, LEAD = "admin@coordinator.org", "lead@coordinator.org"
+ADMIN, LEAD = "admin@coordinator.org", "lead@research.org"
 # Of the thousands of hostile jobs, those that are sent to real sites.
 SENT = 24
 

@@ -33,7 +33,7 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
         "task_process": True,
         "threads": 0,
         "grace_period": GRACE_PERIOD,
-        "min_sites": 2,
+        "min_sites": 3,
     }
     # No place has all results of a swarm; FedCurv's sites take their own part out of the mean.
     if name not in ("decoupled", "fedcurv"):
@@ -43,7 +43,7 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
     assert files == ["app/config/config_fed_client.json", "app/config/config_fed_server.json", "meta.json"]
     found = meta(tmp_path / "out")
     assert found["deploy_map"] == {"app": ["server", *SITES]}
-    assert (found["name"], found["min_clients"]) == (name, 2)
+    assert (found["name"], found["min_clients"]) == (name, 3)
     assert "scope" not in found
 
 
@@ -74,7 +74,7 @@ def test_no_path_can_be_set_in_a_deployed_job(override: dict[str, object], said:
 def test_without_names_it_is_for_all_that_are_there(tmp_path: Path) -> None:
     job = deployable_job(JOBS / "fedavg", tmp_path / "out")
     assert meta(tmp_path / "out")["deploy_map"] == {"app": ["@ALL"]}
-    assert job.settings.min_sites == 1
+    assert (job.settings.min_sites, job.refused_by_default) == (3, "")
 
 
 def test_settings_come_from_the_data_then_a_set_then_the_caller(tmp_path: Path) -> None:

@@ -654,6 +654,45 @@ def test_models_that_wait_for_too_few_others_are_dropped(tmp_path: Path) -> None
     assert not (tmp_path / "run" / WAITING_FOLDER).exists()
 
 
+def test_a_model_that_is_nearly_one_sites_does_not_count(tmp_path: Path) -> None:
+    """Whatever gives the weights: settings of a method, or the sizes of the sites that a job chooses."""
+    link = link_of(StepSite("a", 1.0), StepSite("b", 3.0), StepSite("c", 5.0))
+    run = Run(tmp_path, link, rounds=2)
+    run.method.given = lambda this_round: (
+        weights_of(a=[0.1, 0.1], b=[0.1, 0.45], c=[0.8, 0.45])
+        if this_round.number == 1
+        else weights_of(a=[0.2, 0.1], b=[0.3, 0.4], c=[0.5, 0.5])
+    )
+    run.begin(largest_share=0.5)
+    assert "it would be 0.80 of a layer block" in run.records[0]["refused"]["c"]
+    assert run.records[1]["refused"] == {}
+    assert run.method.calls.count("trained 1 by ['a', 'b', 'c']") == 0
+    # From zero, as if the first round had not been: 0.2 · 1 + 0.3 · 3 + 0.5 · 5
+    assert run.stem == pytest.approx(3.6)
+
+
+def test_a_run_in_which_one_site_is_the_model_fails(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("large", 1.0, 98), StepSite("b", 3.0, 1), StepSite("c", 5.0, 1)), rounds=9)
+    with pytest.raises(RunFailedError, match=r"large: it would be 0\.98 of a layer block.*at most 0\.5"):
+        run.begin(largest_share=0.5)
+    assert run.stem == 0.0
+
+
+def test_models_of_single_sites_wait_where_nobody_downloads_them(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", 1.0), StepSite("b", 3.0)), rounds=1)
+    seen: dict[str, Any] = {}
+
+    def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
+        del this_round, models
+        seen["modes"] = oct((tmp_path / "elsewhere" / "job").stat().st_mode & 0o777)
+        seen["run"] = [path.name for path in (tmp_path / "run").rglob("*.pt")]
+        return weights_of(a=[0.5, 0.5], b=[0.5, 0.5])
+
+    run.method.rule = rule
+    run.begin(waiting_folder=tmp_path / "elsewhere" / "job")
+    assert seen == {"modes": "0o700", "run": []}
+
+
 def test_weights_that_are_nearly_one_sites_are_noted_and_warned_of_once_in_a_row(tmp_path: Path) -> None:
     dominant = {1: 0.98, 2: 0.98, 3: 0.79, 4: 0.98}
     link = link_of(StepSite("a"), StepSite("b"))
