@@ -7,17 +7,14 @@ from .check_points import Point, State
 from .identity_checks import check_certificate, check_server_address
 from .kit import Kit
 from .machine_checks import check_data, check_disk, check_gpu, check_python, check_threads, check_versions
-from .policy_checks import check_allow_list, check_approved_jobs, check_exits, check_rights
+from .policy_checks import check_policies
 
 _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_versions,
     check_python,
     check_certificate,
     check_server_address,
-    check_approved_jobs,
-    check_allow_list,
-    check_rights,
-    check_exits,
+    check_policies,
     check_data,
     check_threads,
     check_gpu,

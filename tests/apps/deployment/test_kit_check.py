@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
-from fedannot.apps.deployment import identity_checks, machine_checks, policy_checks
+from fedannot.apps.deployment import identity_checks, machine_checks
 from fedannot.apps.deployment.check_points import Point, State
 from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
 from fedannot.apps.deployment.kit_check import check_kit
+from fedannot.apps.deployment.policy_checks import check_policies
 from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -23,13 +24,6 @@ from fedannot.custom.run.threads import THREADS_VARIABLE
 
 CONFIGS = Path(__file__).parents[3] / "site_configs"
 DAY = timedelta(days=1)
-
-POLICIES = (
-    policy_checks.check_approved_jobs,
-    policy_checks.check_allow_list,
-    policy_checks.check_rights,
-    policy_checks.check_exits,
-)
 
 MakeKit = Callable[..., Path]
 Check = Callable[[Kit], Iterator[Point]]
@@ -119,12 +113,20 @@ def test_a_servers_own_name(make_kit: MakeKit) -> None:
 
 def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     folder = make_kit()
-    found = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
-    assert set(found) == {"approved jobs", "allow-list", "code in jobs", "files and logs", "logs", "outbound filter"}
+    found = {point.what: point for point in check_policies(Kit.open(folder))}
+    assert set(found) == {
+        "check at start",
+        "approved jobs",
+        "allow-list",
+        "code in jobs",
+        "files and logs",
+        "logs",
+        "outbound filter",
+    }
     assert {point.state for point in found.values()} == {State.PROBLEM}
     assert all(point.remedy == f"fedannot deploy prepare {folder}" for point in found.values())
     prepare_kit(folder, CONFIGS)
-    assert {point.state for check in POLICIES for point in check(Kit.open(folder))} == {State.READY}
+    assert {point.state for point in check_policies(Kit.open(folder))} == {State.READY}
 
 
 def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
@@ -173,7 +175,7 @@ def test_a_kit_that_lets_more_through_is_not_ready(
     folder = make_kit()
     prepare_kit(folder, CONFIGS)
     changed(folder, name, change)
-    points = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
+    points = {point.what: point for point in check_policies(Kit.open(folder))}
     assert (points[what].state, said in points[what].found) == (State.PROBLEM, True), points[what]
 
 
