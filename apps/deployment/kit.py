@@ -20,13 +20,13 @@ from ...custom.approval.approved import (
 from ...custom.data.description import DESCRIPTION_FILE, read_description_file
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.flare.kept_files import MODELS_FOLDER
-from ...custom.flare.kit_files import START_CHECK_FILE, START_FILES, Role
-from ...custom.flare.kit_policies import START_CHECK
+from ...custom.flare.kit_files import START_FILES, Role
 from ...transforms import strict_files
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_yaml
 from ..runs.installed import installed_configs, jobs_folder
 from .deployable_job import read_configuration
+from .provisioning import write_start_check
 
 _RESOURCES = "resources.json"
 _ALLOW_LIST = "class_allow_list"
@@ -149,7 +149,7 @@ def prepare_kit(
             written += _write_resources(kit, merged(kit.effective(name), values))
         else:
             written.append(_write_json(kit.local / name, values))
-    written.append(_write_json(kit.local / START_CHECK_FILE, {"components": [START_CHECK]}))
+    written.append(write_start_check(kit.local))
     written.append(_write_approved(kit, approved))
     if kit.role == "server":
         (kit.folder / MODELS_FOLDER).mkdir(exist_ok=True)
