@@ -21,18 +21,21 @@ from ...custom.approval.configuration import JobConfiguration
 from ...custom.data.description import DESCRIPTION_FILE, read_description_file
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.flare.kept_files import MODELS_FOLDER
+from ...custom.flare.kit_files import START_FILES, Role
 from ...transforms import strict_files
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_yaml
 from ..runs.installed import installed_configs, jobs_folder
 from .deployable_job import read_configuration
 from .private_files import close_to_others
+from .provisioning import write_start_check
 
 _RESOURCES = "resources.json"
 _ALLOW_LIST = "class_allow_list"
 # What NVFlare takes for a class; of names without a dot it finds the class itself.
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-_START_FILES: dict[Literal["server", "site"], str] = {"server": "fed_server.json", "site": "fed_client.json"}
+# What NVFlare's own `deploy prepare` puts in the place of the launcher of processes.
+_RUNTIME_LAUNCHERS = ("docker_launcher", "k8s_launcher", "slurm_launcher")
 
 
 class KitError(ValueError):
@@ -49,7 +52,7 @@ class Kit:
     """
 
     folder: Path
-    role: Literal["server", "site"]
+    role: Role
 
     @classmethod
     def open(cls, folder: Path) -> "Kit":
@@ -58,10 +61,10 @@ class Kit:
         Raises:
             KitError: if it is none, or an administrator's.
         """
-        for role, name in _START_FILES.items():
+        for role, name in START_FILES.items():
             if (folder / "startup" / name).is_file():
                 return cls(folder.resolve(), role)
-        expected = " or ".join(f"startup/{name}" for name in _START_FILES.values())
+        expected = " or ".join(f"startup/{name}" for name in START_FILES.values())
         raise KitError(f"Expected the startup kit of a server or a site in {folder}, but found no {expected}.")
 
     @property
@@ -77,7 +80,7 @@ class Kit:
     @cached_property
     def start_config(self) -> dict[str, Any]:
         """What the kit's start file says: the server's address, and where the certificates are."""
-        return read_json(self.startup / _START_FILES[self.role])
+        return read_json(self.startup / START_FILES[self.role])
 
     @property
     def server_address(self) -> tuple[str, int]:
@@ -90,7 +93,7 @@ class Kit:
             host, _, port = str(self.start_config["servers"][0]["service"]["target"]).rpartition(":")
             return host, int(port)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            file = self.startup / _START_FILES[self.role]
+            file = self.startup / START_FILES[self.role]
             raise KitError(f"{file}: expected the server's host:port as servers[0].service.target.") from error
 
     def certificate(self, what: Literal["certificate", "key", "authority"]) -> Path:
@@ -99,6 +102,12 @@ class Kit:
             return self.startup / "rootCA.pem"
         name = "server" if self.role == "server" else "client"
         return self.startup / f"{name}.{'crt' if what == 'certificate' else 'key'}"
+
+    @property
+    def is_for_runtime(self) -> bool:
+        """Whether NVFlare's own `deploy prepare` has made it, for Docker, Kubernetes or Slurm."""
+        components = self.effective(_RESOURCES).get("components", [])
+        return any(entry.get("id") in _RUNTIME_LAUNCHERS for entry in components)
 
     def effective(self, name: str) -> dict[str, Any]:
         """Return what a file in ``local`` says, or NVFlare's default where there is none; empty without either."""
@@ -139,9 +148,11 @@ def prepare_kit(
     written = []
     for name, values in policies.items():
         # Resources are added to NVFlare's; the others are the participant's alone.
-        content = merged(kit.effective(name), values) if name == _RESOURCES else values
-        write_text(kit.local / name, json.dumps(content, indent=2) + "\n")
-        written.append(kit.local / name)
+        if name == _RESOURCES:
+            written += _write_resources(kit, merged(kit.effective(name), values))
+        else:
+            written.append(_write_json(kit.local / name, values))
+    written.append(write_start_check(kit.local))
     written.append(_write_approved(kit, approved))
     if kit.role == "server":
         (kit.folder / MODELS_FOLDER).mkdir(exist_ok=True)
@@ -194,8 +205,18 @@ def _write_approved(kit: Kit, approved: ApprovedJobs) -> Path:
     """Write what is approved, and the list of classes that follows from it."""
     resources = kit.effective(_RESOURCES)
     resources[_ALLOW_LIST] = [name for name in approved.classes if _CLASS_PATH.fullmatch(name)]
-    write_text(kit.local / _RESOURCES, json.dumps(resources, indent=2) + "\n")
+    _write_resources(kit, resources)
     return write_approved(kit.local, approved)
+
+
+def _write_resources(kit: Kit, content: dict[str, Any]) -> list[Path]:
+    """Write the resources under both names: NVFlare's own `deploy prepare` drops the one, keeps the default."""
+    return [_write_json(kit.local / name, content) for name in (_RESOURCES, f"{_RESOURCES}.default")]
+
+
+def _write_json(file: Path, content: dict[str, Any]) -> Path:
+    write_text(file, json.dumps(content, indent=2) + "\n")
+    return file
 
 
 def merged(given: Any, added: Any) -> Any:
@@ -239,4 +260,9 @@ def _read_policies(file: Path, kit: Kit) -> dict[str, Any]:
     ):
         raise KitError(f"{file}: expected names of JSON files with what they are to hold.")
     filled: dict[str, Any] = json.loads(json.dumps(values).replace("{kit}", json.dumps(str(kit.folder))[1:-1]))
+    if kit.is_for_runtime and _RESOURCES in filled:
+        # Jobs and snapshots stay where NVFlare has put them: in the kit, by its path in a container.
+        resources = filled[_RESOURCES]
+        resources.pop("snapshot_persistor", None)
+        resources["components"] = [entry for entry in resources["components"] if entry["id"] != "job_manager"]
     return filled

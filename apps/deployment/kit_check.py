@@ -15,7 +15,7 @@ from .machine_checks import (
     check_threads,
     check_versions,
 )
-from .policy_checks import check_allow_list, check_approved_jobs, check_exits, check_operators, check_rights
+from .policy_checks import check_policies
 from .private_files import check_kits_files, check_other_folder
 
 
@@ -29,11 +29,7 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_certificate,
     _check_files,
     check_server_address,
-    check_approved_jobs,
-    check_allow_list,
-    check_rights,
-    check_operators,
-    check_exits,
+    check_policies,
     check_data,
     check_prepared_images,
     check_threads,

@@ -13,8 +13,10 @@ from nvflare.private.fed.server.job_meta_validator import JobMetaValidator
 from ..approval.approved import check_job
 from ..approval.submission import read_job
 from .approved_jobs import ApprovedDeployer, refusal
+from .kit_files import own_folder
 from .messages import WAITING_MODELS
 from .server_commands import OperatorsCommands
+from .start_check import check_start
 
 
 class JobGate(FLComponent):  # type: ignore[misc]
@@ -26,19 +28,22 @@ class JobGate(FLComponent):  # type: ignore[misc]
     alone. The process does not start if they are not where they are expected.
 
     Args:
-        config_folder: the kit's folder ``local``.
+        config_folder: the kit's folder ``local``, as seen from the kit.
 
     Raises:
         RuntimeError: if this NVFlare has no such classes.
+        SystemExit: see :func:`fedannot.custom.flare.start_check.check_start`.
     """
 
-    def __init__(self, config_folder: str) -> None:
+    def __init__(self, config_folder: str = "local") -> None:
         super().__init__()
+        check_start()
         for module, name in ((job_cmds, "JobMetaValidator"), (job_runner, "AppDeployer"), (admin, "AuthzFilter")):
             if not hasattr(module, name):
                 raise RuntimeError(f"Expected {module.__name__}.{name} in this version of NVFlare, but found none.")
-        self._waiting = Path(config_folder).parent / WAITING_MODELS
-        job_cmds.JobMetaValidator = lambda: _ApprovedValidator(Path(config_folder))
+        folder = own_folder() / config_folder
+        self._waiting = folder.parent / WAITING_MODELS
+        job_cmds.JobMetaValidator = lambda: _ApprovedValidator(folder)
         job_runner.AppDeployer = ApprovedDeployer
         admin.AuthzFilter = OperatorsCommands
 

@@ -23,6 +23,7 @@ from nvflare.private.fed.client.training_cmds import (
 
 from ..approval.names import is_job_id
 from .approved_jobs import refusal_of_job
+from .start_check import check_start
 
 # Reading files, removing folders, changing what logs hold, telling the site's environment.
 _TAKEN_OUT = (
@@ -35,14 +36,16 @@ _TAKEN_OUT = (
 
 
 class SiteGate(FLComponent):  # type: ignore[misc]
-    """Narrows what the site's parent process answers to, in this process alone.
+    """Narrows what the site's parent process answers to, in this process alone, once the kit's policies are in force.
 
     Raises:
         RuntimeError: if this NVFlare has other requests than are expected here; the site does not start then.
+        SystemExit: see :func:`fedannot.custom.flare.start_check.check_start`.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        check_start()
         processors = ClientRequestProcessors.request_processors
         missing = {*_TAKEN_OUT, DeployProcessor} - {type(processor) for processor in processors}
         if missing:

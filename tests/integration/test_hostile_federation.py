@@ -26,6 +26,7 @@ from nvflare.private.defs import RequestHeader, SysCommandTopic, TrainingTopic, 
 from real_processes import wait_for
 
 from fedannot.apps.deployment.deployable_job import read_configuration
+from fedannot.custom.flare.kit_files import START_CHECK_FILE
 
 pytestmark = pytest.mark.processes
 
@@ -133,19 +134,26 @@ def test_the_server_refuses_every_kind_before_it_parses_it(
 
 @contextmanager
 def server_without_gate(hospitals: Hospitals) -> Iterator[None]:
-    """A server that lets every job through, as one that was not prepared, or whose operator is the attacker."""
-    resources = hospitals.kits / "localhost" / "local" / "resources.json"
-    before = resources.read_text(encoding="utf-8")
-    values = json.loads(before)
-    values["components"] = [entry for entry in values["components"] if entry["id"] != "job_gate"]
+    """A server that lets every job through, as one that was not prepared, or whose operator is the attacker.
 
-    def restart(text: str) -> None:
+    An operator who is, takes out the check at the start, too; it keeps a server from being opened by mistake.
+    """
+    local = hospitals.kits / "localhost" / "local"
+    before = {name: (local / name).read_text(encoding="utf-8") for name in ("resources.json", START_CHECK_FILE)}
+    opened = {name: json.loads(text) for name, text in before.items()}
+    opened["resources.json"]["components"] = [
+        entry for entry in opened["resources.json"]["components"] if entry["id"] != "job_gate"
+    ]
+    opened[START_CHECK_FILE]["components"] = []
+
+    def restart(files: dict[str, str]) -> None:
         hospitals.kill("localhost")
-        resources.write_text(text, encoding="utf-8")
+        for name, text in files.items():
+            (local / name).write_text(text, encoding="utf-8")
         hospitals.start("localhost")
         hospitals.wait_for_sites(*SITES)
 
-    restart(json.dumps(values))
+    restart({name: json.dumps(values) for name, values in opened.items()})
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from fedannot.apps.commands.cli import app
 from fedannot.apps.deployment import deployable_job as deployable_job_module
 from fedannot.apps.deployment.deployable_job import deployable_job, read_configuration
 from fedannot.apps.deployment.kit import Kit, KitError, approve_job, merged, prepare_kit
-from fedannot.apps.deployment.policy_checks import check_allow_list
+from fedannot.apps.deployment.policy_checks import check_policies
 from fedannot.apps.runs.job import Job, components_in, parse_hocon
 from fedannot.custom.approval.approved import check_job, read_approved
 from fedannot.custom.approval.configuration import JobRefusedError
@@ -56,12 +56,14 @@ def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> Non
     written = prepare_kit(folder, CONFIGS)
     assert [file.name for file in written] == [
         "resources.json",
+        "resources.json.default",
         "limits.json",
         "compute.json",
         "cache.json",
         "authorization.json",
         "privacy.json",
         "log_config.json",
+        "fedannot__resources.json",
         "approved_jobs.json",
     ]
     after = json.loads((folder / "local" / "resources.json").read_text(encoding="utf-8"))
@@ -113,7 +115,7 @@ def test_the_classes_that_jobs_name_are_listed_and_no_others(make_kit: MakeKit, 
     files = [file for job in jobs for file in (job.server_config, job.client_config)]
     assert listed == {path for file in files for path, _ in components_in(parse_hocon(file))}
     assert not any(entry.endswith(".") or entry == "*" for entry in listed)
-    assert next(check_allow_list(Kit.open(folder))).state == "ready"
+    assert {point.what: point.state for point in check_policies(Kit.open(folder))}["allow-list"] == "ready"
 
 
 def test_another_job_is_approved_and_stays_so(make_kit: MakeKit, tmp_path: Path) -> None:

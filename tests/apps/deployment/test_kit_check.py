@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
-from fedannot.apps.deployment import identity_checks, machine_checks, policy_checks
+from fedannot.apps.deployment import identity_checks, machine_checks
 from fedannot.apps.deployment.check_points import Point, State
 from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
 from fedannot.apps.deployment.kit_check import check_kit
+from fedannot.apps.deployment.policy_checks import check_policies
 from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -23,14 +24,6 @@ from fedannot.custom.run.threads import THREADS_VARIABLE
 
 CONFIGS = Path(__file__).parents[3] / "site_configs"
 DAY = timedelta(days=1)
-
-POLICIES = (
-    policy_checks.check_approved_jobs,
-    policy_checks.check_allow_list,
-    policy_checks.check_rights,
-    policy_checks.check_operators,
-    policy_checks.check_exits,
-)
 
 MakeKit = Callable[..., Path]
 Check = Callable[[Kit], Iterator[Point]]
@@ -120,8 +113,9 @@ def test_a_servers_own_name(make_kit: MakeKit) -> None:
 
 def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     folder = make_kit()
-    found = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
+    found = {point.what: point for point in check_policies(Kit.open(folder))}
     assert set(found) == {
+        "check at start",
         "approved jobs",
         "allow-list",
         "code in jobs",
@@ -133,7 +127,7 @@ def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     assert {point.state for point in found.values()} == {State.PROBLEM}
     assert all(point.remedy == f"fedannot deploy prepare {folder}" for point in found.values())
     prepare_kit(folder, CONFIGS)
-    assert {point.state for check in POLICIES for point in check(Kit.open(folder))} == {State.READY}
+    assert {point.state for point in check_policies(Kit.open(folder))} == {State.READY}
 
 
 def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
@@ -208,8 +202,14 @@ def test_a_kit_that_lets_more_through_is_not_ready(
     folder = make_kit()
     prepare_kit(folder, CONFIGS)
     changed(folder, name, change)
-    points = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
+    points = {point.what: point for point in check_policies(Kit.open(folder))}
     assert (points[what].state, said in points[what].found) == (State.PROBLEM, True), points[what]
+
+
+def operators(folder: Path) -> tuple[State, str]:
+    """What the check says of who operates a participant."""
+    (point,) = (point for point in check_policies(Kit.open(folder)) if point.what == "who operates it")
+    return point.state, point.found
 
 
 @pytest.mark.parametrize("operate", ["o:site", "any", "o:coordinator", "n:lead@research.org", ["not o:research"]])
@@ -217,19 +217,17 @@ def test_nobody_but_the_project_administrator_operates_the_server(make_kit: Make
     """Whatever organisation and name somebody has."""
     folder = make_kit("localhost", role="server")
     prepare_kit(folder, CONFIGS)
-    check = policy_checks.check_operators
-    assert (only(check, folder).state, only(check, folder).found) == (State.READY, "project_admin alone")
+    assert operators(folder) == (State.READY, "project_admin alone")
     for role in ("lead", "org_admin", "member"):
         changed(folder, "authorization.json", lambda a, role=role: a["permissions"][role].update(operate=operate))
-    point = only(check, folder)
-    assert (point.state, point.found.startswith("open to lead, member, org_admin")) == (State.PROBLEM, True), point
+    state, found = operators(folder)
+    assert (state, found.startswith("open to lead, member, org_admin")) == (State.PROBLEM, True), found
 
 
 def test_an_administrator_of_a_sites_own_organisation_may_operate_it(make_kit: MakeKit) -> None:
     folder = make_kit()
     prepare_kit(folder, CONFIGS)
-    point = only(policy_checks.check_operators, folder)
-    assert (point.state, point.found) == (State.READY, "project_admin, and org_admin of its own organisation")
+    assert operators(folder) == (State.READY, "project_admin, and org_admin of its own organisation")
 
 
 def test_where_the_server_keeps_jobs(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,14 @@ def test_a_fault_of_the_gate_itself_lets_nothing_through(kit: Path, monkeypatch:
 
 
 @pytest.fixture
-def gate(kit: Path) -> Iterator[None]:
+def unchecked_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kit that holds no more than what is looked at here; tests/apps/deployment/test_kit_start.py has whole ones."""
+    for gate in ("job_gate", "site_gate"):
+        monkeypatch.setattr(f"fedannot.custom.flare.{gate}.check_start", lambda: None)
+
+
+@pytest.fixture
+def gate(kit: Path, unchecked_start: None) -> Iterator[None]:
     before = job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter
     JobGate(str(kit / "local"))
     yield
@@ -139,7 +146,7 @@ def gate(kit: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def processors() -> Iterator[dict[str, Any]]:
+def processors(unchecked_start: None) -> Iterator[dict[str, Any]]:
     """What a site answers to behind its gate, by topic."""
     given = ClientRequestProcessors.request_processors
     before = list(given)
@@ -201,6 +208,7 @@ def test_the_servers_gate_stands_before_nvflares_validator() -> None:
     assert job_runner.AppDeployer is ApprovedDeployer, "what was stored before is looked at when it is deployed"
 
 
+@pytest.mark.usefixtures("unchecked_start")
 def test_the_server_does_not_start_without_a_place_for_the_gate(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(job_cmds, "JobMetaValidator")
     with pytest.raises(RuntimeError, match="in this version of NVFlare, but found none"):
