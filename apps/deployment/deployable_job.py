@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...custom.aggregation.influence import deployed_influence
+from ...custom.aggregation.influence import deployed_aggregation, deployed_influence
 from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import check_texts
@@ -81,8 +81,8 @@ def deployable_job(
         raise JobError(f"Expected names of sites, each once, but got {list(sites)}.")
     job = Job.open(job_folder)
     changes: dict[str, Any] = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "threads": 0}
-    if not (is_swarm(job) or job.settings().method in _WITHOUT_BOUNDS):
-        changes |= {f"influence.{key}": value for key, value in deployed_influence(len(sites) or None).items()}
+    if not is_swarm(job):
+        changes |= deployed_bounds(job.settings().method, len(sites) or None)
     if sites:
         changes["min_sites"] = len(sites) // 2 + 1
     if description is not None:
@@ -113,6 +113,21 @@ def deployable_job(
         for name, content in made.configuration.documents().items():
             write_text(config / name, json.dumps(content, indent=2) + "\n")
     return made
+
+
+def deployed_bounds(method: str, num_sites: int | None) -> dict[str, Any]:
+    """Return what bounds a single site in a job with a server for so many hospitals, as settings by dotted keys.
+
+    Args:
+        method: the job's; nothing where it takes no bounds.
+        num_sites: how many sites the job names; None where it names none.
+    """
+    if method in _WITHOUT_BOUNDS:
+        return {}
+    return {
+        **{f"influence.{key}": value for key, value in deployed_influence(num_sites).items()},
+        **{f"aggregation.{key}": value for key, value in deployed_aggregation(num_sites).items()},
+    }
 
 
 def job_configuration(job: Job) -> JobConfiguration:

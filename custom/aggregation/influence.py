@@ -32,7 +32,8 @@ class InfluenceBounds:
         log: called with a sentence for every site whose share is bounded, or whose update is more than halved.
 
     Attributes:
-        touched: what was bounded from above, by site: ``share`` (its weights in all blocks) and ``update_factor``.
+        touched: what was bounded from above, by site: ``share`` (its weights in all blocks), and ``update_factor``, the
+            smallest one of its groups of parameters, with that group, ``update_group``.
     """
 
     def __init__(self, settings: InfluenceSettings, log: Callable[[str], None]) -> None:
@@ -75,16 +76,23 @@ class InfluenceBounds:
                 self._log(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
         return bounded
 
-    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float]:
-        """Return by how much updates of these norms are scaled down, by site; 1 where they have no bound."""
+    def update_factors(self, norms: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        """Return by how much updates are scaled down in each group of parameters, by site; 1 where they have no bound.
+
+        Args:
+            norms: by site the norm of its update in every group.
+        """
         if (ratio := self._settings.max_update_ratio) is None:
-            return dict.fromkeys(norms, 1.0)
-        factors = update_factors(norms, ratio)
-        for site, factor in factors.items():
+            return {site: dict.fromkeys(of_site, 1.0) for site, of_site in norms.items()}
+        factors = group_factors(norms, ratio)
+        for site, of_site in factors.items():
+            group, factor = min(of_site.items(), key=lambda item: item[1])
             if factor < 1.0:
-                self.touched.setdefault(site, {})["update_factor"] = factor
+                self.touched.setdefault(site, {}).update(update_factor=factor, update_group=group)
             if factor < _NOTABLE_FACTOR:
-                self._log(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
+                self._log(
+                    f"Clipped {site}: its update counts {factor:.3g} times in {group}, at {ratio:g} times the median."
+                )
         return factors
 
     @property
@@ -112,6 +120,12 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
     if num_sites is None:
         return bounds | {"max_share": _DEPLOYED_SHARE_OF_UNKNOWN}
     return bounds | {"max_share": min(_DEPLOYED_SHARE, _DEPLOYED_SHARE_RATIO / num_sites)}
+
+
+def deployed_aggregation(num_sites: int | None) -> dict[str, Any]:
+    """Return the rule of a job for hospitals with a server, as settings of ``aggregation``."""
+    del num_sites
+    return {}
 
 
 def share_limits(
@@ -200,6 +214,24 @@ def update_factors(norms: Mapping[str, float], largest_ratio: float) -> dict[str
     for site in sorted(norms):
         allowed = largest_ratio * statistics.median(norm for other, norm in norms.items() if other != site)
         factors[site] = 1.0 if norms[site] <= allowed else allowed / norms[site]
+    return factors
+
+
+def group_factors(norms: Mapping[str, Mapping[str, float]], largest_ratio: float) -> dict[str, dict[str, float]]:
+    """Return :func:`update_factors` of every group of parameters by itself.
+
+    What a site may move in one group does not depend on what it moves in others, so that no site has the length of a
+    whole update for a layer's few biases. In a group that most of the others leave as it is, nobody moves anything.
+
+    Args:
+        norms: by site the norm of its update in every group, the same groups for all.
+        largest_ratio: bound of a norm by the median of the others' in that group.
+    """
+    sites = sorted(norms)
+    factors: dict[str, dict[str, float]] = {site: {} for site in sites}
+    for group in norms[sites[0]] if sites else ():
+        for site, factor in update_factors({site: norms[site][group] for site in sites}, largest_ratio).items():
+            factors[site][group] = factor
     return factors
 
 

@@ -11,7 +11,6 @@ import torch
 
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.sample_claims import SampleClaims, claim_limit
-from ..aggregation.weighting import LayerWeights
 from ..data.whole_files import replaced
 from ..evaluation.global_test import ServerTest
 from ..evaluation.score_records import RoundScores
@@ -28,7 +27,7 @@ from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Par
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from .round_record import dominance_sentence, dominant_site, failure_sentence, progress_sentence, round_scalars
-from .round_training import RoundTraining
+from .round_training import Averaged, RoundTraining
 from .state import (
     METRICS_FILE,
     STATE_FILE,
@@ -218,14 +217,17 @@ class Course:
             training.give_up()
             return False
         averaged = training.average()
-        self._note_weights(averaged.weights)
+        self._note_weights(averaged)
         self.state.params, this_round.shadow, this_round.weighed = averaged.params, averaged.shadow, averaged.weights
         self._method.after_training(this_round)
         return True
 
-    def _note_weights(self, weights: LayerWeights) -> None:
+    def _note_weights(self, averaged: Averaged) -> None:
         """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
+        weights = averaged.weights
         self._of_weights = {"effective_sites": weights.fewest_effective_sites, "weights": weights.most_concentrated}
+        if averaged.kept is not None:
+            self._of_weights["kept"] = averaged.kept
         if (dominant := dominant_site(weights)) is not None:
             self._of_weights["dominant"] = dominant
             if not (self.state.history and self.state.history[-1].dominant is not None):

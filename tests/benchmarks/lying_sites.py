@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedannot.apps.benchmarks.fedia import PUBLISHED
+from fedannot.apps.deployment.deployable_job import deployed_bounds
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.aggregation.influence import deployed_influence
 from fedannot.custom.data.phantoms.choice import write_embedded_federation
 
 JOBS = Path(__file__).parents[2] / "jobs"
@@ -29,6 +29,9 @@ ATTACKS = {
     "samples": "a million samples, update turned, ten times",
     "quality": "false quality, update turned, ten times",
     "statistics": "running variances of 4000",
+    "bias": "all in the output layer's biases, one direction",
+    "last": "all in the output layer, one direction",
+    "zeros": "all weights zero",
 }
 # And their numbers of sites.
 METHODS = {"fedavg": 8, "fedaaai": 8, "fedia": 4, "fedgsca": 4}
@@ -95,7 +98,7 @@ def cases(
 
 
 def run(
-    method: str, attack: str, influence: dict[str, float] | None, seed: int, folder: Path, rounds: int | None = None
+    method: str, attack: str, bounds: dict[str, Any], seed: int, folder: Path, rounds: int | None = None
 ) -> dict[str, Any]:
     """Return the scores of one run, in percent, by round; nothing but 0 where it ends with an error."""
     data = folder / f"data-{method}-{seed}"
@@ -104,7 +107,7 @@ def run(
         settings = Job.open(JOBS / method).settings_with(SMALL[method] | changes)
         write_embedded_federation(data, settings.embedded)
     changes |= {} if rounds is None else {"rounds": rounds}
-    changes |= {f"influence.{key}": value for key, value in (influence or {}).items()}
+    changes |= bounds
     started = time.monotonic()
     with TemporaryDirectory(dir=folder) as name:
         job = lying_job(method, attack, changes, Path(name) / "job")
@@ -148,7 +151,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--bounds", nargs="+", choices=("off", "on"), default=["off", "on"])
     parser.add_argument("--rounds", type=int, help="other than those of the table, into a file of their own")
-    parser.add_argument("--influence", type=json.loads, help="bounds other than those of deployed jobs, as JSON")
+    parser.add_argument("--settings", type=json.loads, help="other than those of deployed jobs with bounds, as JSON")
     arguments = parser.parse_args()
     file: Path = arguments.results
     results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
@@ -158,8 +161,9 @@ def main() -> None:
             if case in done:
                 continue
             method, attack, bounded, seed = case
-            influence = arguments.influence or deployed_influence(METHODS[method]) if bounded else None
-            found = run(method, attack, influence, seed, Path(name), arguments.rounds)
+            deployed = deployed_bounds(method, METHODS[method]) | {"min_sites": METHODS[method] // 2 + 1}
+            bounds = (deployed if arguments.settings is None else arguments.settings) if bounded else {}
+            found = run(method, attack, bounds, seed, Path(name), arguments.rounds)
             results.append({"method": method, "attack": attack, "bounds": bounded, "seed": seed} | found)
             file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             print(*case, found["scores"], found["seconds"], flush=True)
