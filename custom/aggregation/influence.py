@@ -12,6 +12,8 @@ from .weighting import Floats, LayerWeights, quantity_weights
 
 # Two sites cannot tell which of them is the odd one.
 _FEWEST_SITES = 3
+# Of whose values three are left in each coordinate when the smallest and the largest are dropped.
+_FEWEST_SITES_TO_TRIM = 5
 # Share of the weights by quantity that is mixed into others: sites without any weight fill what bounds leave over.
 _TRACE = 1e-12
 # Rounding is no violation of a bound.
@@ -123,9 +125,18 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
 
 
 def deployed_aggregation(num_sites: int | None) -> dict[str, Any]:
-    """Return the rule of a job for hospitals with a server, as settings of ``aggregation``."""
-    del num_sites
-    return {}
+    """Return the rule of a job for hospitals with a server, as settings of ``aggregation``.
+
+    Bounds leave a liar's update in the mean, at the usual length and a share of at most 1.5/K. A trimmed mean leaves no
+    coordinate beyond the honest ones, and has three values or more in each where five sites answer. Jobs for fewer
+    sites, or that name none, keep the mean.
+
+    Args:
+        num_sites: number of sites K that the job names; None where it names none.
+    """
+    if num_sites is None or num_sites < _FEWEST_SITES_TO_TRIM:
+        return {}
+    return {"rule": "trimmed_mean", "trim": 1}
 
 
 def share_limits(

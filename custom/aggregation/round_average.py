@@ -144,7 +144,9 @@ class RoundAverage:
                 of_sites = {site: self._site_weights(site, models.num_samples(site)) for site in models.sites}
                 self._median = median_model(models, self._reference, self._block_of, of_sites)
             elif self._rule.rule == "multi_krum":
-                self.kept = chosen_models(models, self._trained, byzantine=self._rule.byzantine, kept=self._rule.kept)
+                # As they came: bounds would let one that lies far off look like the others.
+                as_sent = CountedModels(waiting, self._reference, self._group_of, {}, {})
+                self.kept = chosen_models(as_sent, self._trained, byzantine=self._rule.byzantine, kept=self._rule.kept)
                 self._weights = None if weights is None else weights.only(self.kept)
                 self._add_all(models, self.kept)
             elif self._rule.rule == "trimmed_mean":

@@ -26,10 +26,12 @@ OUTPUT_LAYERS = ("final_conv", "fc")
 CONSTANT = {"bias": ("bias",), "last": ("weight", "bias")}
 
 
-def turned(received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the model that goes ten times as far as the trained one, the other way; statistics are left."""
+def turned(
+    received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor], times: float
+) -> dict[str, torch.Tensor]:
+    """Return the model that goes so many times as far as the trained one, the other way; statistics are left."""
     return {
-        name: received[name] - TIMES * (tensor - received[name])
+        name: received[name] - times * (tensor - received[name])
         if tensor.is_floating_point() and "running" not in name
         else tensor
         for name, tensor in trained.items()
@@ -90,7 +92,7 @@ def false_model(
         return zeros(trained)
     if attack in CONSTANT:
         return constant(received, trained, CONSTANT[attack])
-    return turned(received, trained)
+    return turned(received, trained, 1 if attack == "hidden" else TIMES)
 
 
 def false_quality(task: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +120,7 @@ def lie(attack: str, task: str, dxo: DXO, received: Mapping[str, torch.Tensor]) 
     """Change what a site sends, in place."""
     if task == TRAIN:
         dxo.data = false_model(attack, received, dxo.data)
-        if attack == "samples":
+        if attack in ("samples", "hidden"):
             dxo.meta["num_samples"] = SAMPLES
         if attack == "quality":
             dxo.meta = false_quality(task, dict(dxo.meta))
