@@ -107,16 +107,21 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
     """Return the bounds of a job for hospitals with a server, as settings of ``influence``.
 
     A site with the share s whose update points the other way, at ρ times the length of the others', takes back ρ s of
-    their 1 − s. With ρ = 1 and s = 1.5/K that is 0.19 of 0.81 for eight sites and 0.375 of 0.625 for four. With ρ = 1.5
-    the training of a phantom stayed far behind the honest one. Shares of 1/K would leave no room to quantity and
-    quality. Two sites cannot tell which of them lies: there only quality is bounded.
+    their 1 − s. With ρ = 1 and s = 1.5/K that is 0.375 of 0.625 for four sites. With ρ = 1.5 the training of a phantom
+    stayed far behind the honest one. Shares of 1/K would leave no room to quantity and quality. Two sites cannot tell
+    which of them lies: there only quality is bounded.
+
+    Where the rule drops the extremes (:func:`deployed_aggregation`) updates have no bound by their length: it would
+    bring one that is far too long back among the others.
 
     The bounds need all results at one place: a swarm has none, and FedCurv takes none.
 
     Args:
         num_sites: number of sites K that the job names; None where it names none.
     """
-    bounds = {"max_update_ratio": _DEPLOYED_UPDATE_RATIO, "max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
+    bounds = {"max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
+    if not deployed_aggregation(num_sites):
+        bounds["max_update_ratio"] = _DEPLOYED_UPDATE_RATIO
     if num_sites is not None and num_sites < _FEWEST_SITES:
         return bounds
     if num_sites is None:

@@ -11,7 +11,7 @@ import torch
 from benchmarks.lying_executors import LIAR, SAMPLES, false_model
 from support.rounds import round_of
 
-from fedannot.custom.aggregation.influence import InfluenceBounds, deployed_influence
+from fedannot.custom.aggregation.influence import InfluenceBounds
 from fedannot.custom.aggregation.sample_claims import SampleClaims
 from fedannot.custom.methods.fedavg.server import FedAvgServer
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
@@ -24,7 +24,7 @@ from fedannot.custom.run.round_training import RoundTraining
 Params = dict[str, torch.Tensor]
 
 SITES = tuple(f"site-{number}" for number in range(1, 9))
-BOUNDS = deployed_influence(len(SITES))
+BOUNDS = {"max_update_ratio": 1.0, "max_share": 1.5 / 8}
 # Of an honest update in every part; small beside the weights, as after the first rounds.
 LENGTH = 0.05
 NETWORK = build_network(features=(4, 4, 8, 8, 8, 4), upsample="nontrainable")
