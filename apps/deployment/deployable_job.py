@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...custom.aggregation.influence import deployed_influence
+from ...custom.aggregation.influence import deployed_aggregation, deployed_influence
 from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import Limits, Minimum, check_minimum, check_settings, check_texts
@@ -83,7 +83,7 @@ def deployable_job(
     changes: dict[str, Any] = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "threads": 0}
     asked = job_configuration(job)
     if asked.takes_bounds:
-        changes |= {f"influence.{key}": value for key, value in deployed_influence(len(sites) or None).items()}
+        changes |= deployed_bounds(len(sites) or None)
     changes["min_sites"] = fewest_sites(len(sites) or None)
     if description is not None:
         of_data = network_settings(read_description_file(description))
@@ -112,6 +112,18 @@ def deployable_job(
         for name, content in made.configuration.documents().items():
             write_text(config / name, json.dumps(content, indent=2) + "\n", shared=True)
     return made
+
+
+def deployed_bounds(num_sites: int | None) -> dict[str, Any]:
+    """Return what bounds a single site in a job with a server for so many hospitals, as settings by dotted keys.
+
+    Args:
+        num_sites: how many sites the job names; None where it names none.
+    """
+    return {
+        **{f"influence.{key}": value for key, value in deployed_influence(num_sites).items()},
+        **{f"aggregation.{key}": value for key, value in deployed_aggregation(num_sites).items()},
+    }
 
 
 def fewest_sites(num_sites: int | None) -> int:

@@ -20,6 +20,7 @@ class ModelSpool:
         self._folder = folder
         self._files: dict[str, Path] = {}
         self._num_samples: dict[str, int] = {}
+        self._mapped: dict[str, dict[str, torch.Tensor]] = {}
         self.remove()
         # A site's model says more of its patients than an average does: for this user alone.
         private_folder(folder)
@@ -55,6 +56,20 @@ class ModelSpool:
         params: dict[str, torch.Tensor] = torch.load(self._files[site], map_location="cpu", weights_only=True)
         return params
 
+    def num_samples(self, site: str) -> int:
+        """Return how many samples the model of a site was trained on."""
+        return self._num_samples[site]
+
+    def mapped(self, site: str) -> dict[str, torch.Tensor]:
+        """Return the same with entries that are read from disk when they are used, for a pass over all sites' entries.
+
+        Nothing may be written into them.
+        """
+        if site not in self._mapped:
+            file = self._files[site]
+            self._mapped[site] = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        return self._mapped[site]
+
     def models(self) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
         """Yield site, state dict and number of samples in sorted order of the sites; each file goes once it is read."""
         for site in self.sites:
@@ -65,4 +80,5 @@ class ModelSpool:
         """Remove all files."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._files.clear()
+        self._mapped.clear()
         self._num_samples.clear()

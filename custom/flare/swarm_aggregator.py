@@ -42,7 +42,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         settings: the job's settings.
 
     Raises:
-        SettingsError: if they bound the sites' influence, which wants all results at one place before any counts.
+        SettingsError: if they bound the sites' influence or have another rule than the mean, which wants all results at
+            one place before any counts.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -50,6 +51,11 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self.settings = read_job_settings(settings)
         if self.settings.influence.has_bounds:
             raise SettingsError("settings.conf: key 'influence' needs a server; in a swarm it cannot be set.")
+        if self.settings.aggregation.is_robust:
+            raise SettingsError(
+                f"settings.conf: key 'aggregation.rule' is {self.settings.aggregation.rule!r}, expected 'mean': "
+                "another rule needs a server, in a swarm it cannot be set."
+            )
         self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
         self._registry = OutboundRegistry(method_of(self.settings).leaves)
         self._average: RoundAverage | None = None

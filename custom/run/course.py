@@ -11,7 +11,6 @@ import torch
 
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.sample_claims import SampleClaims, claim_limit
-from ..aggregation.weighting import LayerWeights
 from ..data.whole_files import replaced
 from ..evaluation.global_test import ServerTest
 from ..evaluation.score_records import RoundScores
@@ -28,7 +27,7 @@ from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Par
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from .round_record import dominance_sentence, failure_sentence, progress_sentence, recorded_weights, round_scalars
-from .round_training import RoundTraining, share_refusal
+from .round_training import Averaged, RoundTraining, share_refusal
 from .state import (
     METRICS_FILE,
     STATE_FILE,
@@ -217,7 +216,7 @@ class Course:
             training.give_up()
             return False
         averaged = training.average()
-        self._note_weights(averaged.weights)
+        self._note_weights(averaged)
         if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
             self.refuse(*refused)
             return False
@@ -225,12 +224,14 @@ class Course:
         self._method.after_training(this_round)
         return True
 
-    def _note_weights(self, weights: LayerWeights) -> None:
+    def _note_weights(self, averaged: Averaged) -> None:
         """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
-        self._of_weights, history = recorded_weights(weights), self.state.history
+        self._of_weights, history = recorded_weights(averaged.weights), self.state.history
+        if averaged.kept is not None:
+            self._of_weights["kept"] = averaged.kept
         # Said once for all rounds in a row.
         if "dominant" in self._of_weights and not (history and history[-1].dominant is not None):
-            self._link.warning(dominance_sentence(weights))
+            self._link.warning(dominance_sentence(averaged.weights))
 
     def _finish(self, started: float) -> None:
         """Score the model, and write what the round leaves behind."""

@@ -11,6 +11,7 @@ from fedannot.apps.runs.job import Job, JobError
 from fedannot.custom.aggregation.influence import deployed_influence
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.limits import Limits, check_settings
+from fedannot.custom.methods.lookup import method_of
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -45,6 +46,26 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
     assert found["deploy_map"] == {"app": ["server", *SITES]}
     assert (found["name"], found["min_clients"]) == (name, 3)
     assert "scope" not in found
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
+def test_a_job_for_five_sites_or_more_is_without_the_extremes(name: str, tmp_path: Path) -> None:
+    """At the server, and where a method can take it."""
+    sites = [f"site-{number}" for number in range(5)]
+    found = deployable_job(JOBS / name, tmp_path / "out", sites=sites).settings
+    rule = "mean" if name in ("decoupled", "fedcurv") else "trimmed_mean"
+    assert (found.aggregation.rule, found.aggregation.trim, found.min_sites) == (rule, 1, 3)
+    method_of(found).server_half(found)
+
+
+def test_the_rule_of_a_deployed_job_can_be_set(tmp_path: Path) -> None:
+    sites = [f"site-{number}" for number in range(8)]
+    overrides = {"aggregation.rule": "multi_krum", "aggregation.byzantine": 2}
+    with pytest.raises(SettingsError, match=r"'aggregation\.rule' 'multi_krum' needs the results of 7 sites"):
+        deployable_job(JOBS / "fedavg", tmp_path / "out", sites=sites, overrides=overrides)
+    job = deployable_job(JOBS / "fedavg", tmp_path / "out", sites=sites, overrides=overrides | {"min_sites": 7})
+    assert job.settings.aggregation.rule == "multi_krum"
+    assert check_settings(job.configuration.settings, Limits()) == job.settings
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))

@@ -350,6 +350,12 @@ def test_the_sum_is_the_servers():
     assert isinstance(aggregator._average._average, StreamingAverage)
 
 
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean", "multi_krum"])
+def test_another_rule_than_the_mean_needs_a_server(rule):
+    with pytest.raises(SettingsError, match=f"key 'aggregation.rule' is '{rule}', expected 'mean'"):
+        SwarmAggregator(SETTINGS | {"aggregation": {"rule": rule}, "min_sites": 5})
+
+
 def test_bounds_on_influence_need_a_server():
     with pytest.raises(SettingsError, match="key 'influence' needs a server"):
         SwarmAggregator(SETTINGS | {"influence": {"max_update_ratio": 3.0}})
