@@ -39,6 +39,10 @@ RECEIVED_MODEL = "fedannot_received_model"
 # fedannot.custom.outbound.private_statistics.SampleValues.
 SAMPLE_VALUES = "fedannot_sample_values"
 
+# Another one: the fields of the answer at hand that follow neither from the received model nor from what it was used
+# for; None where they are not known. A site whose updates are private sends them if the rest of its task fails.
+FIELDS_WITHOUT_MODEL = "fedannot_fields_without_model"
+
 # Two more: fields of the result at hand that a filter has given noise, and those that a filter has taken out because
 # they have none, so that another filter may give it to them.
 NOISY_FIELDS = "fedannot_noisy_fields"
