@@ -9,8 +9,11 @@ from ...transforms.printable import printable
 from ..plain_lines import say
 from .errors import reported_errors
 from .job_names import JobArgument, complete_jobs
+from .operation import HEALTH_EXAMPLE, STATUS_EXAMPLE, health, status
 
 deploy_app = typer.Typer(help="Run jobs in a federation of hospitals; see docs/deployment.md.", no_args_is_help=True)
+deploy_app.command(epilog=STATUS_EXAMPLE)(status)
+deploy_app.command(epilog=HEALTH_EXAMPLE)(health)
 
 KitArgument = Annotated[
     Path, typer.Argument(metavar="KIT", help="The startup kit of the server or of a site, as provisioned.")
@@ -146,19 +149,12 @@ def approve(
 def check(kit: CheckedArgument) -> None:
     """Check before joining whether everything is ready: what is wrong, and what to do about it. Exit code 1 if not."""
     with reported_errors():
-        from ..deployment.check_points import State
+        from ..deployment.check_points import show_points
         from ..deployment.kit_check import check_kit, is_ready
-        from ..terminal import Terminal
 
         points = check_kit(kit)
-        colours = {State.READY: "green", State.WARNING: "yellow", State.PROBLEM: "red"}
-        console = Terminal(soft_wrap=True)
-        for point in points:
-            console.print(f"{point.state:<8}", style=colours[point.state], end=" ")
-            console.print(f"{point.what}: {point.found}")
-            if point.remedy:
-                console.print(f"         → {point.remedy}")
+        show_points(points)
         ready = is_ready(points)
-        console.print("Ready to join." if ready else "Not ready.")
+        say("Ready to join." if ready else "Not ready.")
     if not ready:
         raise typer.Exit(1)

@@ -14,8 +14,8 @@ from .messages import WAITING_MODELS
 # In a kit: models that the operator offers to jobs, each under its name.
 MODELS_FOLDER = "models"
 # Where NVFlare's job store has jobs (site_configs/server.yaml), and in a job's folder the archive of its workspace.
-_JOB_STORE = Path("storage") / "jobs"
-_ARCHIVE = "workspace"
+JOB_STORE = Path("storage") / "jobs"
+STORED_WORKSPACE = "workspace"
 
 
 def model_file(named: str, fl_ctx: FLContext) -> Path:
@@ -47,13 +47,13 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
     if not is_job_id(named):
         return Path(named)
     root, workspace = _workspace_root(fl_ctx), fl_ctx.get_engine().get_workspace()
-    stored = root / _JOB_STORE / named
+    stored = root / JOB_STORE / named
     own = submitter(fl_ctx.get_job_id(), fl_ctx)
     if own not in {submitter(named, fl_ctx), _submitter(stored / "meta")}:
         raise ResumeError(f"Expected the state of an own job, but {named} is none that this account has submitted.")
     if (kept := root / named / STATE_FILE).is_file():
         return kept
-    if (archive := stored / _ARCHIVE).is_file():
+    if (archive := stored / STORED_WORKSPACE).is_file():
         copy = Path(workspace.get_run_dir(fl_ctx.get_job_id())) / f"resumed_{STATE_FILE}"
         try:
             with (

@@ -15,7 +15,8 @@ from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory
 
 from ...transforms.errors import DataError
 from ..approval.approved import ApprovedJobs, installed_version, read_approved
-from .kit_files import START_CHECK_FILE, KitFiles, Role, components_of
+from ..approval.participants import Role
+from .kit_files import START_CHECK_FILE, KitFiles, components_of
 
 START_CHECK = {"id": "fedannot_start_check", "path": "fedannot.custom.flare.start_check.StartCheck", "args": {}}
 _FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
