@@ -9,6 +9,7 @@ from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory
 
 from ...custom.approval.approved import ApprovedJobs, installed_version, read_approved
 from ...custom.approval.limits import read_limits
+from ...custom.flare.private_log import keeps_names_private
 from ...transforms.errors import DataError
 from .check_points import Point, State
 from .kit import Kit
@@ -100,7 +101,7 @@ def _may(policy: Any, role: str, right: str) -> bool:
 
 
 def check_exits(kit: Kit) -> Iterator[Point]:
-    """Do logs stay, and is there a filter at every exit that no job can leave out?"""
+    """Do logs stay, names in private ones, and is there a filter at every exit that no job can leave out?"""
     prepare = f"fedannot deploy prepare {kit.folder}"
     resources = kit.effective("resources.json")
     paths = [str(entry.get("path")) for entry in resources.get("components", [])]
@@ -108,6 +109,10 @@ def check_exits(kit: Kit) -> Iterator[Point]:
         yield Point("logs", State.PROBLEM, "are sent, or written as others send them", prepare)
     else:
         yield Point("logs", State.READY, "stay here")
+    if keeps_names_private(kit.effective("log_config.json")):
+        yield Point("private log", State.READY, "alone holds names of files")
+    else:
+        yield Point("private log", State.PROBLEM, "logs that NVFlare stores may hold names of files", prepare)
     if kit.role == "server":
         return
     privacy = kit.effective("privacy.json")

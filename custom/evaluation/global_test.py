@@ -28,7 +28,8 @@ class ServerTest:
     Args:
         network: the network to score with; a copy is used.
         settings: the job's settings.
-        run_folder: where the prepared images, and an embedded test set, are kept.
+        run_folder: the server's private folder of the run, where the prepared images, and an embedded test set, are
+            kept.
         config_folder: the server's own configuration folder, which may hold a ``data.yaml``.
     """
 

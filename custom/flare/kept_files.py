@@ -7,6 +7,7 @@ from pathlib import Path
 from nvflare.apis.fl_context import FLContext
 
 from ..approval.names import is_job_id, is_plain_name
+from ..data.private_folder import private_folder
 from ..run.state import STATE_FILE, ResumeError
 
 # In a kit: models that the operator offers to jobs, each under its name.
@@ -61,6 +62,15 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
             raise ResumeError(f"The job store has no state of job {named} ({type(error).__name__}).") from error
         return copy
     raise ResumeError(f"Expected the state of job {named} in its folder or in the job store, but found none.")
+
+
+def own_folder(fl_ctx: FLContext) -> Path:
+    """Return the participant's own folder of the run, outside the job's workspace, which NVFlare stores and returns.
+
+    Raises:
+        DataError: if something else is in its place.
+    """
+    return private_folder(_workspace_root(fl_ctx), fl_ctx.get_job_id())
 
 
 def submitter(job_id: str, fl_ctx: FLContext) -> str | None:

@@ -15,6 +15,8 @@ Messages = Mapping[str, Mapping[str, Any]]
 # What goes with every task in a run that continues an earlier one: its job, and the round after which it goes on.
 CONTINUED_JOB = "fedannot_continued_job"
 CONTINUED_ROUND = "fedannot_continued_round"
+# Where models of single sites wait for their weights, in the server's own folder of the run.
+WAITING_FOLDER = "waiting_models"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class Beginning:
     Attributes:
         network: the network that is trained.
         params: its start weights.
-        run_folder: the run's folder.
+        run_folder: the run's folder, which may be stored and handed out.
+        private_folder: the server's own folder of the run, for what shows or names files and for models of one site.
         config_folder: the server's own configuration folder.
         job_id: the job.
         absent: sites that the job names and that are not there.
@@ -81,6 +84,7 @@ class Beginning:
     network: nn.Module
     params: dict[str, torch.Tensor]
     run_folder: Path
+    private_folder: Path
     config_folder: Path
     job_id: str
     absent: tuple[str, ...] = ()

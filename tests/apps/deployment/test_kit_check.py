@@ -120,7 +120,10 @@ def test_a_servers_own_name(make_kit: MakeKit) -> None:
 def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     folder = make_kit()
     found = {point.what: point for check in POLICIES for point in check(Kit.open(folder))}
-    assert set(found) == {"approved jobs", "allow-list", "code in jobs", "files and logs", "logs", "outbound filter"}
+    assert set(found) == {
+        *("approved jobs", "allow-list", "code in jobs", "files and logs"),
+        *("logs", "private log", "outbound filter"),
+    }
     assert {point.state for point in found.values()} == {State.PROBLEM}
     assert all(point.remedy == f"fedannot deploy prepare {folder}" for point in found.values())
     prepare_kit(folder, CONFIGS)
@@ -161,6 +164,20 @@ def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
             lambda a: a["permissions"]["lead"].pop("configure_job_log"),
             "files and logs",
             "open to lead",
+        ),
+        # As kits were prepared before there was a private log.
+        (
+            "log_config.json",
+            lambda c: c["handlers"]["site"].update({"class": "logging.handlers.RotatingFileHandler"}),
+            "private log",
+            "may hold names of files",
+        ),
+        ("log_config.json", lambda c: c["loggers"]["root"]["handlers"].append("nvflare"), "private log", "may hold"),
+        (
+            "log_config.json",
+            lambda c: c["loggers"].update(fedannot={"handlers": ["console"]}),
+            "private log",
+            "may hold",
         ),
         # A second scope, which is not the default one.
         ("privacy.json", lambda p: p["scopes"].append({"name": "swarm"}), "outbound filter", "in the scope swarm"),
