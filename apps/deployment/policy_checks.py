@@ -53,5 +53,6 @@ _READY: dict[Policy, Callable[[Kit], str]] = {
     Policy.NO_FILES: lambda _: "closed to everybody",
     Policy.OPERATORS: _operators,
     Policy.LOGS: lambda _: "stay here",
+    Policy.PRIVATE_LOG: lambda _: "alone holds names of files",
     Policy.OUTBOUND_FILTER: _outbound_filter,
 }

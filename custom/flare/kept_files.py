@@ -7,9 +7,9 @@ from pathlib import Path
 from nvflare.apis.fl_context import FLContext
 
 from ..approval.names import is_job_id, is_plain_name
+from ..data.participant_folder import participant_folder
 from ..data.whole_files import private_file
 from ..run.state import STATE_FILE, ResumeError
-from .messages import WAITING_MODELS
 
 # In a kit: models that the operator offers to jobs, each under its name.
 MODELS_FOLDER = "models"
@@ -69,6 +69,15 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
     raise ResumeError(f"Expected the state of job {named} in its folder or in the job store, but found none.")
 
 
+def own_folder(fl_ctx: FLContext) -> Path:
+    """Return the participant's own folder of the run, outside the job's workspace, which NVFlare stores and returns.
+
+    Raises:
+        DataError: if something else is in its place.
+    """
+    return participant_folder(_workspace_root(fl_ctx), fl_ctx.get_job_id())
+
+
 def submitter(job_id: str, fl_ctx: FLContext) -> str | None:
     """Return whose a job is, by what this participant keeps of it; None in simulators, which submit nothing."""
     return _submitter(Path(fl_ctx.get_engine().get_workspace().get_job_meta_path(job_id)))
@@ -80,11 +89,6 @@ def _submitter(meta: Path) -> str | None:
         return str(json.loads(meta.read_text(encoding="utf-8"))["submitter_name"])
     except FileNotFoundError:
         return None
-
-
-def waiting_folder(fl_ctx: FLContext) -> Path:
-    """Return where models of single sites wait for their weights: not in the job's folder, which is downloaded."""
-    return _workspace_root(fl_ctx) / WAITING_MODELS / str(fl_ctx.get_job_id())
 
 
 def _workspace_root(fl_ctx: FLContext) -> Path:

@@ -12,6 +12,7 @@ import torch
 from ...transforms.natural_order import natural_order
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..data.participant_folder import WAITING_FOLDER
 from ..data.whole_files import replaced
 from ..evaluation.global_test import ServerTest
 from ..evaluation.score_records import RoundScores
@@ -24,7 +25,16 @@ from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
 from .continuing import earlier_state, start_params, told_with_its_file
-from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Params, Reply, Request
+from .link import (
+    CONTINUED_JOB,
+    CONTINUED_ROUND,
+    Beginning,
+    Link,
+    Messages,
+    Params,
+    Reply,
+    Request,
+)
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from .round_record import dominance_sentence, failure_sentence, progress_sentence, recorded_weights, round_scalars
@@ -41,9 +51,6 @@ from .state import (
     write_records,
 )
 from .summary import summarize, write_summary
-
-# Where models wait for their weights, in the server's run folder.
-WAITING_FOLDER = "waiting_models"
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
 _TRAINING, _VALIDATION = "training", "validation"
@@ -135,7 +142,9 @@ class Course:
         params = start_params(beginning, self._link.info) if beginning.state is None else dict(beginning.params)
         self.state = RunState(self.settings.method, self.settings.model_dump(mode="json"), 0, params)
         self._layout = NetworkLayout.of(beginning.network, params, self.settings.blocks)
-        self._server_test = ServerTest(beginning.network, self.settings, beginning.run_folder, beginning.config_folder)
+        self._server_test = ServerTest(
+            beginning.network, self.settings, beginning.private_folder, beginning.config_folder
+        )
         if self._method.is_scored_at_server:
             self._server_test.check_data()
         if beginning.state is not None:
@@ -229,7 +238,7 @@ class Course:
             self._registry,
             self._claims[_TRAINING],
             num_sites=len(asked),
-            waiting_folder=self._beginning.waiting_folder or self._beginning.run_folder / WAITING_FOLDER,
+            waiting_folder=self._beginning.private_folder / WAITING_FOLDER,
             refuse=self.refuse,
         )
         results = training.results

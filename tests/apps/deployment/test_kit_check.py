@@ -122,6 +122,7 @@ def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
         "files and logs",
         "who operates it",
         "logs",
+        "private log",
         "outbound filter",
     }
     assert {point.state for point in found.values()} == {State.PROBLEM}
@@ -190,6 +191,20 @@ def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
             lambda a: a["permissions"]["lead"].update(shell_commands="o:research"),
             "files and logs",
             "open to lead",
+        ),
+        # As kits were prepared before there was a private log.
+        (
+            "log_config.json",
+            lambda c: c["handlers"]["site"].update({"class": "logging.handlers.RotatingFileHandler"}),
+            "private log",
+            "may hold names of files",
+        ),
+        ("log_config.json", lambda c: c["loggers"]["root"]["handlers"].append("nvflare"), "private log", "may hold"),
+        (
+            "log_config.json",
+            lambda c: c["loggers"].update(fedannot={"handlers": ["console"]}),
+            "private log",
+            "may hold",
         ),
         # A second scope, which is not the default one.
         ("privacy.json", lambda p: p["scopes"].append({"name": "swarm"}), "outbound filter", "in the scope swarm"),

@@ -207,9 +207,15 @@ def test_a_site_learns_where_its_part_of_the_continued_run_may_lie(tmp_path: Pat
     plain = executor.view(4, {}, fl_ctx)
     assert (list(plain.earlier_folders), plain.continued_round) == ([], None)
     view = executor.view(4, {CONTINUED_JOB: "job-0", CONTINUED_ROUND: 3}, fl_ctx)
-    assert list(view.earlier_folders) == [tmp_path / "job-0", Path("/runs/site-1/job-0")]
+    # Of earlier versions it lies in the job's folder.
+    assert list(view.earlier_folders) == [
+        tmp_path / "private" / "job-0",
+        tmp_path / "job-0",
+        Path("/runs/site-1/private/job-0"),
+        Path("/runs/site-1/job-0"),
+    ]
     assert (view.continued_round, view.round_number, view.name) == (3, 4, "site-1")
-    assert view.run_folder == tmp_path / "job"
+    assert view.run_folder == tmp_path / "private" / "job"
 
 
 def test_a_view_says_when_the_run_is_stopped(tmp_path: Path) -> None:

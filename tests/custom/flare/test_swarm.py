@@ -42,7 +42,7 @@ SETTINGS = {
 @pytest.fixture(autouse=True)
 def metrics(tmp_path, monkeypatch):
     """The file in which this site keeps the rounds that it averages."""
-    monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.run_folder", lambda _: tmp_path)
+    monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.own_folder", lambda _: tmp_path)
     monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.config_folder", lambda _: tmp_path / "local")
     return tmp_path / METRICS_FILE
 
@@ -314,8 +314,9 @@ def keep_state(folder, round_number, **changes):
         ({"workspace/site-1/job": 1}, 1),
         ({"workspace/site-1/job": 1, "workspace/site-2/job": 2}, 2),
         ({"workspace/site-1/job": 1, "own/job": 2}, 2),
+        ({"workspace/site-1/job": 1, "own/job": 1, "own/private/job": 2}, 2),
     ],
-    ids=["the named one", "beside the named one", "in its own workspace"],
+    ids=["the named one", "beside the named one", "in its own workspace", "in its own folder"],
 )
 def test_a_continued_swarm_begins_after_the_state_that_the_site_kept(kept, expected, tmp_path, monkeypatch):
     for folder, round_number in kept.items():

@@ -145,6 +145,7 @@ class Run:
         network = Bright()
         params = {name: value.clone() for name, value in network.state_dict().items()}
         given = {"network": network, "params": params, "run_folder": self.folder / "run"}
+        given |= {"private_folder": self.folder / "private"}
         given |= {"config_folder": self.folder / "local", "job_id": "job-1"}
         self.course.run(Beginning(**(given | changes)))
         return self
@@ -622,7 +623,7 @@ def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path) -> Non
     def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
         seen["waiting"] = {site: float(models.params(site)["stem.weight"]) for site in models.sites}
         seen["samples"] = this_round.samples_of_reports
-        seen["files"] = len(list((tmp_path / "run" / WAITING_FOLDER).iterdir()))
+        seen["files"] = len(list((tmp_path / "private" / WAITING_FOLDER).iterdir()))
         return weights_of(a=[0.25, 1.0], b=[0.75, 0.0])
 
     run.method.rule = rule
@@ -630,7 +631,7 @@ def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path) -> Non
     assert seen == {"waiting": {"a": 1.0, "b": 3.0}, "samples": {"a": 10, "b": 30}, "files": 2}
     assert run.stem == 2.5
     assert float(run.course.state.params["head.bias"]) == 1.0
-    assert not (tmp_path / "run" / WAITING_FOLDER).exists()
+    assert not (tmp_path / "private" / WAITING_FOLDER).exists()
 
 
 def test_weights_by_a_rule_give_the_bits_of_weights_known_before(tmp_path: Path) -> None:
@@ -651,7 +652,7 @@ def test_models_that_wait_for_too_few_others_are_dropped(tmp_path: Path) -> None
     run.method.rule = lambda this_round, models: weights_of(a=[1.0, 1.0])
     run.begin()
     assert run.stem == 0.0
-    assert not (tmp_path / "run" / WAITING_FOLDER).exists()
+    assert not (tmp_path / "private" / WAITING_FOLDER).exists()
 
 
 def test_a_model_that_is_nearly_one_sites_does_not_count(tmp_path: Path) -> None:
@@ -684,12 +685,12 @@ def test_models_of_single_sites_wait_where_nobody_downloads_them(tmp_path: Path)
 
     def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
         del this_round, models
-        seen["modes"] = oct((tmp_path / "elsewhere" / "job").stat().st_mode & 0o777)
+        seen["modes"] = oct((tmp_path / "private" / WAITING_FOLDER).stat().st_mode & 0o777)
         seen["run"] = [path.name for path in (tmp_path / "run").rglob("*.pt")]
         return weights_of(a=[0.5, 0.5], b=[0.5, 0.5])
 
     run.method.rule = rule
-    run.begin(waiting_folder=tmp_path / "elsewhere" / "job")
+    run.begin()
     assert seen == {"modes": "0o700", "run": []}
 
 
