@@ -18,6 +18,7 @@ from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.store_location import CACHE_VARIABLE
 from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import (
@@ -99,6 +100,18 @@ def test_a_training_is_answered_with_a_model_of_its_round_that_may_leave(tmp_pat
     assert result.meta["num_samples"] == 3
     assert result.meta["embedded_data"] is False
     OutboundRegistry().check("train", result.meta | {"params": result.data})
+
+
+@pytest.mark.usefixtures("phantom")
+def test_prepared_images_lie_in_the_sites_own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE_VARIABLE)
+    site = tmp_path / "kit"
+    (site / "local").mkdir(parents=True)
+    (site / "local" / "cache.json").write_text("{}")
+    reply, _ = ask(FederatedExecutor(SETTINGS), site, "train")
+    assert reply.get_return_code() == ReturnCode.OK
+    assert len(list((site / "cache" / "packs").iterdir())) == 1
+    assert not [path for path in (site / "job").rglob("*") if path.is_file()]
 
 
 @pytest.mark.usefixtures("phantom")
