@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..settings import InfluenceSettings
+from .settings import InfluenceSettings
 from .weighting import Floats, LayerWeights, quantity_weights
 
 # Two sites cannot tell which of them is the odd one.

@@ -224,10 +224,7 @@ class Course:
 
     def _note_weights(self, averaged: Averaged) -> None:
         """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
-        weights = averaged.weights
-        self._of_weights = {"effective_sites": weights.fewest_effective_sites, "weights": weights.most_concentrated}
-        if averaged.kept is not None:
-            self._of_weights["kept"] = averaged.kept
+        weights, self._of_weights = averaged.weights, averaged.noted
         if (dominant := dominant_site(weights)) is not None:
             self._of_weights["dominant"] = dominant
             if not (self.state.history and self.state.history[-1].dominant is not None):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,6 +38,12 @@ class Averaged:
     weights: LayerWeights
     kept: tuple[str, ...] | None = None
     shadow: dict[str, torch.Tensor] | None = None
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What the round's record holds of it."""
+        noted = {"effective_sites": self.weights.fewest_effective_sites, "weights": self.weights.most_concentrated}
+        return noted | ({} if self.kept is None else {"kept": self.kept})
 
 
 class RoundTraining:
