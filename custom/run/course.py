@@ -37,7 +37,7 @@ from .link import (
 )
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
-from .round_record import dominance_sentence, failure_sentence, progress_sentence, recorded_weights, round_scalars
+from .round_record import dominance_sentence, failure_sentence, progress_sentence, round_scalars
 from .round_training import Averaged, RoundTraining, share_refusal
 from .run_progress import ProgressTracker
 from .state import (
@@ -264,9 +264,7 @@ class Course:
 
     def _note_weights(self, averaged: Averaged) -> None:
         """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
-        self._of_weights, history = recorded_weights(averaged.weights), self.state.history
-        if averaged.kept is not None:
-            self._of_weights["kept"] = averaged.kept
+        self._of_weights, history = averaged.recorded, self.state.history
         # Said once for all rounds in a row.
         if "dominant" in self._of_weights and not (history and history[-1].dominant is not None):
             self._link.warning(dominance_sentence(averaged.weights))

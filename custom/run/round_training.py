@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from ..methods.views import Round
 from ..networks.layout import NetworkLayout
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
+from .round_record import recorded_weights
 from .round_results import RoundResults
 
 # Rounding of sums of weights.
@@ -37,6 +39,11 @@ class Averaged:
     weights: LayerWeights
     kept: tuple[str, ...] | None = None
     shadow: dict[str, torch.Tensor] | None = None
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What the round's record says of its weights."""
+        return recorded_weights(self.weights) | ({} if self.kept is None else {"kept": self.kept})
 
 
 class RoundTraining:
