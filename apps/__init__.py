@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .functions.bundles import Bundle, export_bundle
     from .functions.comparisons import ComparedMethods, compare, read_compared
     from .functions.data import CheckedData, ImportedFederation, check, import_folders
+    from .functions.prepared import PreparedImages, prepared_images
     from .functions.runs import Run, read_run, simulate
     from .planning.plan import RunPlan, plan
     from .runs.arms import Arm
@@ -25,6 +26,7 @@ __all__ = [
     "CheckedData",
     "ComparedMethods",
     "ImportedFederation",
+    "PreparedImages",
     "ProgressStep",
     "Run",
     "RunPlan",
@@ -35,6 +37,7 @@ __all__ = [
     "import_folders",
     "installed_jobs",
     "plan",
+    "prepared_images",
     "read_audit",
     "read_compared",
     "read_run",
@@ -48,6 +51,7 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("Bundle", "export_bundle"), "functions.bundles"),
         **dict.fromkeys(("ComparedMethods", "compare", "read_compared"), "functions.comparisons"),
         **dict.fromkeys(("CheckedData", "ImportedFederation", "check", "import_folders"), "functions.data"),
+        **dict.fromkeys(("PreparedImages", "prepared_images"), "functions.prepared"),
         **dict.fromkeys(("Run", "read_run", "simulate"), "functions.runs"),
         **dict.fromkeys(("RunPlan", "plan"), "planning.plan"),
         "Arm": "runs.arms",

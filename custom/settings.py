@@ -175,6 +175,49 @@ class InfluenceSettings(SettingsModel):
         return self
 
 
+class AggregationSettings(SettingsModel):
+    """How the sites' models become one; see :class:`fedannot.custom.aggregation.round_average.RoundAverage`.
+
+    With all rules but the mean a site that lies cannot move the model beyond the others, whatever it sends, as long as
+    no more sites lie than the rule is made for. The weights of the method count in all of them.
+
+    Args:
+        rule: ``mean``; ``median``, the weighted median of every coordinate; ``trimmed_mean``, the mean of every
+            coordinate without its largest and smallest values; ``multi_krum``, the mean of the models that lie closest
+            to the others.
+        trim: of the trimmed mean, b, how many sites' values are dropped at each end.
+        byzantine: of multi-Krum, f, how many sites may lie.
+        kept: of multi-Krum, how many models are kept; None for all but f.
+    """
+
+    rule: Literal["mean", "median", "trimmed_mean", "multi_krum"] = "mean"
+    trim: Positive = 1
+    byzantine: Positive = 1
+    kept: Positive | None = None
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether it is another rule than the mean."""
+        return self.rule != "mean"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the rule wants all models at one place before any counts."""
+        return self.rule in ("median", "multi_krum")
+
+    @property
+    def num_dropped(self) -> int:
+        """How many sites' values are dropped in every coordinate."""
+        return 2 * self.trim if self.rule == "trimmed_mean" else 0
+
+    @property
+    def fewest_results(self) -> int:
+        """How many models the rule needs; of two nobody can tell which is odd."""
+        return {"mean": 1, "median": 3, "trimmed_mean": 2 * self.trim + 1, "multi_krum": 2 * self.byzantine + 3}[
+            self.rule
+        ]
+
+
 class RunSettings(SettingsModel):
     """What the settings of all methods and tasks share.
 
@@ -192,6 +235,7 @@ class RunSettings(SettingsModel):
         task_process: whether a site does its tasks in a process of their own, whose death is a refused result; see
             :mod:`fedannot.custom.flare.task_process`.
         influence: bounds on what one site can do to the model; none by default.
+        aggregation: the rule by which models become one.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
@@ -214,10 +258,21 @@ class RunSettings(SettingsModel):
     task_process: bool = False
     max_failed_rounds: Positive = 3
     influence: InfluenceSettings = InfluenceSettings()
+    aggregation: AggregationSettings = AggregationSettings()
     validate_every: Positive = 5
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
     start_model: str = ""
+
+    @model_validator(mode="after")
+    def _the_rule_has_enough_results(self) -> "RunSettings":
+        rule, needed = self.aggregation.rule, self.aggregation.fewest_results
+        if self.min_sites < needed:
+            raise ValueError(
+                f"key 'min_sites' is {self.min_sites}, but 'aggregation.rule' {rule!r} needs the results of {needed} "
+                f"sites; set 'min_sites' to {needed} or more, so that rounds with fewer do not count"
+            )
+        return self
 
     @property
     def reports_dice_loss(self) -> bool:

@@ -3,7 +3,7 @@
 #   research.sh FOLDER           as trial.sh made it
 set -euo pipefail
 folder=${1:?expected a folder}
-lead=$folder/provisioned/fedannot/prod_00/lead@coordinator.org
+lead=$folder/provisioned/fedannot/prod_00/lead@research.org
 
 # A job starts with the sites that are there.
 until nvflare system status --startup-kit "$lead" --format json | python3 -c '

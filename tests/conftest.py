@@ -3,10 +3,13 @@ import os
 # Tiny arrays: threads cost more than they bring, and several runs share the machine. Must come before NumPy and torch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+# Written out: pytest reads this file before the tests of what an import of fedannot does.
+CACHE_VARIABLE = "FEDANNOT_CACHE"
 REAL_DATA_VARIABLE = "FEDANNOT_REAL_DATA"
 
 # Modules that begin, in this order: their tests take longest. What a worker begins last, others may have to wait for.
@@ -28,6 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let tests that take long begin before all others, each module's together."""
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepared_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store of prepared images of this session's own, a worker's by itself, for all processes that tests start."""
+    folder = tmp_path_factory.mktemp("prepared") / "store"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...custom.data.whole_files import private_file
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
 
@@ -65,7 +66,7 @@ def write_dicom_seg(
         device_serial_number="1",
         series_description="Suggested annotations of an audit",
     )
-    segmentation.save_as(file)
+    segmentation.save_as(private_file(file))
 
 
 def check_highdicom() -> None:

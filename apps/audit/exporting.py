@@ -13,7 +13,7 @@ from ...custom.audit.decisions import Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import Mask, plain_name
-from ...custom.data.whole_files import new_folder, write_text
+from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from .case_files import CaseReader
@@ -138,7 +138,7 @@ def write_slicer_segmentation(
         }
     for key, text in metadata.items():
         image.SetMetaData(key, text)
-    SimpleITK.WriteImage(image, str(file), useCompression=True)
+    SimpleITK.WriteImage(image, str(private_file(file)), useCompression=True)
 
 
 def _write_suggestions(
@@ -192,7 +192,7 @@ def _beside(folder: Path, case: AuditedCase) -> Path:
     if given.is_absolute() or ".." in given.parts:
         given = Path(given.name)
     target = folder / given.parent / plain_name(given)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(target.parent)
     return target
 
 

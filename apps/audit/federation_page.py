@@ -44,7 +44,7 @@ def write_federation_page(summary: Summary, file: Path) -> Path:
             printable=printable,
         )
     )
-    write_text(file, page)
+    write_text(file, page, shared=True)
     return file
 
 

@@ -27,18 +27,19 @@ def page_source(name: str) -> str:
     return text
 
 
-def content_policy(style: str, script: str | None = None, *, is_served: bool = False) -> str:
+def content_policy(style: str, *scripts: str, is_served: bool = False) -> str:
     """Return what a page may load: itself, pictures that it holds, and what its own server gives.
 
     Args:
         style: the page's only style.
-        script: its only program; None without one.
+        scripts: its programs.
         is_served: whether it asks the server that it comes from.
     """
-    scripts = "" if script is None else f"script-src '{_source_hash(script)}'; "
+    hashes = " ".join(f"'{_source_hash(script)}'" for script in scripts)
+    run = f"script-src {hashes}; " if scripts else ""
     asked = "connect-src 'self'; " if is_served else ""
     return (
-        f"default-src 'none'; {scripts}style-src '{_source_hash(style)}'; img-src data:; "
+        f"default-src 'none'; {run}style-src '{_source_hash(style)}'; img-src data:; "
         f"{asked}base-uri 'none'; form-action 'none'"
     )
 

@@ -1,19 +1,19 @@
 """The review of an audit in a browser on this machine: one small server that ends with the command.
 
-It listens on the loopback address alone. Whoever has no token gets nothing, nor does a page of another origin. No part
-of a request is ever used as a path: cases are asked for by their number.
+It listens on the loopback address alone. Who has no token gets an empty frame, a page of another origin nothing. No
+part of a request is ever used as a path: cases are asked for by their number.
 """
 
 import hmac
 import json
-import secrets
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 
@@ -25,19 +25,21 @@ from ...transforms.strict_files import parse_json
 from ..checking.report import SiteReport
 from .case_files import CaseReader
 from .case_pictures import case_content, case_crop
-from .site_page import cases_with_findings, decision_values, served_page
+from .review_access import Exchange, ReviewAccess
+from .site_page import cases_with_findings, decision_values, review_frame, served_page
 from .stored_decisions import new_decision, store_decision
 
 HOST = "127.0.0.1"
 TOKEN_HEADER = "X-Review-Token"
 MAX_REQUEST_BYTES = 2**14
 
-_TOKEN_BYTES = 32
 # How long a connection may say nothing, and how often the server looks whether it is idle, in seconds.
 _CONNECTION_TIMEOUT = 20
 _POLL = 0.5
 _MAX_CONNECTIONS = 32
 _KEPT_CONTENTS = 8
+_HTML = "text/html; charset=utf-8"
+_LAST_ADDRESS = "Open the address that the command has printed last."
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -67,8 +69,18 @@ class PostedDecision(JsonRecord):
     shown: str = Field(max_length=64)
 
 
+class PostedCode(JsonRecord):
+    """What a page says that its address has held.
+
+    Args:
+        code: from an address of the review.
+    """
+
+    code: str = Field(max_length=400)
+
+
 class ReviewServer(ThreadingHTTPServer):
-    """Serves the review of one audit to whoever has the token.
+    """Serves the review of one audit to whoever has a token.
 
     Args:
         reader: of the audit.
@@ -77,7 +89,8 @@ class ReviewServer(ThreadingHTTPServer):
         port: to listen on; 0 for any that is free.
 
     Attributes:
-        token: what a request must know; new with every server.
+        access: the codes of its addresses, and the tokens that requests must know; new with every server.
+        on_exchange: is told of every code of this review that somebody gave, and whether it had been used before.
 
     Raises:
         OSError: if the port is taken.
@@ -89,7 +102,9 @@ class ReviewServer(ThreadingHTTPServer):
     def __init__(self, reader: CaseReader, files: SiteReport | None, reviewer: str, *, port: int = 0) -> None:
         self.reader, self.files, self.reviewer = reader, files, reviewer
         self.cases = cases_with_findings(reader)
-        self.token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self.access = ReviewAccess()
+        self.on_exchange: Callable[[str, bool], None] | None = None
+        self.frame = review_frame()
         self._last_request = time.monotonic()
         self._contents: OrderedDict[tuple[int, str], dict[str, Any]] = OrderedDict()
         self._crops: dict[int, str] = {}
@@ -100,10 +115,9 @@ class ReviewServer(ThreadingHTTPServer):
             self.content(0)
         super().__init__((HOST, port), _Handler)
 
-    @property
-    def address(self) -> str:
-        """The address for the browser, with the token."""
-        return f"http://{HOST}:{self.server_port}/?token={self.token}"
+    def address_of(self, code: str) -> str:
+        """Return the address with a code; what follows the # is never sent, nor told to other pages."""
+        return f"http://{HOST}:{self.server_port}/#{code}"
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -116,11 +130,20 @@ class ReviewServer(ThreadingHTTPServer):
             self.handle_request()
 
     def is_known(self, token: str) -> bool:
-        """Return whether it is this server's token; takes as long for every wrong one."""
-        known = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self.token.encode())
+        """Return whether it is a token of this server; takes as long for every wrong one."""
+        known = self.access.is_known(token)
         if known:
             self._last_request = time.monotonic()
         return known
+
+    def exchange(self, code: str) -> str | None:
+        """Return a token for a code that works once; None if it is unknown or was used before."""
+        exchanged = self.access.exchange(code)
+        if exchanged.token is not None:
+            self._last_request = time.monotonic()
+        if self.on_exchange is not None and exchanged != Exchange():
+            self.on_exchange(code, exchanged.is_repeated)
+        return exchanged.token
 
     def page(self) -> str:
         """Return the page with the decisions as they are now."""
@@ -193,15 +216,18 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _CONNECTION_TIMEOUT
 
     def do_GET(self) -> None:
-        """The page, a case, or the small picture of one."""
+        """The frame, the page in it, a case, or the small picture of one."""
         if not self._is_addressed():
             return
-        address = urlsplit(self.path)
-        if address.path == "/":
-            if self._has_token(_token_of(address.query)):
-                self._answer(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page())
+        path = urlsplit(self.path).path
+        if path == "/":
+            self._answer(HTTPStatus.OK, _HTML, self.server.frame)
             return
-        kind, _, number = address.path.removeprefix("/").partition("/")
+        if path == "/page":
+            if self._has_token(self.headers.get(TOKEN_HEADER, "")):
+                self._answer(HTTPStatus.OK, _HTML, self.server.page())
+            return
+        kind, _, number = path.removeprefix("/").partition("/")
         if kind not in ("case", "crop"):
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
             return
@@ -217,8 +243,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer_json(HTTPStatus.OK, {"crop": self.server.crop(int(number))})
 
     def do_POST(self) -> None:
-        """A decision."""
+        """A code for a token, or a decision."""
         if not self._is_addressed() or not self._is_own_origin():
+            return
+        if self.path == "/session":
+            self._exchange_code()
             return
         if self.path != "/decisions":
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
@@ -240,6 +269,21 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer_json(HTTPStatus.OK, {"decision": decision_values(decision)})
 
+    def _exchange_code(self) -> None:
+        body = self._body()
+        if body is None:
+            return
+        try:
+            code = PostedCode.model_validate(parse_json(body, "the request")).code
+        except (ValidationError, DataError):
+            self._refuse(HTTPStatus.BAD_REQUEST, "This is no code.")
+            return
+        token = self.server.exchange(code)
+        if token is None:
+            self._refuse(HTTPStatus.FORBIDDEN, f"This address works once, and no more. {_LAST_ADDRESS}")
+        else:
+            self._answer_json(HTTPStatus.OK, {"token": token})
+
     def _is_addressed(self) -> bool:
         """Whether the request is for this server by its own name: a name that was made to lead here is another."""
         if self.headers.get_all("Host", []) in [[host] for host in self.server.hosts]:
@@ -257,7 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _has_token(self, token: str) -> bool:
         if self.server.is_known(token):
             return True
-        self._refuse(HTTPStatus.FORBIDDEN, "Open the address that the command has printed.")
+        self._refuse(HTTPStatus.FORBIDDEN, _LAST_ADDRESS)
         return False
 
     def _body(self) -> str | None:
@@ -304,13 +348,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "fedannot"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: addresses have the token in them."""
-
-
-def _token_of(query: str) -> str:
-    """The token in the address; empty unless there is exactly one."""
-    try:
-        tokens = parse_qs(query, max_num_fields=4).get("token", [])
-    except ValueError:
-        return ""
-    return tokens[0] if len(tokens) == 1 else ""
+        """Log nothing; the command's terminal is for its reader."""

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, FederationDescription, read_federation, write_federation
+from ...custom.data.whole_files import private_folder
 from ...custom.data.yaml_file import read_values, validated
 from ...custom.methods.audit.records import AuditFindings
 from ...custom.run.summary_record import Summary
@@ -105,7 +106,7 @@ def _federation(data: Path, out: Path) -> Path:
     link = folder / name
     if folder.exists() and not _is_made_here(folder):
         raise DataError(f"{folder}: found other files; an audit of one site needs this folder, or another --out.")
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     # An earlier audit of this name may have been of other data.
     link.unlink(missing_ok=True)
     link.symlink_to(data.resolve(), target_is_directory=True)

@@ -8,8 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
-from ...custom.audit.findings import REFERENCE, AuditedCase, Finding
-from ...custom.data.whole_files import replaced
+from ...custom.audit.findings import REFERENCE, AuditedCase, Finding, SiteAudit
+from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
@@ -20,6 +20,7 @@ from .pages import content_policy, page_environment, page_source
 from .steps import next_steps
 from .wording import (
     REFERENCE_TITLE,
+    cases_in_words,
     detection_sentence,
     finding_facts,
     headline,
@@ -47,8 +48,9 @@ def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) 
     """
     reader = CaseReader(found)
     template = page_environment().get_template("site_page.html")
-    values = _page_values(reader, checked_files(reader) if check_files else None, reviewer=None)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    decisions = read_decisions(reader.folder, reader.audit.site)
+    values = page_values(reader.audit, decisions, checked_files(reader) if check_files else None)
+    private_folder(file.parent)
     with replaced(file) as temporary, temporary.open("wb") as stream:
         template.stream(**values, contents=_contents(reader)).dump(stream, encoding="utf-8")
     return file
@@ -65,8 +67,22 @@ def served_page(reader: CaseReader, files: SiteReport | None, reviewer: str) -> 
     Raises:
         DataError: if the decisions cannot be read.
     """
-    values = _page_values(reader, files, reviewer=reviewer)
+    decisions = read_decisions(reader.folder, reader.audit.site)
+    values = page_values(reader.audit, decisions, files, reviewer=reviewer)
     return page_environment().get_template("site_page.html").render(**values, contents=())
+
+
+def review_frame() -> str:
+    """Return the page that opens a review: it exchanges the code in its address, then holds :func:`served_page`.
+
+    It has nothing of the audit in it, since whoever asks gets it.
+    """
+    style, page, frame = (page_source(name) for name in ("site_page.css", "site_page.js", "review_frame.js"))
+    return (
+        page_environment()
+        .get_template("review_frame.html")
+        .render(style=Markup(style), script=Markup(frame), policy=content_policy(style, frame, page, is_served=True))
+    )
 
 
 def checked_files(reader: CaseReader) -> SiteReport:
@@ -92,13 +108,29 @@ def embedded_json(value: Any) -> Markup:
     return Markup(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
-def _page_values(reader: CaseReader, files: SiteReport | None, *, reviewer: str | None) -> dict[str, Any]:
-    audit = reader.audit
-    decisions = read_decisions(reader.folder, audit.site)
+def page_values(
+    audit: SiteAudit,
+    decisions: Decisions,
+    files: SiteReport | None,
+    *,
+    reviewer: str | None = None,
+    is_shared: bool = False,
+) -> dict[str, Any]:
+    """Return what the page's template needs, but for the contents of the cases.
+
+    Args:
+        audit: of the site.
+        decisions: of its findings.
+        files: what the check of the site's files found; None where they were not checked.
+        reviewer: who reviews, where the page is served; else None.
+        is_shared: whether the page is a copy for others, in which nothing can be decided.
+    """
     style, script = (page_source(name) for name in ("site_page.css", "site_page.js"))
     return {
         "audit": audit,
-        "headline": headline(audit),
+        "is_shared": is_shared,
+        "has_images": True,
+        "headline": cases_in_words(audit) if is_shared else headline(audit),
         "conclusions": told_conclusions(audit),
         "steps": next_steps(audit, files),
         "detection": detection_sentence(audit),
@@ -107,22 +139,21 @@ def _page_values(reader: CaseReader, files: SiteReport | None, *, reviewer: str 
         "style": Markup(style),
         "script": Markup(script),
         "policy": content_policy(style, script, is_served=reviewer is not None),
-        "state": embedded_json(_state(reader, decisions, reviewer)),
+        "state": embedded_json(_state(audit, decisions, reviewer) | {"shared": is_shared}),
         "embedded_json": embedded_json,
         "printable": printable,
     }
 
 
-def _state(reader: CaseReader, decisions: Decisions, reviewer: str | None) -> dict[str, Any]:
+def _state(audit: SiteAudit, decisions: Decisions, reviewer: str | None) -> dict[str, Any]:
     """What the page's program works on."""
-    audit = reader.audit
     titles = {kind.kind: kind.title for kind in audit.kinds} | {REFERENCE: REFERENCE_TITLE}
     return {
         "site": audit.site,
         "audit": f"{audit.made} {audit.model_sha256}",
         "reviewer": None if reviewer is None else printable(reviewer),
         "kinds": titles,
-        "cases": [_case_summary(case, reader, titles) for case in cases_with_findings(reader)],
+        "cases": [_case_summary(case, audit, titles) for case in audit.cases if case.findings],
         "others": [[case.disagreement, case.uncertainty] for case in audit.cases if not case.findings],
         "decisions": {name: decision_values(decision) for name, decision in decisions.counting.items()},
     }
@@ -133,8 +164,8 @@ def decision_values(decision: Decision) -> dict[str, str]:
     return {key: printable(value) if key != "finding" else value for key, value in decision.model_dump().items()}
 
 
-def _case_summary(case: AuditedCase, reader: CaseReader, titles: dict[str, str]) -> dict[str, Any]:
-    is_class = reader.audit.task == "classification"
+def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str]) -> dict[str, Any]:
+    is_class = audit.task == "classification"
     return {
         "image": printable(case.image),
         "label": printable(case.label),

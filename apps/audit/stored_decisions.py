@@ -9,6 +9,7 @@ from pathlib import Path
 from ...custom.audit.decisions import Choice, Decision, Decisions, read_decisions, write_decisions
 from ...custom.audit.findings import AuditedCase, Finding, SiteAudit
 from ...custom.data.json_record import read_record
+from ...custom.data.whole_files import private_file
 from ...transforms.errors import DataError
 from ..checking.finding import plural
 from .case_files import can_be_accepted
@@ -78,6 +79,6 @@ def findings_by_id(audit: SiteAudit) -> dict[str, tuple[AuditedCase, Finding]]:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Let one process, and one thread of it, change the decisions at a time."""
-    with (folder / _LOCK_FILE).open("w") as lock:
+    with private_file(folder / _LOCK_FILE).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

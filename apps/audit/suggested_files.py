@@ -12,6 +12,7 @@ from ...custom.audit.findings import AuditedCase
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import Mask, plain_name, read_classes, write_changed
 from ...custom.data.preparation import build_restoration
+from ...custom.data.whole_files import private_folder
 from ...transforms.errors import DataError
 from .case_files import CaseReader, merged
 
@@ -85,5 +86,5 @@ class SuggestedFiles:
 
 def target_of(folder: Path, position: int, case: AuditedCase) -> Path:
     """Return where a case's new annotation is written, without suffix; numbered, as given names may repeat."""
-    folder.mkdir(exist_ok=True)
+    private_folder(folder)
     return folder / f"{position + 1:04d}_{plain_name(Path(case.label))}"

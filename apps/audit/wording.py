@@ -81,8 +81,7 @@ def _likely(audit: SiteAudit) -> list[ToldConclusion]:
 def headline(audit: SiteAudit) -> str:
     """Return in a sentence what is wrong with the site as a whole, else what that is not known of."""
     verdicts = [one.verdict for one in audit.conclusions]
-    num_cases = sum(case.has_problem for case in audit.cases)
-    suspected = f"{plural(num_cases, 'case')} of {audit.num_cases} {'has' if num_cases == 1 else 'have'} findings"
+    suspected = cases_in_words(audit)
     if not verdicts:
         return f"{suspected}. The federation has not concluded anything of this site."
     if established := [one.sentence for one in audit.conclusions if one.verdict == "established"]:
@@ -99,6 +98,12 @@ def headline(audit: SiteAudit) -> str:
         known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
         return f"This audit cannot tell whether {_whether(unknown)}. {known}; {suspected}."
     return f"This site annotates like the others, as far as this audit can tell; {suspected}."
+
+
+def cases_in_words(audit: SiteAudit) -> str:
+    """Return how many cases have findings."""
+    num_cases = sum(case.has_problem for case in audit.cases)
+    return f"{plural(num_cases, 'case')} of {audit.num_cases} {'has' if num_cases == 1 else 'have'} findings"
 
 
 def detection_in_words(kind: KindResult) -> str:

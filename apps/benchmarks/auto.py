@@ -15,7 +15,7 @@ from ...custom.data.noise.noisy_copy import add_contour_noise
 from ...custom.data.phantoms.lesion_images import LesionImages
 from ...custom.data.phantoms.lesion_volumes import LesionVolumes
 from ...custom.data.phantoms.writer import write_phantom_federation
-from ...custom.data.whole_files import write_text
+from ...custom.data.whole_files import private_file, write_text
 from ...transforms.strict_files import read_json
 from ..runs.arms import Arm
 from . import decoupled, feda3i, fedia
@@ -67,7 +67,7 @@ def one_site(change: Callable[[NDArray[np.float64]], NDArray[np.float64]], noise
         make_usual(folder, seed)
         for file in sorted((folder / "site-1" / "images").glob("*.png")):
             pixels = np.asarray(Image.open(file), dtype=np.float64)
-            Image.fromarray(np.clip(np.rint(change(pixels)), 0, 255).astype(np.uint8)).save(file)
+            Image.fromarray(np.clip(np.rint(change(pixels)), 0, 255).astype(np.uint8)).save(private_file(file))
 
     return make
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...custom.data.whole_files import private_folder
 from ..reports.comparison import print_comparison
 from ..runs.arms import Arm
 from ..runs.compare import compare
@@ -75,7 +76,7 @@ def run_row(
             data = folder / "data" / f"seed{seed}"
             if not data.exists():
                 progress.state(f"Making the data of seed {seed}.")
-                data.parent.mkdir(parents=True, exist_ok=True)
+                private_folder(data.parent)
                 row.make(data, seed)
         comparison = compare(
             [replace(arm, job=jobs_folder(jobs) / arm.job) for arm in row.arms],

@@ -22,8 +22,8 @@ def write_table(figures: Sequence[RowFigures], file: Path) -> None:
         DataError: if the file is there and is no such table.
     """
     figures = list({row.row: row for row in [*read_table(file), *figures]}.values())
-    write_text(file, json.dumps([row.plain() for row in figures], indent=1, ensure_ascii=False) + "\n")
-    write_text(file.with_suffix(".md"), markdown_table(figures))
+    write_text(file, json.dumps([row.plain() for row in figures], indent=1, ensure_ascii=False) + "\n", shared=True)
+    write_text(file.with_suffix(".md"), markdown_table(figures), shared=True)
 
 
 def markdown_table(figures: Sequence[RowFigures]) -> str:

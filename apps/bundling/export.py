@@ -38,7 +38,7 @@ def export_bundle(
     size = inference.window or source.description.size
     assert size is not None, "whole volumes have a window"
     terms = _read_licence(licence)
-    with new_folder(out) as folder:
+    with new_folder(out, shared=True) as folder:
         for name in ("configs", "models", "docs"):
             (folder / name).mkdir()
         network = source.network

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ...custom.data.whole_files import write_text
+from ...custom.data.whole_files import private_folder, write_text
 from .contact_sheet import draw_contact_sheet
 from .fingerprints import salt_key, write_fingerprints
 from .report import CheckReport, report_as_json
@@ -31,17 +31,17 @@ def write_outputs(
     """
     written = []
     if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(json_file.parent)
         write_text(json_file, json.dumps(report_as_json(report), indent=1) + "\n")
         written.append(("All findings", json_file))
     if salt is not None:
         salt_key(salt)
-        out.mkdir(parents=True, exist_ok=True)
+        private_folder(out)
         sites = [site.facts for site in report.sites if site.facts is not None]
         write_fingerprints(out / FINGERPRINT_FILE, sites, salt)
         written.append(("Fingerprints, which name no file", out / FINGERPRINT_FILE))
     if pictures:
-        out.mkdir(parents=True, exist_ok=True)
+        private_folder(out)
         sheets = [draw_contact_sheet(site, out / f"{site.site}.png") for site in report.sites]
         if any(sheets):
             written.append(("Contact sheets, which show patients' images", out))

@@ -24,6 +24,8 @@ class Profile(StrEnum):
     THOROUGH = "thorough"
 
 
+_NO_BROWSER = "No browser can be opened here: open the address."
+
 FolderArgument = Annotated[
     Path, typer.Argument(help="A run's output folder, a site's workspace, or the folder of the audit.")
 ]
@@ -128,7 +130,11 @@ def list_(
             print_audit(found, console, kinds=kind or (), limit=limit)
 
 
-@audit_app.command("page", epilog="Example: fedannot audit page runs/audit --site site-1")
+@audit_app.command(
+    "page",
+    epilog="Example: fedannot audit page runs/audit --site site-1\n\n"
+    "Example: fedannot audit page runs/audit --site site-1 --share --out shared",
+)
 def page(
     folder: FolderArgument,
     site: SiteOption = None,
@@ -136,13 +142,34 @@ def page(
         Path | None, typer.Option(help="Folder of the pages, a file for each site; default: beside the findings.")
     ] = None,
     files: FilesOption = True,
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            help="A copy for others: numbered cases; no names, paths, reviewers, comments or times.",
+        ),
+    ] = False,
+    images: Annotated[
+        bool, typer.Option("--with-images/--without-images", help="Of --share: with images and masks, or without.")
+    ] = True,
 ) -> None:
-    """Write what the audit found as a page: one file that asks for nothing elsewhere. Shows patients' images."""
+    """Write what the audit found as a page: one file that asks for nothing elsewhere. Shows patients' images.
+
+    The page is private to the account. A copy with --share may be read by others: its images still show patients, and
+    what is burnt into their pixels stays.
+    """
+    if not images and not share:
+        raise typer.BadParameter("expected it together with --share", param_hint="'--without-images'")
     with reported_errors():
         from ..audit.found import find_audits
+        from ..audit.shared_page import SHARED_FILE, write_shared_page
         from ..audit.site_page import PAGE_FILE, write_site_page
 
-        for found in find_audits(folder, site):
+        for number, found in enumerate(find_audits(folder, site), start=1):
+            if share:
+                target = found.folder / SHARED_FILE if out is None else out / f"shared-{number}.html"
+                say(f"{found.site}: {write_shared_page(found, target, with_images=images)}")
+                continue
             target = found.folder / PAGE_FILE if out is None else out / f"{found.site}.html"
             say(f"{found.site}: {write_site_page(found, target, check_files=files)}")
 
@@ -163,21 +190,28 @@ def review(
 ) -> None:
     """Review the cases in a browser on this machine; every decision is stored at once. Ctrl-C ends it.
 
-    The page is served to this machine alone, at an address that nobody can guess.
+    The page is served to this machine alone. The browser is led to it by a file that no other account can read. The
+    printed address works once: copy it into the address bar, not behind a browser's command, whose arguments every
+    account of this machine can read.
     """
     with reported_errors(lambda: "All decisions are stored."):
         from ..audit.case_files import CaseReader
         from ..audit.review import ReviewServer
+        from ..audit.review_opening import ReviewOpening
         from ..audit.site_page import checked_files
 
         found = _only(folder, site)
         reader = CaseReader(found)
         report = checked_files(reader) if files else None
-        with ReviewServer(reader, report, reviewer or _login(), port=port) as server:
-            say(f"Review of {found.site}: {server.address}")
-            say("Ctrl-C ends it.")
+        with (
+            ReviewServer(reader, report, reviewer or _login(), port=port) as server,
+            ReviewOpening(server, say, _warn) as opening,
+        ):
+            say(f"Review of {found.site}: {opening.new_address()}")
+            say("The address works once; when it was used the next one is printed. Ctrl-C ends the review.")
             if open_:
-                typer.launch(server.address)
+                is_tried = opening.open_browser()
+                say("Opening the browser. If no page appears, open the address." if is_tried else _NO_BROWSER)
             server.serve(60 * idle_minutes)
         say(f"Ended after {idle_minutes:g} minutes without a request. All decisions are stored.")
 
@@ -255,6 +289,10 @@ def export(
                 colour=typer.colors.RED,
             )
             raise typer.Exit(1)
+
+
+def _warn(text: str) -> None:
+    say_error(text, colour=typer.colors.YELLOW)
 
 
 def _login() -> str:

@@ -123,10 +123,11 @@ def write(
 
 
 def _write(found: "SiteCorrections | SiteUndone", folder: Path) -> "WrittenAnnotations":
+    from ...custom.data.whole_files import private_folder
     from ...custom.data.written_annotations import write_corrected_annotations, write_undone_annotations
     from ..reports.corrections import SiteCorrections
 
-    folder.mkdir()
+    private_folder(folder)
     if isinstance(found, SiteCorrections):
         return write_corrected_annotations(folder, found.folder, found.corrections)
     return write_undone_annotations(folder, found.folder, found.undone)

@@ -257,3 +257,26 @@ def overlap(
         from ..terminal import Terminal
 
         print_overlaps(*find_overlaps(files), Terminal())
+
+
+@data_app.command(epilog="Example: fedannot data cache --kit provisioned/fedannot/prod_00/hospital-1 --clear")
+def cache(
+    kit: Annotated[
+        Path | None, typer.Option(help="A startup kit, the server's or a site's; default: your own runs.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all prepared copies, and nothing else.")] = False,
+) -> None:
+    """Show where prepared copies of images lie and how many, or remove them; the images themselves stay."""
+    with reported_errors():
+        from ..functions.prepared import prepared_images
+
+        held = prepared_images(kit)
+        for line in str(held).splitlines():
+            say(line)
+        if clear:
+            left = held.clear().usage.being_prepared
+            say(
+                f"Removed, but for what running processes prepare ({left}): repeat it when they have ended."
+                if left
+                else "Removed."
+            )

@@ -5,14 +5,26 @@ from typing import Annotated
 
 import typer
 
+from ...transforms.printable import printable
 from ..plain_lines import say
 from .errors import reported_errors
 from .job_names import JobArgument, complete_jobs
+from .operation import HEALTH_EXAMPLE, STATUS_EXAMPLE, health, status
 
 deploy_app = typer.Typer(help="Run jobs in a federation of hospitals; see docs/deployment.md.", no_args_is_help=True)
+deploy_app.command(epilog=STATUS_EXAMPLE)(status)
+deploy_app.command(epilog=HEALTH_EXAMPLE)(health)
 
 KitArgument = Annotated[
     Path, typer.Argument(metavar="KIT", help="The startup kit of the server or of a site, as provisioned.")
+]
+CheckedArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="KIT",
+        help="The startup kit of the server or of a site; or, for who can read the keys, that of an account, or the "
+        "folder that `nvflare provision` wrote.",
+    ),
 ]
 
 
@@ -54,6 +66,9 @@ def job(
             f"{out}: {made.name} for {who}, {chosen.rounds} rounds, at least {chosen.min_sites} usable results in "
             f"each{grace}."
         )
+        if made.refused_by_default:
+            say(f"Participants with the limits of fedannot refuse it: {made.refused_by_default}")
+            say("Change the job, or ask every participant to change its limits.json (docs/deployment.md).")
         say(f"Submit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER")
 
 
@@ -67,7 +82,8 @@ def configs(
 
         for file in sorted(copy_configs(out).rglob("*.y*ml")):
             say(f"Written: {file}")
-        say(f"Now fill in {out / 'project.yml'}, then: nvflare provision -p {out / 'project.yml'} -w provisioned")
+        project = out / "project.yml"
+        say(f"Now fill in {project}, then: (umask 077; nvflare provision -p {project} -w provisioned)")
 
 
 @deploy_app.command(
@@ -115,33 +131,30 @@ def approve(
         from ..deployment.deployable_job import read_configuration
         from ..deployment.kit import approve_job
 
+        # Read once: what is shown is what is approved, whatever becomes of the folder.
         name, configuration = read_configuration(job)
-        say(f"{name} (digest {configuration.digest[:12]}) names these classes, and runs them with their rights:")
+        say(f"{printable(name)}: method {printable(configuration.method)}, digest {configuration.digest}")
+        say("It names these classes, which run with this participant's rights:")
         for path in configuration.classes:
-            say(f"  {path}")
+            say(f"  {printable(path)}")
+        settings = ", ".join(sorted(map(printable, configuration.settings)))
+        say(f"What may change within limits.json are its settings: {settings}.")
         if not yes:
             typer.confirm(f"Approve it for {kit}?", abort=True)
-        approve_job(kit, job)
+        approve_job(kit, name, configuration)
         say(f"Approved in {kit / 'local'}. Every other participant has to approve it, too.")
 
 
 @deploy_app.command(epilog="Example: fedannot deploy check provisioned/fedannot/prod_00/hospital-1")
-def check(kit: KitArgument) -> None:
+def check(kit: CheckedArgument) -> None:
     """Check before joining whether everything is ready: what is wrong, and what to do about it. Exit code 1 if not."""
     with reported_errors():
-        from ..deployment.check_points import State
+        from ..deployment.check_points import show_points
         from ..deployment.kit_check import check_kit, is_ready
-        from ..terminal import Terminal
 
         points = check_kit(kit)
-        colours = {State.READY: "green", State.WARNING: "yellow", State.PROBLEM: "red"}
-        console = Terminal(soft_wrap=True)
-        for point in points:
-            console.print(f"{point.state:<8}", style=colours[point.state], end=" ")
-            console.print(f"{point.what}: {point.found}")
-            if point.remedy:
-                console.print(f"         → {point.remedy}")
+        show_points(points)
         ready = is_ready(points)
-        console.print("Ready to join." if ready else "Not ready.")
+        say("Ready to join." if ready else "Not ready.")
     if not ready:
         raise typer.Exit(1)

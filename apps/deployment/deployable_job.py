@@ -6,25 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...custom.aggregation.influence import deployed_influence
+from ...custom.aggregation.influence import deployed_aggregation, deployed_influence
 from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
-from ...custom.approval.limits import check_texts
+from ...custom.approval.limits import Limits, Minimum, check_minimum, check_settings, check_texts
 from ...custom.compatibility import network_settings
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
-from ..runs.job import ALL_MEMBERS, Job, JobError, is_swarm, parse_hocon
+from ..runs.job import ALL_MEMBERS, Job, JobError, parse_hocon
 from ..runs.setting_origins import named_origins
 from ..runs.settings_files import SettingsFile
 
 # Seconds that a round waits for the last sites when a majority has answered, unless the job or the caller says else.
 GRACE_PERIOD = 600
-
-# A site of FedCurv takes its own part out of the mean by its share of the samples, which bounds would change.
-_WITHOUT_BOUNDS = ("fedcurv",)
 
 _APP = "app"
 
@@ -38,12 +35,14 @@ class DeployableJob:
         name: its name.
         settings: its settings.
         configuration: what it asks for.
+        refused_by_default: why participants whose kits have the limits of fedannot refuse it; empty if they do not.
     """
 
     folder: Path
     name: str
     settings: RunSettings
     configuration: JobConfiguration
+    refused_by_default: str = ""
 
 
 def deployable_job(
@@ -60,8 +59,9 @@ def deployable_job(
     It carries no code and is plain JSON: two configurations, which participants approve, and one document of settings,
     which each checks against its own limits. Sites train on their own data and never on the embedded phantom, with as
     many threads as they have cores or choose, in processes whose death does not end the job. Rounds close when a
-    majority has answered and the others have had their time. What one site can do to the model is bounded, where the
-    method has the results at one place. All but the first of these can be overridden.
+    majority, and as many as participants want by default, has answered and the others have had their time. What one
+    site can do to the model is bounded, where the method has the results at one place. All but the first of these can
+    be overridden.
 
     Args:
         job_folder: the job's folder, as for the simulator, or the name of an installed job.
@@ -81,10 +81,10 @@ def deployable_job(
         raise JobError(f"Expected names of sites, each once, but got {list(sites)}.")
     job = Job.open(job_folder)
     changes: dict[str, Any] = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "threads": 0}
-    if not (is_swarm(job) or job.settings().method in _WITHOUT_BOUNDS):
-        changes |= {f"influence.{key}": value for key, value in deployed_influence(len(sites) or None).items()}
-    if sites:
-        changes["min_sites"] = len(sites) // 2 + 1
+    asked = job_configuration(job)
+    if asked.takes_bounds:
+        changes |= deployed_bounds(len(sites) or None)
+    changes["min_sites"] = fewest_sites(len(sites) or None)
     if description is not None:
         of_data = network_settings(read_description_file(description))
         changes |= {f"network.{key}": value for key, value in of_data.items()}
@@ -96,23 +96,56 @@ def deployable_job(
     check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")
-    asked = job_configuration(job)
-    made = DeployableJob(
-        out, job.name, chosen, JobConfiguration(asked.server, asked.client, chosen.model_dump(mode="json"))
-    )
+    named = frozenset(sites) if sites else None
+    configuration = JobConfiguration(asked.server, asked.client, chosen.model_dump(mode="json"), named)
+    made = DeployableJob(out, job.name, chosen, configuration, _refused_by_default(configuration))
     meta = {
         "name": job.name,
         "min_clients": chosen.min_sites,
         "deploy_map": {_APP: ["server", *sites] if sites else [ALL_MEMBERS]},
         "fedannot": installed_version(),
     }
-    with new_folder(out) as unfinished:
-        write_text(unfinished / "meta.json", json.dumps(meta, indent=2) + "\n")
+    with new_folder(out, shared=True) as unfinished:
+        write_text(unfinished / "meta.json", json.dumps(meta, indent=2) + "\n", shared=True)
         config = unfinished / _APP / "config"
         config.mkdir(parents=True)
         for name, content in made.configuration.documents().items():
-            write_text(config / name, json.dumps(content, indent=2) + "\n")
+            write_text(config / name, json.dumps(content, indent=2) + "\n", shared=True)
     return made
+
+
+def deployed_bounds(num_sites: int | None) -> dict[str, Any]:
+    """Return what bounds a single site in a job with a server for so many hospitals, as settings by dotted keys.
+
+    Args:
+        num_sites: how many sites the job names; None where it names none.
+    """
+    return {
+        **{f"influence.{key}": value for key, value in deployed_influence(num_sites).items()},
+        **{f"aggregation.{key}": value for key, value in deployed_aggregation(num_sites).items()},
+    }
+
+
+def fewest_sites(num_sites: int | None) -> int:
+    """Return how few usable results a deployed job's round may have, unless the job says so.
+
+    More than half of the sites, and what kits ask for by default; of one or two sites all.
+
+    Args:
+        num_sites: number of sites that the job names; None where it names none.
+    """
+    least = Minimum().min_sites
+    return least if num_sites is None else min(num_sites, max(num_sites // 2 + 1, least))
+
+
+def _refused_by_default(configuration: JobConfiguration) -> str:
+    limits = Limits()
+    try:
+        settings = check_settings(configuration.settings, limits)
+        check_minimum(settings, limits, configuration.sites, takes_bounds=configuration.takes_bounds)
+    except JobRefusedError as error:
+        return str(error)
+    return ""
 
 
 def job_configuration(job: Job) -> JobConfiguration:

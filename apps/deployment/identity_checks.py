@@ -108,20 +108,36 @@ def _check_own_name(kit: Kit, host: str) -> Iterator[Point]:
 
 
 def _check_clock(host: str, port: int, context: ssl.SSLContext) -> Iterator[Point]:
-    """Compare with the time in the server's answer to a plain request; whatever else it answers."""
-    try:
-        with urllib.request.urlopen(f"https://{host}:{port}/", timeout=_TIMEOUT, context=context) as answer:
-            told = answer.headers.get("Date")
-    except urllib.error.HTTPError as error:
-        told = error.headers.get("Date")
-    except OSError:
-        told = None
+    """Compare with the server's clock."""
+    told = server_time(host, port, context)
     if told is None:
         yield Point("clock", State.READY, "within the certificate's period; the server does not tell its time")
         return
-    difference = abs(datetime.now(UTC) - parsedate_to_datetime(told))
+    difference = abs(datetime.now(UTC) - told)
     found = f"{difference.total_seconds():.0f} s from the server's"
     if difference > _LARGEST_CLOCK_DIFFERENCE:
         yield Point("clock", State.PROBLEM, found, "Set the clock right, by NTP for instance.")
     else:
         yield Point("clock", State.READY, found)
+
+
+def server_time(host: str, port: int, context: ssl.SSLContext, timeout: float = _TIMEOUT) -> datetime | None:
+    """Return what the server's clock says, to the second, by its answer to a plain request, whatever it answers.
+
+    Args:
+        host: the server's name.
+        port: its port.
+        context: with the certificates of a kit.
+        timeout: seconds to wait.
+
+    Returns:
+        The time; None if there is no answer, or none with a time.
+    """
+    try:
+        with urllib.request.urlopen(f"https://{host}:{port}/", timeout=timeout, context=context) as answer:
+            told = answer.headers.get("Date")
+    except urllib.error.HTTPError as error:
+        told = error.headers.get("Date")
+    except OSError:
+        return None
+    return None if told is None else parsedate_to_datetime(told)

@@ -4,10 +4,8 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ...custom.approval.approved import (
     APPROVED_FILE,
@@ -17,102 +15,24 @@ from ...custom.approval.approved import (
     read_approved,
     write_approved,
 )
+from ...custom.approval.configuration import JobConfiguration
 from ...custom.data.description import DESCRIPTION_FILE, read_description_file
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.flare.kept_files import MODELS_FOLDER
-from ...custom.flare.kit_files import START_FILES, Role
-from ...transforms import strict_files
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_yaml
 from ..runs.installed import installed_configs, jobs_folder
 from .deployable_job import read_configuration
+from .private_files import close_to_others
 from .provisioning import write_start_check
+from .startup_kit import Kit, KitError, read_json
+
+__all__ = ["Kit", "KitError", "approve_job", "merged", "prepare_kit", "read_json"]
 
 _RESOURCES = "resources.json"
 _ALLOW_LIST = "class_allow_list"
 # What NVFlare takes for a class; of names without a dot it finds the class itself.
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-# What NVFlare's own `deploy prepare` puts in the place of the launcher of processes.
-_RUNTIME_LAUNCHERS = ("docker_launcher", "k8s_launcher", "slurm_launcher")
-
-
-class KitError(ValueError):
-    """A startup kit, or what is to be written into it, cannot be used; the text names the file and what was found."""
-
-
-@dataclass(frozen=True)
-class Kit:
-    """A startup kit: what NVFlare's provisioning made for one participant.
-
-    Attributes:
-        folder: the kit's folder, with ``startup`` and ``local``.
-        role: whose it is.
-    """
-
-    folder: Path
-    role: Role
-
-    @classmethod
-    def open(cls, folder: Path) -> "Kit":
-        """Open a kit.
-
-        Raises:
-            KitError: if it is none, or an administrator's.
-        """
-        for role, name in START_FILES.items():
-            if (folder / "startup" / name).is_file():
-                return cls(folder.resolve(), role)
-        expected = " or ".join(f"startup/{name}" for name in START_FILES.values())
-        raise KitError(f"Expected the startup kit of a server or a site in {folder}, but found no {expected}.")
-
-    @property
-    def startup(self) -> Path:
-        """The folder with certificates and scripts, which nobody changes."""
-        return self.folder / "startup"
-
-    @property
-    def local(self) -> Path:
-        """The folder with what the participant decides."""
-        return self.folder / "local"
-
-    @cached_property
-    def start_config(self) -> dict[str, Any]:
-        """What the kit's start file says: the server's address, and where the certificates are."""
-        return read_json(self.startup / START_FILES[self.role])
-
-    @property
-    def server_address(self) -> tuple[str, int]:
-        """Host name and port under which sites reach the server.
-
-        Raises:
-            KitError: if the start file does not say.
-        """
-        try:
-            host, _, port = str(self.start_config["servers"][0]["service"]["target"]).rpartition(":")
-            return host, int(port)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            file = self.startup / START_FILES[self.role]
-            raise KitError(f"{file}: expected the server's host:port as servers[0].service.target.") from error
-
-    def certificate(self, what: Literal["certificate", "key", "authority"]) -> Path:
-        """Return the file of the participant's certificate, of its private key, or of the authority's certificate."""
-        if what == "authority":
-            return self.startup / "rootCA.pem"
-        name = "server" if self.role == "server" else "client"
-        return self.startup / f"{name}.{'crt' if what == 'certificate' else 'key'}"
-
-    @property
-    def is_for_runtime(self) -> bool:
-        """Whether NVFlare's own `deploy prepare` has made it, for Docker, Kubernetes or Slurm."""
-        components = self.effective(_RESOURCES).get("components", [])
-        return any(entry.get("id") in _RUNTIME_LAUNCHERS for entry in components)
-
-    def effective(self, name: str) -> dict[str, Any]:
-        """Return what a file in ``local`` says, or NVFlare's default where there is none; empty without either."""
-        for file in (self.local / name, self.local / f"{name}.default"):
-            if file.is_file():
-                return read_json(file)
-        return {}
 
 
 def prepare_kit(
@@ -121,7 +41,8 @@ def prepare_kit(
     """Write a participant's policies into its kit, and return the files.
 
     What is there already stays, but for the keys that the policies have. The jobs that come with fedannot are approved;
-    the participant builds the classes that approved jobs name and no others.
+    the participant builds the classes that approved jobs name and no others. Others on the machine lose their rights on
+    the kit.
 
     Args:
         folder: the kit.
@@ -157,22 +78,26 @@ def prepare_kit(
         with replaced(kit.local / DESCRIPTION_FILE) as temporary:
             shutil.copyfile(data, temporary)
         written.append(kit.local / DESCRIPTION_FILE)
+    try:
+        close_to_others(kit.folder)
+    except OSError as error:
+        raise KitError(f"{kit.folder}: expected a kit of this user, but {error}.") from error
     return written
 
 
-def approve_job(folder: Path, job: Path) -> ApprovedJob:
+def approve_job(folder: Path, name: str, configuration: JobConfiguration) -> ApprovedJob:
     """Approve a job for a participant, beside those that come with fedannot.
 
     Args:
         folder: the participant's kit.
-        job: the job, for the simulator or as it is submitted.
+        name: the job's name.
+        configuration: what was looked at. No file is read again, so that nothing else is approved.
 
     Raises:
         KitError: if the kit is none, or has not been prepared.
-        JobError: if the job cannot be read.
     """
     kit = Kit.open(folder)
-    approved = ApprovedJob.of(*read_configuration(job))
+    approved = ApprovedJob.of(name, configuration)
     _write_approved(kit, _approved(kit).with_other(approved))
     return approved
 
@@ -226,21 +151,6 @@ def merged(given: Any, added: Any) -> Any:
         present = [merged(entry, changes.pop(entry["id"], {})) for entry in given]
         return [entry for entry in (*present, *changes.values()) if entry.get("path", "") is not None]
     return added
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """Read a JSON file with keys and values.
-
-    Raises:
-        KitError: if it cannot be read.
-    """
-    try:
-        values = strict_files.read_json(file, "a kit's configuration")
-    except DataError as error:
-        raise KitError(str(error)) from error
-    if not isinstance(values, dict):
-        raise KitError(f"{file}: expected keys with values, but found {type(values).__name__}.")
-    return values
 
 
 def _read_policies(file: Path, kit: Kit) -> dict[str, Any]:

@@ -6,16 +6,32 @@ from pathlib import Path
 from .check_points import Point, State
 from .identity_checks import check_certificate, check_server_address
 from .kit import Kit
-from .machine_checks import check_data, check_disk, check_gpu, check_python, check_threads, check_versions
+from .machine_checks import (
+    check_data,
+    check_disk,
+    check_gpu,
+    check_prepared_images,
+    check_python,
+    check_threads,
+    check_versions,
+)
 from .policy_checks import check_policies
+from .private_files import check_kits_files, check_other_folder
+
+
+def _check_files(kit: Kit) -> Iterator[Point]:
+    yield check_kits_files(kit.folder)
+
 
 _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_versions,
     check_python,
     check_certificate,
+    _check_files,
     check_server_address,
     check_policies,
     check_data,
+    check_prepared_images,
     check_threads,
     check_gpu,
     check_disk,
@@ -25,12 +41,16 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
 def check_kit(folder: Path) -> list[Point]:
     """Check a startup kit and the machine that it lies on; nothing is changed, and nothing leaves the site.
 
+    Of an account's kit, and of the folder that ``nvflare provision`` wrote, it is checked who can read the keys.
+
     Args:
-        folder: the kit of the server or of a site.
+        folder: the kit of the server or of a site, or one of these.
 
     Raises:
-        KitError: if it is no such kit.
+        KitError: if it is none of them.
     """
+    if (points := check_other_folder(folder)) is not None:
+        return points
     kit = Kit.open(folder)
     return [point for check in _CHECKS for point in check(kit)]
 

@@ -14,6 +14,8 @@ from packaging.requirements import Requirement
 
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.location import DATA_VARIABLE
+from ...custom.data.private_folders import check_owner
+from ...custom.data.store_location import CACHE_FILE, CACHE_VARIABLE, locate_store
 from ...custom.run.threads import COMPUTE_FILE, number_of_threads
 from ...custom.settings import SettingsError
 from ...transforms.errors import DataError
@@ -92,6 +94,21 @@ def check_threads(kit: Kit) -> Iterator[Point]:
         yield Point("threads", State.PROBLEM, str(error), f"Mend {kit.local / COMPUTE_FILE} or FEDANNOT_THREADS.")
     else:
         yield Point("threads", State.READY, f"{threads} of PyTorch in a process, {os.cpu_count()} cores")
+
+
+def check_prepared_images(kit: Kit) -> Iterator[Point]:
+    """Can prepared copies of images be kept, where nobody else opens them?"""
+    try:
+        location = locate_store(kit.local)
+        if os.path.lexists(location.store.root):
+            check_owner(location.store.root)
+    except DataError as error:
+        remedy = f"Mend {kit.local / CACHE_FILE}, {CACHE_VARIABLE}, or the folder."
+        yield Point("prepared images", State.PROBLEM, str(error), remedy)
+    else:
+        limits = location.store.limits
+        found = f"{location.store.root}, at most {limits.max_bytes / _GIB:g} GiB, {limits.max_age / 86400:g} days"
+        yield Point("prepared images", State.READY, found)
 
 
 def check_gpu(kit: Kit) -> Iterator[Point]:

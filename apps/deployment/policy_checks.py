@@ -36,6 +36,10 @@ def _approved_jobs(kit: Kit) -> str:
     return f"the {len(approved.installed)} of fedannot {approved.fedannot}{besides}"
 
 
+def _operators(kit: Kit) -> str:
+    return "project_admin alone" if kit.role == "server" else "project_admin, and org_admin of its own organisation"
+
+
 def _outbound_filter(kit: Kit) -> str:
     return "" if kit.role == "server" else "whatever a job says, only registered fields leave"
 
@@ -47,6 +51,7 @@ _READY: dict[Policy, Callable[[Kit], str]] = {
     Policy.ALLOW_LIST: lambda kit: f"the {len(_approved(kit).classes)} classes that approved jobs name",
     Policy.NO_CODE: lambda _: "closed to everybody",
     Policy.NO_FILES: lambda _: "closed to everybody",
+    Policy.OPERATORS: _operators,
     Policy.LOGS: lambda _: "stay here",
     Policy.OUTBOUND_FILTER: _outbound_filter,
 }

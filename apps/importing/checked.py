@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
+from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import check_same_size, read_image, value_counts
 from ...transforms.loading.volume_files import (
@@ -175,8 +176,8 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         if len(files) == 1 and not any(offsets):
             return parts[0][0], merged
         target = staging / kind / f"{case.name}.nii.gz"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_label_volume(target, merged, image.affine)
+        private_folder(target.parent)
+        write_label_volume(private_file(target), merged, image.affine)
         return target, merged
 
     label, values = mask(case.label, "labels")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import ColouredMaskError, read_colours, read_mask
 
@@ -52,8 +53,8 @@ def read_values(file: Path, colours: Mapping[int, int] | None) -> NDArray[np.int
 
 def write_mask(file: Path, values: NDArray[np.int64]) -> Path:
     """Write the values of a mask ``(H, W)`` as PNG, of 8 bits where they fit, and return the file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(values.astype(np.uint8 if values.max() <= 255 else np.uint16)).save(file)
+    private_folder(file.parent)
+    Image.fromarray(values.astype(np.uint8 if values.max() <= 255 else np.uint16)).save(private_file(file))
     return file
 
 

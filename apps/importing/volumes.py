@@ -8,6 +8,7 @@ import nibabel
 import numpy as np
 from numpy.typing import NDArray
 
+from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import MAX_VOXELS, VOLUME_SUFFIXES, is_volume
 
@@ -47,11 +48,11 @@ def as_nifti(source: Path, target: Path) -> Path:
     if is_volume(source):
         return source
     voxels, affine = _read(source)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(target.parent)
     # Not by SimpleITK, which cannot write the sheared axes of a tilted gantry.
     image = nibabel.Nifti1Image(voxels, affine, dtype=voxels.dtype)
     image.header.set_xyzt_units("mm")
-    nibabel.save(image, target)
+    nibabel.save(image, private_file(target))
     return target
 
 

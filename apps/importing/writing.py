@@ -16,7 +16,7 @@ from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
 from ...custom.data.watch import Watch, watched
-from ...custom.data.whole_files import new_folder
+from ...custom.data.whole_files import new_folder, private_file, private_folder
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError
 from .case_groups import CaseTraits
@@ -228,5 +228,5 @@ def _copied(case: CheckedCase, folder: Path) -> Case:
 
 def _copy(file: Path, folder: Path, name: str) -> Path:
     suffix = ".nii.gz" if file.name.lower().endswith(".nii.gz") else file.suffix
-    folder.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.copyfile(file, folder / f"{name}{suffix}"))
+    private_folder(folder)
+    return Path(shutil.copyfile(file, private_file(folder / f"{name}{suffix}")))

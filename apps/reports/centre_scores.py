@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torch import nn
@@ -13,6 +12,7 @@ from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.json_record import read_record
 from ...custom.data.personal_files import LOCAL_SCORES_FILE
 from ...custom.data.site_data import SiteData, count_cases, load_site_data
+from ...custom.data.store_location import participant_store
 from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.evaluation.segmentation_scores import evaluate
@@ -74,18 +74,17 @@ def _global_on_own_cases(
 ) -> dict[str, float | None]:
     model = described_network(settings.network)
     model.load_state_dict(torch.load(run / MODEL_FILE, map_location="cpu", weights_only=True)["model"])
-    with TemporaryDirectory() as cache:
-        return {
-            site: _dice(model, load_site_data(federation / site, Path(cache), section=VALIDATION, site=site), settings)
-            for site in sites
-        }
+    store = participant_store()
+    return {
+        site: _dice(model, load_site_data(federation / site, store, section=VALIDATION, site=site), settings)
+        for site in sites
+    }
 
 
 def _mean_of_local(run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings) -> float | None:
     models = [model for site in sites if (model := local_model(run, site, settings)) is not None]
-    with TemporaryDirectory() as cache:
-        cases = load_site_data(federation / TEST_FOLDER, Path(cache), section=TESTING, site=TEST_FOLDER)
-        scores = [dice for model in models if (dice := _dice(model, cases, settings)) is not None]
+    cases = load_site_data(federation / TEST_FOLDER, participant_store(), section=TESTING, site=TEST_FOLDER)
+    scores = [dice for model in models if (dice := _dice(model, cases, settings)) is not None]
     return sum(scores) / len(scores) if scores else None
 
 

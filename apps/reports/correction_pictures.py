@@ -13,6 +13,7 @@ from ...custom.data.given_annotations import find_given
 from ...custom.data.masks import annotated_axis, plain_name, read_classes
 from ...custom.data.site_data import LoadedCase
 from ...custom.data.undone_files import segmentation_description
+from ...custom.data.whole_files import private_folder
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import is_volume, read_volume
@@ -37,7 +38,7 @@ def draw_record(site: SiteCorrections | SiteUndone, out: Path, names: Sequence[s
     Raises:
         DataError: if a file cannot be read or a name is not that of exactly one annotation.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    private_folder(out)
     return _draw_corrections(site, out, names) if isinstance(site, SiteCorrections) else _draw_undone(site, out, names)
 
 

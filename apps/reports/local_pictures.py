@@ -10,6 +10,7 @@ from torch import nn
 from ...custom.data.datalist import VALIDATION
 from ...custom.data.federation import read_federation
 from ...custom.data.site_data import SiteData, count_cases, load_site_data
+from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import replaced
 from ...custom.evaluation.inference import Inference, evaluating
 from ...custom.methods.decoupled.adaptation import LocalModel
@@ -28,7 +29,7 @@ _ANNOTATIONS = (("the site's annotation", ANNOTATION), ("generic annotation", CL
 _PREDICTIONS = (("the site's model", OWN_MODEL), ("global model", GLOBAL_MODEL))
 
 
-def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path, *, cache: Path) -> list[Path]:
+def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path) -> list[Path]:
     """Draw for each site that keeps cases from training what its own model makes of them, and return the files.
 
     A row shows one case: the site's annotation with the generic one, where it is known; the site's prediction with the
@@ -40,7 +41,6 @@ def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path, *, 
         out: the run's output folder, or another that holds the sites' workspaces.
         data: the federation's folder.
         folder: where the pictures go.
-        cache: folder for decoded images.
     """
     settings = read_job_settings(summary.settings)
     files: list[Path] = []
@@ -50,7 +50,7 @@ def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path, *, 
         model = local_model(out, site, settings)
         if model is None or not count_cases(data / site, VALIDATION):
             continue
-        cases = load_site_data(data / site, cache, section=VALIDATION, site=site)
+        cases = load_site_data(data / site, participant_store(), section=VALIDATION, site=site)
         file = folder / f"{site}-own-model.png"
         with replaced(file) as temporary:
             _local_figure(model, cases, Inference.of(settings)).savefig(temporary, dpi=110)

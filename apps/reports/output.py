@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...custom.data.whole_files import replaced, write_text
+from ...custom.data.whole_files import private_folder, replaced, write_text
 from ...custom.evaluation.score_records import MeanScores
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.fedgsca.records import NoiseLevel
@@ -83,7 +83,7 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
     Raises:
         DataError: if the run's summary cannot be used.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    private_folder(out)
     for source, name in ((run_folder / PERSISTED_MODEL, MODEL_FILE), (run_folder / METRICS_FILE, METRICS_FILE)):
         with replaced(out / name) as temporary:
             shutil.copyfile(source, temporary)

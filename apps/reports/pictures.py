@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib as mpl
@@ -14,6 +13,8 @@ from ...custom.data.datalist import TESTING, TRAINING
 from ...custom.data.description import DESCRIPTION_FILE, read_site_description
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.site_data import load_site_data
+from ...custom.data.store_location import participant_store
+from ...custom.data.whole_files import private_folder
 from ...custom.evaluation.inference import Inference
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.lookup import read_job_settings
@@ -62,7 +63,7 @@ def draw_run(
     """
     summary = read_summary(out)
     folder = out / PICTURE_FOLDER
-    folder.mkdir(exist_ok=True)
+    private_folder(folder)
     files = []
     if any(record.main_score is not None for record in summary.rounds):
         files.append(draw_rounds(summary, folder / f"{scoring_of(summary).names[0]}.png", against))
@@ -81,14 +82,13 @@ def draw_run(
             figure = confusion_figure(summary.last_round.confusion, classes)
             files.append(save_figure(figure, folder / "confusion.png"))
         settings = read_job_settings(summary.settings)
-        with TemporaryDirectory() as cache:
-            if not isinstance(settings, PersonalSettings) or settings.has_global_model:
-                files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png", cache=Path(cache)))
-            files += draw_local_models(summary, workspace or out, data, folder, cache=Path(cache))
+        if not isinstance(settings, PersonalSettings) or settings.has_global_model:
+            files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png"))
+        files += draw_local_models(summary, workspace or out, data, folder)
     return files
 
 
-def draw_cases(summary: Summary, model: Path, data: Path, file: Path, *, cache: Path) -> Path:
+def draw_cases(summary: Summary, model: Path, data: Path, file: Path) -> Path:
     """Draw cases of some sites with the annotation, the clean one where it is known, and the model's prediction.
 
     Lesions that a site left out are shaded, and cases and slices that have such are shown first. Else the slice of a
@@ -99,9 +99,10 @@ def draw_cases(summary: Summary, model: Path, data: Path, file: Path, *, cache: 
     network.load_state_dict(torch.load(model, map_location="cpu", weights_only=True)["model"])
     sites = read_federation(data).sites
     step = max(1, len(sites) // _SITES_SHOWN)
-    rows = [load_site_data(data / site, cache, section=TRAINING, site=site) for site in sites[::step][:_SITES_SHOWN]]
+    store = participant_store()
+    rows = [load_site_data(data / site, store, section=TRAINING, site=site) for site in sites[::step][:_SITES_SHOWN]]
     if (data / TEST_FOLDER / DESCRIPTION_FILE).is_file():
-        rows.append(load_site_data(data / TEST_FOLDER, cache, section=TESTING, site=TEST_FOLDER))
+        rows.append(load_site_data(data / TEST_FOLDER, store, section=TESTING, site=TEST_FOLDER))
     if settings.task == "classification":
         return save_figure(case_figure(network, rows, Inference.of(settings)), file)
     figure = Figure(figsize=(3 * _CASES_PER_SITE, 3 * len(rows)), layout="constrained")

@@ -180,9 +180,13 @@ def _print_bounds(bounded: Sequence[BoundedInRound], console: Terminal) -> None:
     """Say whose influence was bounded, in how many rounds, and how far at most."""
     for site in sorted({entry.site for entry in bounded}, key=natural_order):
         of_site = [entry for entry in bounded if entry.site == site]
-        factors = [entry.update_factor for entry in of_site if entry.update_factor is not None]
+        factors = [(entry.update_factor, entry.update_group) for entry in of_site if entry.update_factor is not None]
         shares = sum(entry.share is not None for entry in of_site)
-        said = [f"updates scaled down in {len(factors)} rounds, to {min(factors):.3g} at least"] if factors else []
+        said = []
+        if factors:
+            factor, group = min(factors, key=lambda pair: pair[0])
+            where = "" if group is None else f" in {group}"
+            said = [f"updates scaled down in {len(factors)} rounds, to {factor:.3g} at least{where}"]
         said += [f"share bounded in {shares} rounds"] if shares else []
         console.print(f"{site}: {'; '.join(said)}")
 

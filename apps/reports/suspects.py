@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ...custom.data.json_record import read_record
 from ...custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions, SuspectCase
-from ...custom.data.whole_files import replaced
+from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import read_image
 from ...transforms.natural_order import natural_order
@@ -91,7 +91,7 @@ def draw_suspects(record: LabelSuspicions, suspects: Sequence[SuspectCase], file
             f"{drawable(suspect.predicted)}? ({suspect.confidence:.2f})",
             fontsize=7,
         )
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent)
     with replaced(file) as temporary:
         figure.savefig(temporary, dpi=110)
     return file

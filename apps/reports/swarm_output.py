@@ -17,7 +17,7 @@ from ...custom.data.federation import FederationDescription, write_federation
 from ...custom.data.json_record import read_record
 from ...custom.data.personal_files import LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...custom.data.tensor_files import write_tensors
-from ...custom.data.whole_files import write_text
+from ...custom.data.whole_files import private_folder, write_text
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.reading import read_metrics_file
@@ -66,7 +66,7 @@ def collect_from_sites(workspace: Path, out: Path) -> Summary:
     )
     own_cases = {files.site: _own_cases(files, rounds[files.site]).model_dump(exclude_unset=True) for files in sites}
     summary = summarize(state, {"own_cases": own_cases})
-    out.mkdir(parents=True, exist_ok=True)
+    private_folder(out)
     if not isinstance(settings, PersonalSettings) or settings.has_global_model:
         write_tensors(out / MODEL_FILE, {"model": stored[latest]["shared"]})
     write_text(out / SUMMARY_FILE, json.dumps(summary.plain(), indent=2) + "\n")

@@ -1,6 +1,5 @@
 """What became of each annotation where a site undid how it annotates, counted from the site's data."""
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from ...custom.data.datalist import TRAINING
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.site_data import LoadedCase, load_site_data
+from ...custom.data.store_location import participant_store
 from ...custom.data.undone import Undone, UndoneCase, undone_pixels
 from ...custom.data.undone_files import named_moves, segmentation_description, unit_of
 from ...custom.data.undone_labels import case_files, relabelled_samples, undone_label
@@ -122,10 +122,9 @@ def read_changes(site: SiteUndone) -> Iterator[SiteChanges]:
     folder = Path(site.undone.data)
     description = segmentation_description(folder, site.site)
     pixels = undone_pixels(site.folder, len(description.classes))
-    with tempfile.TemporaryDirectory(prefix="fedannot-") as cache:
-        data = load_site_data(folder, Path(cache), section=TRAINING, site=site.site)
-        cases = {case_files(case, folder)[0]: case for case in data.cases}
-        yield SiteChanges(site.undone, description, cases, pixels)
+    data = load_site_data(folder, participant_store(), section=TRAINING, site=site.site)
+    cases = {case_files(case, folder)[0]: case for case in data.cases}
+    yield SiteChanges(site.undone, description, cases, pixels)
 
 
 def moves_in_words(undone: Undone, description: SegmentationDescription | None) -> list[str]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.whole_files import replaced, write_text
+from ...custom.data.whole_files import private_folder, replaced, write_text
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ...custom.run.threads import number_of_threads
@@ -186,7 +186,7 @@ def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm
             )
     elif out.exists() and any(out.iterdir()):
         raise JobError(f"Expected an empty folder or an earlier comparison, but {out} holds other files.")
-    out.mkdir(parents=True, exist_ok=True)
+    private_folder(out)
     write_text(file, json.dumps({**common, "arms": known | asked}, indent=2) + "\n")
 
 
@@ -214,7 +214,7 @@ def _run(
         branch = _state_folder(run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
         if not branch.is_file():
             return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
-        state.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(state.parent)
         with replaced(state) as temporary:
             shutil.copyfile(branch, temporary)
     command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
@@ -228,7 +228,7 @@ def _run(
         command.append("--resume")
     for key, value in arm.overrides.items():
         command += ["--set", f"{key}={json.dumps(value)}"]
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(folder.parent)
     log = folder.parent / f"{folder.name}.log"
     try:
         failed = commands.run(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0

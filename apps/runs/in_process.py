@@ -30,6 +30,7 @@ from nvflare.private.event import fire_event
 from nvflare.private.fed.client.client_json_config import ClientJsonConfigurator
 from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 
+from ...custom.data.whole_files import make_private, private_folder, write_text
 from ...custom.flare.at_hand import own_name
 from .interruption import check_interruption
 from .job import Job, parse_hocon
@@ -102,10 +103,11 @@ class Participant:
         self.abort_signal = abort_signal
         self.panic_reason: str | None = None
         for needed in ("startup", "local"):
-            (folder / needed).mkdir(parents=True, exist_ok=True)
+            private_folder(folder / needed)
         self.workspace = Workspace(str(folder), name)
         self.app = Path(self.workspace.get_app_dir(JOB_ID))
         shutil.copytree(job.app, self.app, dirs_exist_ok=True)
+        make_private(self.app)
         sticky = {FLContextKey.APP_ROOT: str(self.app), FLContextKey.WORKSPACE_OBJECT: self.workspace}
         self._contexts = FLContextManager(engine=self, identity_name=name, job_id=JOB_ID, private_stickers=sticky)
         self.config = self._configure(config)
@@ -116,7 +118,7 @@ class Participant:
         is_server = self.name == "server"
         # NVFlare prefers JSON, which it reads in no time; HOCON would take half a second for every participant.
         file = self.app / "config" / f"config_fed_{'server' if is_server else 'client'}.json"
-        file.write_text(json.dumps(config), encoding="utf-8")
+        write_text(file, json.dumps(config))
         arguments = Namespace(
             job_id=JOB_ID,
             workspace=self.workspace.get_root_dir(),

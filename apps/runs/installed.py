@@ -125,6 +125,6 @@ def copy_configs(out: Path) -> Path:
 
 
 def _copied(source: Path, out: Path) -> Path:
-    with new_folder(out) as unfinished:
+    with new_folder(out, shared=True) as unfinished:
         shutil.copytree(source, unfinished, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     return out

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.whole_files import replaced
+from ...custom.data.whole_files import make_private, private_folder, replaced
 from ...custom.methods.lookup import method_of
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
 from ...custom.run.summary_record import Summary
@@ -134,7 +134,7 @@ def prepare_next_rounds(out: Path, earlier: EarlierRun) -> Path:
     shutil.rmtree(out / RUN_FOLDER, ignore_errors=True)
     state = _state_file(out / RESUMED_FOLDER)
     # The states that the job keeps stay where other runs look for them.
-    _state_file(out / RUN_FOLDER).parent.mkdir(parents=True)
+    private_folder(_state_file(out / RUN_FOLDER).parent)
     for kept in state.parent.glob(kept_state_file("*")):
         with replaced(_state_file(out / RUN_FOLDER).with_name(kept.name)) as temporary:
             shutil.copyfile(kept, temporary)
@@ -163,6 +163,7 @@ def copy_job(job: Job, changes: dict[str, Any], out: Path) -> Job:
     unfinished, folder = out / _UNFINISHED_JOB, out / JOB_FOLDER
     shutil.rmtree(unfinished, ignore_errors=True)
     job.copy_with(changes, unfinished)
+    make_private(unfinished)
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
     return Job(folder)

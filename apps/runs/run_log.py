@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...custom.data.whole_files import private_file
 from ...custom.flare.console import ProgressFilter
 from ...transforms.printable import printable, printable_lines
 from .progress import Progress
@@ -48,7 +49,7 @@ class _ToProgress(logging.Handler):
 def run_log(folder: Path, progress: Progress) -> Iterator[None]:
     """Log everything to a file in the folder, and tell rounds and warnings, while the block runs."""
     root = logging.getLogger()
-    file = logging.FileHandler(folder / LOG_FILE)
+    file = logging.FileHandler(private_file(folder / LOG_FILE))
     file.setFormatter(_ForFiles("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     console = _ToProgress(progress)
     level = root.level

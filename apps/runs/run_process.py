@@ -20,10 +20,13 @@ from queue import SimpleQueue
 from types import ModuleType
 from typing import Protocol, TypeVar
 
+from ...custom.data.whole_files import private_file
 from .program import Program
 
 # How long a command may take to end when it is told to, in seconds.
 _END_TIMEOUT = 5.0
+# What a run takes from the rights of new files: all of others'.
+_PRIVATE = 0o077
 
 Result = TypeVar("Result")
 
@@ -173,8 +176,8 @@ class _Forked:
 class _New:
     def __init__(self, program: Program, arguments: Sequence[str], log: Path) -> None:
         command = [sys.executable, "-m", program.module, *arguments]
-        with log.open("w", encoding="utf-8") as stream:
-            self._process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
+        with private_file(log).open("w", encoding="utf-8") as stream:
+            self._process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, umask=_PRIVATE)
 
     def wait(self, timeout: float) -> int | None:
         try:
@@ -247,7 +250,9 @@ def _run_forked(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    # Whatever others write in this process, NVFlare and TensorBoard among them.
+    os.umask(_PRIVATE)
+    descriptor = os.open(private_file(Path(log)), os.O_WRONLY | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(descriptor, stream)
     os.close(descriptor)

@@ -17,6 +17,7 @@ from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.data.site_data import count_cases
+from ...custom.data.whole_files import private_folder
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
@@ -145,7 +146,7 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
     """The run to continue, None if no round of it was finished; a new run's output folder is made."""
     if not resume:
         check_new(out)
-        out.mkdir(parents=True, exist_ok=True)
+        private_folder(out)
         return None
     earlier = EarlierRun.find(out)
     check_is_run(out, earlier)

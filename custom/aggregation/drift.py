@@ -9,7 +9,14 @@ def squared_distance(
     params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], names: Sequence[str]
 ) -> float:
     """Return ‖θ_k − θ‖² over the named entries of two state dicts, summed in double precision."""
-    return sum(float((params[name].double() - reference[name].double()).square().sum()) for name in names)
+    return sum(squared_distances(params, reference, names).values())
+
+
+def squared_distances(
+    params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], names: Sequence[str]
+) -> dict[str, float]:
+    """Return the same of every named entry by itself, in the order of the names."""
+    return {name: float((params[name].double() - reference[name].double()).square().sum()) for name in names}
 
 
 def stability(squared_distances: Mapping[str, float]) -> float:

@@ -12,6 +12,8 @@ from .weighting import Floats, LayerWeights, quantity_weights
 
 # Two sites cannot tell which of them is the odd one.
 _FEWEST_SITES = 3
+# Of whose values three are left in each coordinate when the smallest and the largest are dropped.
+_FEWEST_SITES_TO_TRIM = 5
 # Share of the weights by quantity that is mixed into others: sites without any weight fill what bounds leave over.
 _TRACE = 1e-12
 # Rounding is no violation of a bound.
@@ -32,7 +34,8 @@ class InfluenceBounds:
         log: called with a sentence for every site whose share is bounded, or whose update is more than halved.
 
     Attributes:
-        touched: what was bounded from above, by site: ``share`` (its weights in all blocks) and ``update_factor``.
+        touched: what was bounded from above, by site: ``share`` (its weights in all blocks), and ``update_factor``, the
+            smallest one of its groups of parameters, with that group, ``update_group``.
     """
 
     def __init__(self, settings: InfluenceSettings, log: Callable[[str], None]) -> None:
@@ -75,16 +78,23 @@ class InfluenceBounds:
                 self._log(f"Bounded {site}: its shares were up to {max(before):.3g} and are up to {max(after):.3g}.")
         return bounded
 
-    def update_factors(self, norms: Mapping[str, float]) -> dict[str, float]:
-        """Return by how much updates of these norms are scaled down, by site; 1 where they have no bound."""
+    def update_factors(self, norms: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        """Return by how much updates are scaled down in each group of parameters, by site; 1 where they have no bound.
+
+        Args:
+            norms: by site the norm of its update in every group.
+        """
         if (ratio := self._settings.max_update_ratio) is None:
-            return dict.fromkeys(norms, 1.0)
-        factors = update_factors(norms, ratio)
-        for site, factor in factors.items():
+            return {site: dict.fromkeys(of_site, 1.0) for site, of_site in norms.items()}
+        factors = group_factors(norms, ratio)
+        for site, of_site in factors.items():
+            group, factor = min(of_site.items(), key=lambda item: item[1])
             if factor < 1.0:
-                self.touched.setdefault(site, {})["update_factor"] = factor
+                self.touched.setdefault(site, {}).update(update_factor=factor, update_group=group)
             if factor < _NOTABLE_FACTOR:
-                self._log(f"Clipped {site}: its update counts {factor:.3g} times, at {ratio:g} times the median.")
+                self._log(
+                    f"Clipped {site}: its update counts {factor:.3g} times in {group}, at {ratio:g} times the median."
+                )
         return factors
 
     @property
@@ -97,21 +107,41 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
     """Return the bounds of a job for hospitals with a server, as settings of ``influence``.
 
     A site with the share s whose update points the other way, at ρ times the length of the others', takes back ρ s of
-    their 1 − s. With ρ = 1 and s = 1.5/K that is 0.19 of 0.81 for eight sites and 0.375 of 0.625 for four. With ρ = 1.5
-    the training of a phantom stayed far behind the honest one. Shares of 1/K would leave no room to quantity and
-    quality. Two sites cannot tell which of them lies: there only quality is bounded.
+    their 1 − s. With ρ = 1 and s = 1.5/K that is 0.375 of 0.625 for four sites. With ρ = 1.5 the training of a phantom
+    stayed far behind the honest one. Shares of 1/K would leave no room to quantity and quality. Two sites cannot tell
+    which of them lies: there only quality is bounded.
+
+    Where the rule drops the extremes (:func:`deployed_aggregation`) updates have no bound by their length: it would
+    bring one that is far too long back among the others.
 
     The bounds need all results at one place: a swarm has none, and FedCurv takes none.
 
     Args:
         num_sites: number of sites K that the job names; None where it names none.
     """
-    bounds = {"max_update_ratio": _DEPLOYED_UPDATE_RATIO, "max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
+    bounds = {"max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
+    if not deployed_aggregation(num_sites):
+        bounds["max_update_ratio"] = _DEPLOYED_UPDATE_RATIO
     if num_sites is not None and num_sites < _FEWEST_SITES:
         return bounds
     if num_sites is None:
         return bounds | {"max_share": _DEPLOYED_SHARE_OF_UNKNOWN}
     return bounds | {"max_share": min(_DEPLOYED_SHARE, _DEPLOYED_SHARE_RATIO / num_sites)}
+
+
+def deployed_aggregation(num_sites: int | None) -> dict[str, Any]:
+    """Return the rule of a job for hospitals with a server, as settings of ``aggregation``.
+
+    Bounds leave a liar's update in the mean, at the usual length and a share of at most 1.5/K. A trimmed mean leaves no
+    coordinate beyond the honest ones, and has three values or more in each where five sites answer. Jobs for fewer
+    sites, or that name none, keep the mean.
+
+    Args:
+        num_sites: number of sites K that the job names; None where it names none.
+    """
+    if num_sites is None or num_sites < _FEWEST_SITES_TO_TRIM:
+        return {}
+    return {"rule": "trimmed_mean", "trim": 1}
 
 
 def share_limits(
@@ -200,6 +230,24 @@ def update_factors(norms: Mapping[str, float], largest_ratio: float) -> dict[str
     for site in sorted(norms):
         allowed = largest_ratio * statistics.median(norm for other, norm in norms.items() if other != site)
         factors[site] = 1.0 if norms[site] <= allowed else allowed / norms[site]
+    return factors
+
+
+def group_factors(norms: Mapping[str, Mapping[str, float]], largest_ratio: float) -> dict[str, dict[str, float]]:
+    """Return :func:`update_factors` of every group of parameters by itself.
+
+    What a site may move in one group does not depend on what it moves in others, so that no site has the length of a
+    whole update for a layer's few biases. In a group that most of the others leave as it is, nobody moves anything.
+
+    Args:
+        norms: by site the norm of its update in every group, the same groups for all.
+        largest_ratio: bound of a norm by the median of the others' in that group.
+    """
+    sites = sorted(norms)
+    factors: dict[str, dict[str, float]] = {site: {} for site in sites}
+    for group in norms[sites[0]] if sites else ():
+        for site, factor in update_factors({site: norms[site][group] for site in sites}, largest_ratio).items():
+            factors[site][group] = factor
     return factors
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import torch
 
+from ..data.whole_files import private_file, private_folder
+
 
 class ModelSpool:
     """One file per site; memory holds one model whatever the number of sites.
@@ -18,8 +20,10 @@ class ModelSpool:
         self._folder = folder
         self._files: dict[str, Path] = {}
         self._num_samples: dict[str, int] = {}
+        self._mapped: dict[str, dict[str, torch.Tensor]] = {}
         self.remove()
-        folder.mkdir(parents=True)
+        # A site's model says more of its patients than an average does: for this user alone.
+        private_folder(folder)
 
     def __contains__(self, site: str) -> bool:
         """Return whether the site's model waits."""
@@ -35,7 +39,7 @@ class ModelSpool:
             raise ValueError(f"Expected one model per site, but {site} was added twice.")
         # Numbered: a site's name need not be a file's.
         file = self._folder / f"{len(self._files)}.pt"
-        torch.save({name: tensor.detach().cpu() for name, tensor in params.items()}, file)
+        torch.save({name: tensor.detach().cpu() for name, tensor in params.items()}, private_file(file))
         self._files[site], self._num_samples[site] = file, num_samples
 
     @property
@@ -52,6 +56,20 @@ class ModelSpool:
         params: dict[str, torch.Tensor] = torch.load(self._files[site], map_location="cpu", weights_only=True)
         return params
 
+    def num_samples(self, site: str) -> int:
+        """Return how many samples the model of a site was trained on."""
+        return self._num_samples[site]
+
+    def mapped(self, site: str) -> dict[str, torch.Tensor]:
+        """Return the same with entries that are read from disk when they are used, for a pass over all sites' entries.
+
+        Nothing may be written into them.
+        """
+        if site not in self._mapped:
+            file = self._files[site]
+            self._mapped[site] = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        return self._mapped[site]
+
     def models(self) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
         """Yield site, state dict and number of samples in sorted order of the sites; each file goes once it is read."""
         for site in self.sites:
@@ -62,4 +80,5 @@ class ModelSpool:
         """Remove all files."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._files.clear()
+        self._mapped.clear()
         self._num_samples.clear()

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import torch
 
+from ..settings import AggregationSettings
+from .counted_models import CountedModels, Ranges
 from .model_spool import ModelSpool
+from .multi_krum import chosen_models
 from .sample_claims import MAX_TOTAL_SAMPLES, claim_limit
 from .streaming_average import StreamingAverage, refusal_reason, value_limits
+from .trimmed_mean import TrimmedMean
+from .weighted_median import median_model
 from .weighting import LayerWeights
 
-# By the name of an entry the smallest and the largest value of each of its elements.
-Ranges = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+MEAN = AggregationSettings()
 
 
 class RoundAverage:
@@ -21,6 +25,9 @@ class RoundAverage:
     Where the weights follow from what sites report, or from the models, these wait on disk until :meth:`weigh`. A
     result that cannot be used is refused with a reason and changes nothing; what one site claims leaves the others as
     much as without it. Results may come from several threads.
+
+    The average is the mean, or by another rule, in which the same weights count. A trimmed mean streams, too; a median
+    and multi-Krum are of models that wait.
 
     Args:
         round_number: results of other rounds are refused.
@@ -31,7 +38,14 @@ class RoundAverage:
         wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew. Weights that
             are given here only say which sites count.
         shadow_without: sites whose results do not count in a second average of the same results, by numbers of samples;
-            None for no second average.
+            None for no second average. There is none by median and by multi-Krum.
+        aggregation: the rule.
+        group_of: groups of entries whose updates have bounds of their own, each within one layer block; the blocks by
+            default.
+        trained: the entries over which multi-Krum takes distances; all floating ones by default.
+
+    Attributes:
+        kept: the sites whose models multi-Krum kept; None with the other rules, and before :meth:`weigh`.
     """
 
     def __init__(
@@ -44,17 +58,29 @@ class RoundAverage:
         num_sites: int,
         wait_in: Path | None = None,
         shadow_without: Collection[str] | None = None,
+        aggregation: AggregationSettings = MEAN,
+        group_of: Mapping[str, str] | None = None,
+        trained: Collection[str] | None = None,
     ) -> None:
+        if aggregation.waits and (wait_in is None or shadow_without is not None):
+            raise ValueError(f"Expected results that wait, and no second average, for the rule {aggregation.rule!r}.")
         self._lock = threading.Lock()
         self._round = round_number
         self._reference = dict(reference)
         self._weights = weights
         self._block_of = dict(block_of)
         self._blocks = tuple(dict.fromkeys(block_of.values()))
+        self._rule = aggregation
+        self._group_of = dict(block_of if group_of is None else group_of)
+        self._block_of_group = {group: block_of[name] for name, group in self._group_of.items()}
+        floating = [name for name, tensor in reference.items() if tensor.is_floating_point()]
+        self._trained = tuple(floating if trained is None else trained)
+        self.kept: tuple[str, ...] | None = None
         self._limits = value_limits(reference)
         self._waiting = None if wait_in is None else ModelSpool(wait_in)
         self._average = self._empty_average() if self._waiting is None else None
         self._not_in_shadow = frozenset(shadow_without or ())
+        self._median: dict[str, torch.Tensor] | None = None
         self._shadow = None if shadow_without is None else self._average_by_samples()
         self._claim_limit = claim_limit(num_sites)
         self._sites_to_come = num_sites
@@ -85,7 +111,7 @@ class RoundAverage:
             reason = self._refusal(site, params, num_samples, round_number)
             if reason is None and params is not None:
                 if self._average is not None:
-                    self._average.add(site, params, self._site_weights(site, num_samples), num_samples)
+                    self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
                     self._add_to_shadow(site, params, num_samples)
                 elif self._waiting is not None:
                     self._waiting.put(site, params, num_samples)
@@ -95,14 +121,15 @@ class RoundAverage:
     def weigh(
         self,
         weights: LayerWeights | None,
-        update_factors: Mapping[str, float] | None = None,
+        update_factors: Mapping[str, Mapping[str, float]] | None = None,
         ranges: Ranges | None = None,
     ) -> None:
         """Add the results that wait, with their weights.
 
         Args:
             weights: of the sites whose results wait; None for the numbers of samples.
-            update_factors: by how much each site's update is scaled down; 1 where a site is not named.
+            update_factors: by how much each site's update is scaled down in each group; 1 where a site is not named. A
+                group that is not named is scaled down by as much as the most bounded one of its block.
             ranges: within which the values of some entries count.
 
         Raises:
@@ -111,46 +138,84 @@ class RoundAverage:
         with self._lock:
             waiting = self.waiting
             self._weights = weights
-            self._average = self._empty_average()
-            held_back = dict.fromkeys(self._blocks, 0.0)
-            of_shadow = 0.0
-            for site, params, num_samples in waiting.models():
-                factor = (update_factors or {}).get(site, 1.0)
-                of_site = self._site_weights(site, num_samples)
-                within = {name: params[name].clamp(*limits) for name, limits in (ranges or {}).items()}
-                counted = {block: factor * weight for block, weight in of_site.items()}
-                self._average.add(site, {**params, **within}, counted, num_samples)
-                of_shadow += self._add_to_shadow(site, {**params, **within}, num_samples, factor)
-                for block, weight in of_site.items():
-                    held_back[block] += (1.0 - factor) * weight
-            if any(held_back.values()):
-                self._average.add_reference(held_back)
-            if self._shadow is not None and of_shadow:
-                self._shadow.add_reference(dict.fromkeys(self._blocks, of_shadow))
+            factors = {site: self._of_all_groups(of_site) for site, of_site in (update_factors or {}).items()}
+            models = CountedModels(waiting, self._reference, self._group_of, factors, ranges or {})
+            if self._rule.rule == "median":
+                of_sites = {site: self._site_weights(site, models.num_samples(site)) for site in models.sites}
+                self._median = median_model(models, self._reference, self._block_of, of_sites)
+            elif self._rule.rule == "multi_krum":
+                # As they came: bounds would let one that lies far off look like the others.
+                as_sent = CountedModels(waiting, self._reference, self._group_of, {}, {})
+                self.kept = chosen_models(as_sent, self._trained, byzantine=self._rule.byzantine, kept=self._rule.kept)
+                self._weights = None if weights is None else weights.only(self.kept)
+                self._add_all(models, self.kept)
+            elif self._rule.rule == "trimmed_mean":
+                self._add_all(models, models.sites)
+            else:
+                self._add_scaled(waiting, factors, ranges or {})
             waiting.remove()
             self._waiting = None
+
+    def _add_all(self, models: CountedModels, sites: Collection[str]) -> None:
+        """Add models as they count, one in memory at a time."""
+        self._average = self._empty_average()
+        for site in sites:
+            params, num_samples = models.params(site), models.num_samples(site)
+            self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
+            self._add_to_shadow(site, params, num_samples)
+
+    def _add_scaled(self, waiting: ModelSpool, factors: Mapping[str, Mapping[str, float]], ranges: Ranges) -> None:
+        """Add models with their weights times their factors, exactly; what they lose is the global model's."""
+        self._average = self._empty_average()
+        held_back = dict.fromkeys(self._block_of_group, 0.0)
+        of_shadow = dict.fromkeys(self._block_of_group, 0.0)
+        for site, params, num_samples in waiting.models():
+            of_site = factors.get(site, {})
+            within = {**params, **{name: params[name].clamp(*limits) for name, limits in ranges.items()}}
+            weights = self._group_weights(site, num_samples)
+            counted = {group: of_site.get(group, 1.0) * weight for group, weight in weights.items()}
+            self._average.add(site, within, counted, num_samples)
+            for group, weight in weights.items():
+                held_back[group] += (1.0 - of_site.get(group, 1.0)) * weight
+            if self._add_to_shadow(site, within, num_samples, of_site):
+                for group in of_shadow:
+                    of_shadow[group] += (1.0 - of_site.get(group, 1.0)) * num_samples
+        if any(held_back.values()):
+            self._average.add_reference(held_back)
+        if self._shadow is not None and any(of_shadow.values()):
+            self._shadow.add_reference(of_shadow)
+
+    def _of_all_groups(self, factors: Mapping[str, float]) -> dict[str, float]:
+        smallest: dict[str, float] = {}
+        for group, factor in factors.items():
+            block = self._block_of_group[group]
+            smallest[block] = min(factor, smallest.get(block, 1.0))
+        return {group: factors.get(group, smallest.get(block, 1.0)) for group, block in self._block_of_group.items()}
 
     def give_up(self) -> None:
         """Drop what has been accepted."""
         with self._lock:
             if self._waiting is not None:
                 self._waiting.remove()
-            self._waiting = self._average = self._shadow = None
+            self._waiting = self._average = self._shadow = self._median = None
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the weighted average of the accepted results; once, then the round is closed."""
+        if self._median is not None:
+            params, self._median = self._median, None
+            return params
         assert self._average is not None, "results that wait are weighed first"
         params = self._average.result()
         self._average = None
         return params
 
     def shadow(self) -> dict[str, torch.Tensor] | None:
-        """Return the second average of the accepted results; once. None where none was asked for or no site is in it.
+        """Return the second average of the accepted results; once. None without one, or where it has too few sites.
 
         The bounds of influence that :meth:`weigh` was given hold in it, too.
         """
         shadow, self._shadow = self._shadow, None
-        return shadow.result() if shadow is not None and shadow.sites else None
+        return shadow.result() if shadow is not None and len(shadow.sites) >= self._rule.fewest_results else None
 
     def _refusal(
         self, site: str, params: Mapping[str, torch.Tensor] | None, num_samples: int, round_number: int | None
@@ -173,21 +238,33 @@ class RoundAverage:
         return refusal_reason(params, self._reference, self._limits)
 
     def _empty_average(self) -> StreamingAverage:
-        if self._weights is None:
-            return self._average_by_samples()
-        return StreamingAverage(self._reference, self._block_of, total_weight_bound=1.0)
+        return self._average_by_samples() if self._weights is None else self._average_of(1.0)
 
     def _average_by_samples(self) -> StreamingAverage:
-        return StreamingAverage(self._reference, self._block_of, total_weight_bound=float(MAX_TOTAL_SAMPLES))
+        return self._average_of(float(MAX_TOTAL_SAMPLES))
+
+    def _average_of(self, total_weight: float) -> StreamingAverage:
+        if self._rule.rule == "trimmed_mean":
+            return TrimmedMean(self._reference, self._group_of, total_weight, trim=self._rule.trim)
+        return StreamingAverage(self._reference, self._group_of, total_weight)
 
     def _add_to_shadow(
-        self, site: str, params: Mapping[str, torch.Tensor], num_samples: int, factor: float = 1.0
-    ) -> float:
-        """Add a result to the second average, if it is in it; return what the bounds of influence held back."""
+        self,
+        site: str,
+        params: Mapping[str, torch.Tensor],
+        num_samples: int,
+        factors: Mapping[str, float] | None = None,
+    ) -> bool:
+        """Add a result to the second average; False where it is not in it."""
         if self._shadow is None or site in self._not_in_shadow:
-            return 0.0
-        self._shadow.add(site, params, dict.fromkeys(self._blocks, factor * num_samples), num_samples)
-        return (1.0 - factor) * num_samples
+            return False
+        weights = {group: (factors or {}).get(group, 1.0) * num_samples for group in self._block_of_group}
+        self._shadow.add(site, params, weights, num_samples)
+        return True
+
+    def _group_weights(self, site: str, num_samples: int) -> dict[str, float]:
+        of_blocks = self._site_weights(site, num_samples)
+        return {group: of_blocks[block] for group, block in self._block_of_group.items()}
 
     def _site_weights(self, site: str, num_samples: int) -> dict[str, float]:
         if self._weights is None:

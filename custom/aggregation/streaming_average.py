@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 _ACCUMULATOR_BITS = 62
 _HEADROOM_BITS = 12
 # Products are made in pieces that stay in the processor's cache: half the time of whole entries.
-_PIECE = 2**16
+PIECE = 2**16
 # What the global model is called among the sites; none of them can have no name.
 _REFERENCE = ""
 
@@ -174,7 +174,7 @@ class StreamingAverage:
         for name, accumulator in self._sums.items():
             scale = math.ldexp(weights[self._block_of[name]], self._exponent[name])
             if scale:
-                _add_product(accumulator.numpy(), _as_array(params[name]), scale)
+                _add_product(accumulator.numpy(), as_array(params[name]), scale)
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the average of the added models as a state dict with the reference's types; once, then it is gone.
@@ -196,13 +196,14 @@ class StreamingAverage:
                 averaged[name] = self._counters[name]
                 continue
             total_weight = of_block[self._block_of[name]]
-            if total_weight == 0.0:
-                averaged[name] = reference.clone()
-                continue
-            factor = math.ldexp(1.0, -self._exponent[name]) / total_weight
-            averaged[name] = _scaled(self._sums.pop(name), factor, reference.dtype)
+            averaged[name] = reference.clone() if total_weight == 0.0 else self._averaged(name, total_weight)
         self._sums.clear()
         return averaged
+
+    def _averaged(self, name: str, total_weight: float) -> torch.Tensor:
+        """Return the average of an entry, whose sum then is gone."""
+        factor = math.ldexp(1.0, -self._exponent[name]) / total_weight
+        return _scaled(self._sums.pop(name), factor, self._reference[name].dtype)
 
     def _check_open(self) -> None:
         if self._is_over:
@@ -219,7 +220,7 @@ class StreamingAverage:
                 )
 
 
-def _as_array(tensor: torch.Tensor) -> NDArray[np.floating]:
+def as_array(tensor: torch.Tensor) -> NDArray[np.floating]:
     """Return a tensor's values in one row, in a type that NumPy has."""
     tensor = tensor.detach().reshape(-1).cpu()
     return (tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()).numpy()
@@ -228,22 +229,22 @@ def _as_array(tensor: torch.Tensor) -> NDArray[np.floating]:
 def _add_product(accumulator: NDArray[np.int64], values: NDArray[np.floating], scale: float) -> None:
     """Add `values` times `scale`, rounded to integers, in place."""
     accumulator = accumulator.reshape(-1)
-    product = np.empty(min(_PIECE, len(values)), dtype=np.float64)
+    product = np.empty(min(PIECE, len(values)), dtype=np.float64)
     integers = np.empty_like(product, dtype=np.int64)
-    for start in range(0, len(values), _PIECE):
-        piece = values[start : start + _PIECE]
+    for start in range(0, len(values), PIECE):
+        piece = values[start : start + PIECE]
         rounded, whole = product[: len(piece)], integers[: len(piece)]
         np.multiply(piece, scale, out=rounded, dtype=np.float64)
         np.rint(rounded, out=rounded)
         np.copyto(whole, rounded, casting="unsafe")
-        accumulator[start : start + _PIECE] += whole
+        accumulator[start : start + PIECE] += whole
 
 
 def _scaled(accumulator: torch.Tensor, factor: float, dtype: torch.dtype) -> torch.Tensor:
     """Return the integers times a factor, with no other copy of them."""
     result = torch.empty(accumulator.shape, dtype=dtype)
     integers, values = accumulator.reshape(-1), result.view(-1)
-    for start in range(0, len(values), _PIECE):
-        piece = slice(start, start + _PIECE)
+    for start in range(0, len(values), PIECE):
+        piece = slice(start, start + PIECE)
         values[piece] = integers[piece].to(torch.float64).mul_(factor)
     return result

@@ -112,7 +112,7 @@ def check_job(configuration: JobConfiguration, config_folder: Path) -> None:
         JobRefusedError: if the participant does not take part; the text holds nothing of the participant's files.
     """
     # Only the check of a job needs the settings of all methods.
-    from .limits import check_settings, read_limits  # noqa: PLC0415
+    from .limits import check_minimum, check_settings, read_limits  # noqa: PLC0415
 
     try:
         approved, limits = read_approved(config_folder), read_limits(config_folder)
@@ -121,4 +121,5 @@ def check_job(configuration: JobConfiguration, config_folder: Path) -> None:
     if approved is None:
         raise JobRefusedError("No jobs are approved here; the kit has to be prepared with `fedannot deploy prepare`.")
     approved.check(configuration)
-    check_settings(configuration.settings, limits)
+    settings = check_settings(configuration.settings, limits)
+    check_minimum(settings, limits, configuration.sites, takes_bounds=configuration.takes_bounds)

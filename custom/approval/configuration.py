@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,11 @@ DEFAULT_TASK = "segmentation"
 REFERENCE = "{settings}"
 
 _LONGEST_REASON = 600
+
+# In a swarm results count as they come. A site of FedCurv takes its own part out of the mean by its share of the
+# samples, which bounds would change.
+_SWARM_AGGREGATOR = "fedannot.custom.flare.swarm_aggregator.SwarmAggregator"
+_WITHOUT_BOUNDS = ("fedcurv",)
 
 
 class JobRefusedError(ValueError):
@@ -44,11 +49,13 @@ class JobConfiguration:
         server: the server's configuration, with references in place of settings.
         client: the sites' configuration, likewise.
         settings: the document of settings.
+        sites: the sites that the job names; None for all that are there when it starts, or where it is not known.
     """
 
     server: Mapping[str, Any]
     client: Mapping[str, Any]
     settings: Mapping[str, Any]
+    sites: frozenset[str] | None = field(default=None, compare=False)
 
     @property
     def method(self) -> str:
@@ -103,6 +110,11 @@ class JobConfiguration:
         """SHA-256 of the configurations without settings, in hexadecimal digits."""
         content = {"server": self.server, "client": self.client}
         return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+    @property
+    def takes_bounds(self) -> bool:
+        """Whether the job can bound what one site weighs: a swarm and FedCurv take no bounds."""
+        return _SWARM_AGGREGATOR not in self.classes and self.settings.get("method") not in _WITHOUT_BOUNDS
 
     @cached_property
     def classes(self) -> tuple[str, ...]:

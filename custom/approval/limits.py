@@ -1,15 +1,16 @@
-"""A participant's limits for the settings of jobs: no path of its own, no number beyond what it allows."""
+"""A participant's limits for jobs: no path of its own, no number beyond what it allows, nothing of too few sites."""
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ..data.json_record import JsonRecord, read_record
 from ..methods.lookup import UnusableMethodError, read_job_settings
+from ..outbound.fields import MINIMUM_CASES
 from ..settings import RunSettings, SettingsError
 from .configuration import JobRefusedError
 from .names import JOB_ID, PLAIN_NAME
@@ -34,6 +35,9 @@ DEFAULT_LIMITS: dict[str, float] = {
     "threads": 64,
     "min_sites": 10_000,
     "max_failed_rounds": 100,
+    "aggregation.trim": 5000,
+    "aggregation.byzantine": 5000,
+    "aggregation.kept": 10_000,
     "task_timeout": 7 * 86400,
     "grace_period": 7 * 86400,
     "seed": 2**63 - 1,
@@ -75,14 +79,34 @@ TEXTS: dict[str, tuple[re.Pattern[str], str]] = {
 _LONGEST_LIST = 200
 
 
+class Minimum(JsonRecord):
+    """What a participant wants at least, so that no result is of one site, one patient or a few samples.
+
+    Files that do not have it, as those of older kits, mean these values.
+
+    Attributes:
+        min_sites: sites whose usable results a round needs, and that a job names.
+        samples_per_step: samples or patches of a full optimizer step; a site trains on as many in an epoch.
+        patients: patients or volumes that a site's update is over.
+    """
+
+    min_sites: Annotated[int, Field(ge=1)] = 3
+    samples_per_step: Annotated[int, Field(ge=1)] = 4
+    patients: Annotated[int, Field(ge=1)] = MINIMUM_CASES
+
+
 class Limits(JsonRecord):
-    """What a participant allows at most.
+    """What a participant allows at most, and wants at least.
 
     Attributes:
         largest: largest values by the settings' dotted keys; what is not named has :data:`DEFAULT_LIMITS`.
+        smallest: of how few sites, patients and samples a result may be.
+        largest_share: largest weight of one site in a layer block of a model.
     """
 
     largest: dict[str, float] = Field(default_factory=dict)
+    smallest: Minimum = Minimum()
+    largest_share: Annotated[float, Field(gt=0, le=1)] = 0.5
 
     def of(self, key: str) -> float:
         """Return the largest value of a setting."""
@@ -123,6 +147,44 @@ def check_settings(values: Mapping[str, Any], limits: Limits) -> RunSettings:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > limits.of(key):
             raise JobRefusedError(f"The setting {key!r} is {value!r:.40}; at most {limits.of(key):g} is allowed here.")
     return settings
+
+
+def check_minimum(
+    settings: RunSettings, limits: Limits, sites: Collection[str] | None, *, takes_bounds: bool = True
+) -> None:
+    """Check that a job makes no model of fewer sites, and no step of fewer samples, than a participant wants.
+
+    Args:
+        settings: the job's settings.
+        limits: the participant's.
+        sites: the sites that the job names; None for all that are there when it starts.
+        takes_bounds: whether the job can bound a site's weight. Where it cannot, the weights are by samples alone, and
+            the aggregating participant drops a round in which one site has more than the largest share.
+
+    Raises:
+        JobRefusedError: if it does.
+    """
+    smallest = limits.smallest
+    if settings.min_sites < smallest.min_sites:
+        raise JobRefusedError(
+            f"The setting 'min_sites' is {settings.min_sites}; at least {smallest.min_sites} is required here, so that "
+            "no model is of fewer sites."
+        )
+    if sites is not None and len(set(sites)) < smallest.min_sites:
+        raise JobRefusedError(
+            f"The job names {len(set(sites))} sites; at least {smallest.min_sites} are required here, so that no model "
+            "is of fewer."
+        )
+    if takes_bounds and settings.influence.max_share > limits.largest_share:
+        raise JobRefusedError(
+            f"The setting 'influence.max_share' is {settings.influence.max_share:g}; at most {limits.largest_share:g} "
+            "is allowed here, so that no model is nearly one site's."
+        )
+    if settings.training.batch_size < smallest.samples_per_step:
+        raise JobRefusedError(
+            f"The setting 'training.batch_size' is {settings.training.batch_size}; at least "
+            f"{smallest.samples_per_step} is required here."
+        )
 
 
 def check_texts(settings: RunSettings) -> None:

@@ -4,6 +4,7 @@ import io
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -32,6 +33,7 @@ _FORBIDDEN_META = ("scope", "launcher_spec", "resource_spec", "byoc")
 _APP_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Of jobs and sites; @ALL stands for all sites.
 _NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.-]{0,99}")
+_SERVER, _ALL_SITES = "server", "@all"
 _MAKE_AGAIN = "Make the job with `fedannot deploy job`."
 
 
@@ -61,24 +63,41 @@ def read_job(archive: bytes | Path, folder: str) -> JobConfiguration:
     inside = {name.removeprefix(prefix): content for name, content in files.items()}
     if _META not in inside:
         raise JobRefusedError(f"The job has no {_META}. {_MAKE_AGAIN}")
-    app = _checked_meta(read_strict_json(_META, inside.pop(_META)))
+    meta = read_strict_json(_META, inside.pop(_META))
+    app = _checked_meta(meta)
     for name in _SIGNATURES:
         inside.pop(name, None)
     if others := [name for name in inside if not name.startswith(f"{app}/")]:
         raise JobRefusedError(f"The job holds {_shown(others)}; expected {_META} and the app {app!r} alone.")
-    return _read_app({name.removeprefix(f"{app}/"): content for name, content in inside.items()}, f"{app}/")
+    files_of_app = {name.removeprefix(f"{app}/"): content for name, content in inside.items()}
+    return replace(_read_app(files_of_app, f"{app}/"), sites=_named_sites(meta["deploy_map"]))
 
 
-def check_meta(meta: Mapping[str, Any]) -> None:
+def check_meta(meta: Mapping[str, Any]) -> frozenset[str] | None:
     """Check what a server says about a job that it deploys.
 
+    Returns:
+        The sites that the job names; None for all that are there when it starts.
+
     Raises:
-        JobRefusedError: if the job names a scope, a launcher or resources, or carries code.
+        JobRefusedError: if the job names a scope, a launcher or resources, carries code, or names no sites.
     """
     if not isinstance(meta, Mapping):
         raise JobRefusedError("The server says nothing of the job.")
     if found := [key for key in _FORBIDDEN_META if meta.get(key)]:
         raise JobRefusedError(f"The job sets {', '.join(found)}, which is the site's to decide.")
+    deploy_map = meta.get("deploy_map")
+    if not isinstance(deploy_map, Mapping) or not deploy_map or not _are_names(*deploy_map.values()):
+        raise JobRefusedError("The server does not say which sites take part; expected their names in deploy_map.")
+    return _named_sites(deploy_map)
+
+
+def _named_sites(deploy_map: Mapping[str, list[str]]) -> frozenset[str] | None:
+    """The sites in lists of names; NVFlare does not mind how it is written that all are meant."""
+    names = {name for named in deploy_map.values() for name in named}
+    if _ALL_SITES in {name.lower() for name in names}:
+        return None
+    return frozenset(names - {_SERVER})
 
 
 def _checked_meta(meta: Any) -> str:
@@ -98,8 +117,11 @@ def _checked_meta(meta: Any) -> str:
     return str(next(iter(apps)))
 
 
-def _are_names(names: Any) -> bool:
-    return isinstance(names, list) and all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
+def _are_names(*lists: Any) -> bool:
+    return all(
+        isinstance(names, list) and all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
+        for names in lists
+    )
 
 
 def _read_app(files: Mapping[str, bytes], where: str) -> JobConfiguration:

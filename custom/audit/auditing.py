@@ -6,6 +6,7 @@ from pathlib import Path
 from torch import nn
 
 from ..data.site_data import LoadedCase, SiteData
+from ..data.whole_files import private_folder
 from ..evaluation.inference import Inference
 from .findings import CASES_FOLDER, AuditedCase, KindResult
 from .measuring import measured_site
@@ -42,7 +43,7 @@ def audit_site(
     """
     measured = measured_site(data, judge_of, inference, seed=seed)
     folder = out / CASES_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     for file in folder.glob("*.npz"):
         file.unlink()
     return audited_cases(measured, data, data_folder, out), kind_results(measured, data)

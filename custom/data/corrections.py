@@ -6,6 +6,7 @@ from pathlib import Path
 from ...transforms.errors import DataError
 from .given_annotations import find_given
 from .json_record import JsonRecord, read_record, write_record
+from .whole_files import private_folder
 
 CORRECTIONS_FOLDER = "corrections"
 CORRECTIONS_FILE = "corrections.json"
@@ -136,7 +137,7 @@ def corrected_label_target(folder: Path, position: int, name: str) -> Path:
         name: the given file's name without suffix.
     """
     target = folder / _LABELS_FOLDER / f"{position + 1:04d}_{name}"
-    target.parent.mkdir(exist_ok=True)
+    private_folder(target.parent)
     return target
 
 

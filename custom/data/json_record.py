@@ -33,6 +33,12 @@ def read_record(file: Path, kind: type[Record]) -> Record | None:
         raise DataError(describe_validation_error(error, source=str(file), model=kind)) from error
 
 
-def write_record(file: Path, record: JsonRecord) -> None:
-    """Write a record in one step."""
-    write_text(file, json.dumps(record.model_dump(mode="json"), indent=2) + "\n")
+def write_record(file: Path, record: JsonRecord, *, shared: bool = False) -> None:
+    """Write a record in one step.
+
+    Args:
+        file: the file.
+        record: its content.
+        shared: whether others may read it; for records that say nothing of a patient.
+    """
+    write_text(file, json.dumps(record.model_dump(mode="json"), indent=2) + "\n", shared=shared)

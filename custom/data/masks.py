@@ -11,6 +11,7 @@ from PIL import Image
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import map_mask, read_mask, show_values
 from .description import ImageDescription, SegmentationDescription, SliceDescription
+from .whole_files import private_file
 
 # The axes of nibabel's orientations.
 _DIRECTIONS = ("RL", "AP", "SI")
@@ -133,14 +134,14 @@ def _write_values(target: Path, values: NDArray[np.int64], affine: NDArray[np.fl
         from ...transforms.loading.volume_files import write_label_volume  # noqa: PLC0415
 
         file = target.with_name(f"{target.name}.nii.gz")
-        write_label_volume(file, values, affine)
+        write_label_volume(private_file(file), values, affine)
         return file
     file = target.with_name(f"{target.name}.png")
     if values.min() < 0 or values.max() >= 2**16:
         raise DataError(
             f"{file}: the label values {show_values(np.unique(values))} cannot be written as PNG; expected 0 to 65535."
         )
-    Image.fromarray(values.astype(np.uint8 if values.max() <= 255 else np.uint16)).save(file)
+    Image.fromarray(values.astype(np.uint8 if values.max() <= 255 else np.uint16)).save(private_file(file))
     return file
 
 

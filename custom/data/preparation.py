@@ -18,7 +18,7 @@ from .description import (
     SliceDescription,
     VolumeDescription,
 )
-from .tensor_store import PreparedCase
+from .prepared_pack import PreparedCase
 
 # Counts up when a change of a pipeline makes prepared tensors wrong.
 PREPARATION_VERSION = 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from .tensor_files import write_tensors
+from .whole_files import private_folder
 
 # A server that was killed in a round goes on after the round before.
 _KEPT = 2
@@ -23,7 +24,7 @@ def save_tensors_of_round(
         params: a state dict.
         keep: rounds whose files stay.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     write_tensors(_file(folder, round_number), params)
     for number in sorted(_rounds(folder))[:-_KEPT]:
         if number not in keep:

@@ -1,11 +1,7 @@
 """A site's images and annotations as tensors: decoded once, mapped into memory from then on."""
 
-import hashlib
-import json
 import os
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,23 +10,14 @@ import torch
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
-from .contained_paths import relative_name
+from .case_preparation import SiteCases, prepared_cases
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
-from .description import OF_TRAINING, SiteDescription, read_site_description
-from .preparation import (
-    CLEAN_LABEL,
-    IMAGE,
-    KINDS,
-    LABEL,
-    PREPARATION_VERSION,
-    Preparation,
-    build_preparation,
-)
-from .tensor_store import PreparedCase, StoredCase, TensorStore, view
+from .description import SiteDescription, read_site_description
+from .preparation import CLEAN_LABEL, IMAGE, LABEL
+from .prepared_pack import StoredCase, case_tensors
+from .prepared_store import PreparedStore
 
 _LOGGER = printable_logger(__name__)
-
-_MAX_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -143,7 +130,7 @@ def count_cases(folder: Path, section: str) -> int:
 
 def load_site_data(
     folder: Path,
-    cache_dir: Path,
+    store: PreparedStore | Path,
     *,
     section: str = TRAINING,
     site: str,
@@ -151,20 +138,20 @@ def load_site_data(
 ) -> SiteData:
     """Load a section of a site's data.
 
-    The first time, the files are decoded and the tensors kept in the cache folder; later they are mapped from there. A
-    case is decoded anew when the pipeline, or the name, size or a time of one of its files, has changed. A case with a
-    missing or unreadable file, a mask that does not fit its image or has an unknown label value is left out, counted
-    and logged at the site; it stops nothing.
+    The first time, the files are decoded and the tensors kept in the store; later they are mapped from there, by every
+    run on the same data, wherever they lie. A case is decoded anew when the pipeline, or the content of one of its
+    files, has changed. A case with a missing or unreadable file, a mask that does not fit its image or has an unknown
+    label value is left out, counted and logged at the site; it stops nothing.
 
     Args:
         folder: the folder with ``data.yaml``.
-        cache_dir: where prepared tensors are kept; made if need be.
+        store: where prepared tensors are kept; a folder is a store with the default limits, made if need be.
         section: list of the datalist, ``training``, ``validation`` or ``testing``.
         site: the site's name, for messages.
         replaced_labels: files that count in place of given annotations.
 
     Raises:
-        DataError: if the description or the datalist cannot be used, or no case of the section can.
+        DataError: if the description, the datalist or the store cannot be used, or no case of the section can.
 
     Example:
         >>> from fedannot.custom import LesionImages, write_phantom_federation
@@ -176,17 +163,16 @@ def load_site_data(
     try:
         description = read_site_description(folder)
         datalist = read_datalist(folder / description.datalist)
+        cases, file = _with_labels(datalist.section(section), replaced_labels or {}), folder / description.datalist
+        excluded = list(datalist.refused.get(section, []))
+        if not cases and not excluded:
+            raise DataError(f"{file} has no case in the list {section!r}; expected at least one.")
+        for item in excluded:
+            _LOGGER.warning("Site %s: an item is left out: %s", site, item.reason)
+        used = store if isinstance(store, PreparedStore) else PreparedStore(store)
+        stored, flat = prepared_cases(SiteCases(site, section, folder, description, cases), used)
     except DataError as error:
         raise DataError(f"Site {site}: {error}") from error
-    cases, file = _with_labels(datalist.section(section), replaced_labels or {}), folder / description.datalist
-    excluded = list(datalist.refused.get(section, []))
-    if not cases and not excluded:
-        raise DataError(f"Site {site}: {file} has no case in the list {section!r}; expected at least one.")
-    for item in excluded:
-        _LOGGER.warning("Site %s: an item is left out: %s", site, item.reason)
-    store = TensorStore(cache_dir / f"{site}-{section}", KINDS)
-    keys = _keys(description, cases, folder)
-    stored, flat = store.load(keys, lambda positions: _prepare(description, [cases[p] for p in positions], site))
     excluded += [
         ExcludedCase(str(case.image), entry.reason)
         for case, entry in zip(cases, stored, strict=True)
@@ -212,62 +198,8 @@ def _with_labels(cases: Sequence[Case], replaced: Mapping[Path, Path]) -> list[C
     ]
 
 
-def _keys(description: SiteDescription, cases: Sequence[Case], folder: Path) -> list[str]:
-    """Hash of everything that a case's tensors depend on."""
-    pipeline = [PREPARATION_VERSION, description.model_dump(mode="json", exclude={"datalist", *OF_TRAINING})]
-    start = json.dumps(pipeline, sort_keys=True)
-
-    def key(case: Case) -> str:
-        values = [case.image, case.label, case.clean_label]
-        content = [[relative_name(v, folder), *_size_and_times(v)] if isinstance(v, Path) else v for v in values]
-        return hashlib.sha256(f"[{start}, {json.dumps(content)}]".encode()).hexdigest()[:32]
-
-    return [key(case) for case in cases]
-
-
-def _size_and_times(file: Path) -> tuple[int, int, int]:
-    """Size, time of the content, and time of the file's state, which changes with rights and with restored times."""
-    try:
-        status = file.stat()
-    except OSError:
-        return -1, -1, -1
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _prepare(description: SiteDescription, cases: Sequence[Case], site: str) -> Iterator[PreparedCase | str]:
-    """Decode cases, a few at a time, in their order; what cannot be used becomes the reason."""
-    if not cases:
-        return
-    preparation = build_preparation(description)
-    threads = min(_MAX_THREADS, os.cpu_count() or 1)
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[PreparedCase | str]] = deque()
-        for case in cases:
-            waiting.append(pool.submit(_decode, preparation, case, site))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-def _decode(preparation: Preparation, case: Case, site: str) -> PreparedCase | str:
-    """Decode a case with its clean label, or without where only that cannot be used."""
-    try:
-        try:
-            return preparation(case)
-        except DataError as error:
-            if case.clean_label is None:
-                raise
-            prepared = preparation(replace(case, clean_label=None))
-            _LOGGER.warning("Site %s: its clean labels are not used, one cannot be read: %s", site, error)
-            return prepared
-    except DataError as error:
-        _LOGGER.warning("Site %s: case %s is left out: %s", site, case.image.name, error)
-        return str(error)
-
-
 def _loaded(case: Case, entry: StoredCase, flat: dict[str, torch.Tensor]) -> LoadedCase:
-    tensors = {kind: view(flat[kind], place) for kind, place in entry.tensors.items()}
+    tensors = case_tensors(entry, flat)
     return LoadedCase(
         name=case.image.name,
         unit=case.unit,

@@ -12,6 +12,7 @@ from ...transforms.errors import DataError
 from .given_annotations import find_given
 from .json_record import JsonRecord, read_record, write_record
 from .undone_pixels import CasePixels, read_ignored, read_relabelled, write_pixels
+from .whole_files import private_folder
 
 # In a site's run folder; in it a folder for each round before which something was undone.
 UNDONE_FOLDER = "undone"
@@ -104,7 +105,7 @@ def write_undone(folder: Path, undone: Undone, pixels: Mapping[str, CasePixels])
         pixels: by given annotation, those that count otherwise than they were given.
     """
     target = folder / f"round_{undone.round_number}"
-    target.mkdir(parents=True, exist_ok=True)
+    private_folder(target)
     ignored = {name: of.ignored for name, of in pixels.items() if of.ignored is not None}
     relabelled = {name: np.stack(of.relabelled) for name, of in pixels.items() if of.relabelled is not None}
     names = {

@@ -1,7 +1,12 @@
-"""Writing a folder or a file as a whole or not at all."""
+"""Writing a folder or a file as a whole or not at all, and for its owner alone.
+
+What shows or names a patient is private: files have the mode 0600 and folders 0700, whatever the umask is. Private is
+what a writer gets who asks for nothing; ``shared=True`` is for what holds nothing of a patient and is meant for others.
+"""
 
 import errno
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -11,12 +16,63 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.printable import printable
 
 _LOCK = "lock"
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that its owner alone may enter, with all parents that it lacks, and return it.
+
+    A folder that exists keeps its mode. Where others may look into it a warning says so, since they can read the names
+    of its files.
+
+    Raises:
+        FileExistsError: if it is a file.
+    """
+    is_new = _made_folder(folder)
+    if not is_new and is_open_to_others(folder):
+        _LOGGER.warning(
+            "%s: other accounts of this machine can list this folder. What is written into it is private, the names of "
+            "its files are not. To close it: chmod 700",
+            printable(str(folder)),
+        )
+    return folder
+
+
+def private_file(file: Path) -> Path:
+    """Make a file that its owner alone may read and write, or narrow one that exists; it keeps its content. Return it.
+
+    What opens it anew, such as matplotlib, NumPy, nibabel or SimpleITK, keeps its mode.
+    """
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        os.fchmod(descriptor, _FILE_MODE)
+    finally:
+        os.close(descriptor)
+    return file
+
+
+def make_private(folder: Path) -> None:
+    """Take every right of others from a folder and all that is in it; links are not followed."""
+    for parent, _, names in os.walk(folder):
+        Path(parent).chmod(_FOLDER_MODE)
+        for name in names:
+            if not (file := Path(parent, name)).is_symlink():
+                file.chmod(_FILE_MODE)
+
+
+def is_open_to_others(folder: Path) -> bool:
+    """Return whether other accounts have any right to a folder."""
+    return bool(folder.stat().st_mode & 0o077)
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
     """Give a temporary folder beside the wanted one that takes its place when everything went well.
 
     What is there afterwards is on the disk, so that it outlives a loss of power, too. What a process that was killed
@@ -25,6 +81,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
     Args:
         folder: the wanted folder; must be absent or empty. Its parents are made.
+        shared: whether others may read it as the umask says; else it and all in it are private.
 
     Raises:
         DataError: if there is a file, or a folder that is not empty.
@@ -34,14 +91,19 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise DataError(
             f"{folder}: found {found}; expected an empty or absent output folder. Remove it or choose another."
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    if shared:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        _made_folder(folder.parent)
     _remove_abandoned(folder)
     workplace, lock = _workplace(folder)
     try:
-        # A folder of tempfile's can be read by its owner alone, the result need not be.
+        # The workplace is tempfile's, which its owner alone may enter: nothing is open while it is written.
         unfinished = workplace / folder.name
         unfinished.mkdir()
         yield unfinished
+        if not shared:
+            make_private(unfinished)
         _sync_below(unfinished)
         unfinished.rename(folder)
         _sync(folder.parent)
@@ -50,26 +112,55 @@ def new_folder(folder: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file in one step; a further name of an older file (a hard link) keeps what it has."""
-    with replaced(path) as temporary:
+def write_text(path: Path, text: str, *, shared: bool = False) -> None:
+    """Write a text file in one step; a further name of an older file (a hard link) keeps what it has.
+
+    Args:
+        path: the file.
+        text: its content.
+        shared: as for :func:`replaced`.
+    """
+    with replaced(path, shared=shared) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def replaced(file: Path) -> Iterator[Path]:
-    """Give a temporary file of the same suffix that takes a file's place in one step when everything went well.
+def replaced(file: Path, *, shared: bool = False) -> Iterator[Path]:
+    """Give an empty temporary file of the same suffix that takes a file's place in one step when everything went well.
 
     What is there afterwards is on the disk, so that it outlives a loss of power, too.
+
+    Args:
+        file: the file; its folder exists.
+        shared: whether others may read it as the umask says; else its owner alone may, from the first byte on.
     """
     temporary = file.with_name(f".{os.getpid()}.{file.name}")
+    # Left by a process of the same number that was killed.
+    temporary.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
+        os.close(os.open(temporary, flags, 0o666 if shared else _FILE_MODE))
         yield temporary
         _sync(temporary)
         temporary.replace(file)
         _sync(file.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _made_folder(folder: Path) -> bool:
+    """Make a private folder with all parents that it lacks; return whether it was not there."""
+    if folder.is_dir():
+        return False
+    _made_folder(folder.parent)
+    try:
+        folder.mkdir(_FOLDER_MODE)
+    except FileExistsError:
+        # Another process was faster, or there is a file.
+        if not folder.is_dir():
+            raise
+        return False
+    return True
 
 
 def _sync_below(folder: Path) -> None:

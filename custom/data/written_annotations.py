@@ -25,6 +25,7 @@ from .undone_files import (
     unit_of,
 )
 from .undone_pixels import CasePixels
+from .whole_files import private_file
 
 PROVENANCE_FILE = "provenance.json"
 
@@ -184,7 +185,7 @@ def _corrected_annotation(
     digest = _sha256(given)
     target = corrected_label_target(folder, position, plain_name(given))
     target = target.with_name(target.name + corrected.name.removeprefix(plain_name(corrected)))
-    shutil.copyfile(corrected, target)
+    shutil.copyfile(corrected, private_file(target))
     file = str(target.relative_to(folder))
     return WrittenAnnotation(given=label.label, given_sha256=digest, file=file, changed=label.counting_voxels)
 

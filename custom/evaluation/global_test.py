@@ -14,6 +14,7 @@ from ..data.datalist import REFERENCE, TESTING
 from ..data.federation import TEST_FOLDER
 from ..data.location import locate_test_data
 from ..data.site_data import SiteData, count_cases, load_site_data
+from ..data.store_location import participant_store
 from ..networks.devices import ready_to_compute
 from ..settings import RunSettings
 from .score_records import RoundScores
@@ -28,8 +29,9 @@ class ServerTest:
     Args:
         network: the network to score with; a copy is used.
         settings: the job's settings.
-        run_folder: where the prepared images, and an embedded test set, are kept.
-        config_folder: the server's own configuration folder, which may hold a ``data.yaml``.
+        run_folder: where an embedded test set is kept; nothing else of images lies there.
+        config_folder: the server's own configuration folder, which may hold a ``data.yaml`` and says where prepared
+            images lie.
     """
 
     def __init__(self, network: nn.Module, settings: RunSettings, run_folder: Path, config_folder: Path) -> None:
@@ -43,11 +45,13 @@ class ServerTest:
         """Check that the test set that the server was given, if any, fits the network, before anybody trains.
 
         Raises:
-            DataError: if it does not, or is not where it is said to be.
+            DataError: if it does not, or is not where it is said to be, or the store of prepared images cannot be
+                used.
         """
         folder = locate_test_data(self._settings.data, None, self._config_folder, self._run_folder)
         if folder is not None:
             check_compatibility(folder, self._settings, site=TEST_FOLDER)
+            participant_store(self._config_folder).open()
 
     def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> RoundScores | None:
         """Return the scores, or None if the server has no test set.
@@ -73,7 +77,7 @@ class ServerTest:
         check_compatibility(folder, self._settings, site=TEST_FOLDER)
         if count_cases(folder, REFERENCE) and not count_cases(folder, TESTING):
             return None
-        return load_site_data(folder, self._run_folder / "prepared", section=TESTING, site=TEST_FOLDER)
+        return load_site_data(folder, participant_store(self._config_folder), section=TESTING, site=TEST_FOLDER)
 
     def reviewed(self, params: Mapping[str, torch.Tensor]) -> tuple[nn.Module, SiteData] | None:
         """Return a network with a model's weights beside the server's reviewed cases; None where it has none.
@@ -89,7 +93,7 @@ class ServerTest:
             return None
         try:
             check_compatibility(folder, self._settings, site=TEST_FOLDER)
-            data = load_site_data(folder, self._run_folder / "prepared", section=REFERENCE, site=TEST_FOLDER)
+            data = load_site_data(folder, participant_store(self._config_folder), section=REFERENCE, site=TEST_FOLDER)
         except DataError as error:
             _LOGGER.warning("The reviewed cases at the server do not count: %s", error)
             return None

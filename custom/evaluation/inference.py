@@ -1,5 +1,6 @@
 """What a model says about a site's cases, in evaluation mode and with bounded memory."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,12 @@ from torch import nn
 from ..data.site_data import LoadedCase
 from ..settings import RunSettings, TrainingSettings
 
+_LOGGER = logging.getLogger(__name__)
+
 # Share of a window that the next one covers.
 OVERLAP = 0.5
+# What an infinite output counts as; float16 holds it.
+_LARGEST_OUTPUT = 1e4
 # Small batches are for training; without gradients larger ones are faster and fit all the same.
 _SMALLEST_CLASSIFIER_BATCH = 64
 
@@ -43,11 +48,14 @@ class Inference:
 
         A window overlaps the next by half and counts more in its middle; the border of a volume that is smaller than
         the window goes on. The result is on the network's device.
+
+        Outputs that are not finite count as 0, those that are infinite as ±10,000: weights can be made for which one
+        patient's image overflows, and no answer of the site may tell by its absence that it did. The site's log does.
         """
         images = images.to(next(network.parameters()).device)
         if self.window is None:
             logits: torch.Tensor = network(images)
-            return logits
+            return _finite(logits)
         # MONAI takes 2 s, and only sliding windows need it.
         from monai.inferers.utils import sliding_window_inference  # noqa: PLC0415
 
@@ -60,7 +68,7 @@ class Inference:
             mode="gaussian",
             padding_mode="replicate",
         )
-        return together
+        return _finite(together)
 
     def batches(self, cases: Sequence[LoadedCase]) -> Iterator["SampleBatch"]:
         """Yield the samples of all cases in their order; only the batch at hand is in memory."""
@@ -112,6 +120,13 @@ class Inference:
                 yield torch.stack(samples[: len(case.image)])
                 del samples[: len(case.image)]
                 case = next(waiting, None)
+
+
+def _finite(logits: torch.Tensor) -> torch.Tensor:
+    if bool(torch.isfinite(logits).all()):
+        return logits
+    _LOGGER.warning("The model's output for some images is not finite; it counts as %g or 0 there.", _LARGEST_OUTPUT)
+    return torch.nan_to_num(logits, nan=0.0, posinf=_LARGEST_OUTPUT, neginf=-_LARGEST_OUTPUT)
 
 
 def _most_probable(logits: torch.Tensor) -> torch.Tensor:

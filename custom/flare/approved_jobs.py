@@ -6,6 +6,7 @@ before anything is unpacked, :mod:`.job_gate` at the server before anything is s
 """
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ def refusal_of_job(job_id: Any, job_meta: Any, app_data: Any, config_folder: Pat
     try:
         if not (isinstance(job_id, str) and is_job_id(job_id)):
             raise JobRefusedError("The job's id is not one of NVFlare's.")
-        check_meta(job_meta)
-        check_job(read_app(app_data), config_folder)
+        sites = check_meta(job_meta)
+        check_job(replace(read_app(app_data), sites=sites), config_folder)
     except Exception as error:
         return refusal(f"job {job_id!a:.100}", error)
     return ""

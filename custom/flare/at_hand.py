@@ -1,13 +1,26 @@
 """What a site's executor leaves in the context of a task, and the filters of its result read there."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from nvflare.apis.dxo import DXO
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 
 from ..methods.lookup import find_method
+from ..outbound.private_statistics import SampleValues
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
-from .messages import METHOD_AT_HAND, METHOD_TASK, TASK, TASK_AT_HAND
+from .messages import (
+    FIELDS_WITHOUT_MODEL,
+    METHOD_AT_HAND,
+    METHOD_TASK,
+    NOISY_FIELDS,
+    SAMPLE_VALUES,
+    TASK,
+    TASK_AT_HAND,
+    WITHHELD_FIELDS,
+)
 
 
 def own_name(task: str, received: DXO) -> str:
@@ -21,9 +34,21 @@ def own_name(task: str, received: DXO) -> str:
 
 
 def note_task(task: str, settings: RunSettings, fl_ctx: FLContext) -> None:
-    """Leave the task by its own name, and the method of the job."""
+    """Leave the task by its own name, and the method of the job; forget what filters left of an earlier result."""
     fl_ctx.set_prop(TASK_AT_HAND, task, private=True, sticky=False)
     fl_ctx.set_prop(METHOD_AT_HAND, (settings.task, settings.method), private=True, sticky=False)
+    for left in (NOISY_FIELDS, WITHHELD_FIELDS):
+        fl_ctx.set_prop(left, {}, private=True, sticky=False)
+
+
+def note_samples(samples: Mapping[str, SampleValues], fl_ctx: FLContext) -> None:
+    """Leave for filters of the result what its statistics are made of, in place of an earlier result's."""
+    fl_ctx.set_prop(SAMPLE_VALUES, dict(samples), private=True, sticky=False)
+
+
+def note_fields(fields: Mapping[str, Any] | None, fl_ctx: FLContext) -> None:
+    """Leave for them what the result holds whatever the model does to the task; None if that is not known."""
+    fl_ctx.set_prop(FIELDS_WITHOUT_MODEL, None if fields is None else dict(fields), private=True, sticky=False)
 
 
 def task_at_hand(fl_ctx: FLContext) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -23,17 +22,19 @@ from ..approval.names import is_job_id, is_plain_name
 from ..compatibility import DataMismatchError, check_compatibility
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
+from ..data.store_location import participant_store
 from ..methods.lookup import method_of, read_job_settings
 from ..methods.views import SiteView
-from ..networks.described import described_network
 from ..networks.devices import ready_to_compute
-from ..outbound.private_statistics import SampleValues
+from ..networks.received import ModelDoesNotFitError, received_network
 from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
-from ..run.site_tasks import TaskResult, UnknownTaskError, do_task
+from ..run.own_floor import own_floor
+from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
+from ..run.update_floor import TooFewSamplesError
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
-from .at_hand import note_task, own_name
+from .at_hand import note_fields, note_samples, note_task, own_name
 from .console import show_progress_alone
 from .kept_files import submitter
 from .messages import (
@@ -43,16 +44,12 @@ from .messages import (
     PROCESS_DIED,
     RECEIVED_MODEL,
     REFUSAL_HEADER,
-    SAMPLE_VALUES,
     TASK_NOT_KNOWN,
+    TOO_FEW_SAMPLES,
     TRAINING_FAILED,
 )
 from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
 from .task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped
-
-
-class ModelDoesNotFitError(ValueError):
-    """The received model is not of the network that the job's settings describe."""
 
 
 class FederatedExecutor(Executor):  # type: ignore[misc]
@@ -98,25 +95,43 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         received = from_shareable(shareable)
         fl_ctx.set_prop(RECEIVED_MODEL, received.data, private=True, sticky=False)
         note_task(own_name(task_name, received), self.settings, fl_ctx)
-        if not self.settings.task_process:
-            return self.answer(task_name, shareable, fl_ctx, abort_signal)
         note_samples({}, fl_ctx)
-        reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
+        note_fields(None, fl_ctx)
+        if self.settings.task_process:
+            reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
+        else:
+            reply = self.answer(task_name, shareable, fl_ctx, abort_signal)
         reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
         return reply
 
-    def answer(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        """Do one task in this process."""
+    def answer(
+        self,
+        task_name: str,
+        shareable: Shareable,
+        fl_ctx: FLContext,
+        abort_signal: Signal,
+        note: Note | None = None,
+    ) -> Shareable:
+        """Do one task in this process.
+
+        Args:
+            task_name: NVFlare's name of it.
+            shareable: the task.
+            fl_ctx: NVFlare's context.
+            abort_signal: is triggered when the run is being stopped.
+            note: takes what the answer holds whatever the model does to the task, as soon as that is known; without it
+                the context does.
+        """
         note_samples({}, fl_ctx)
         try:
-            reply = self._execute(task_name, shareable, fl_ctx, abort_signal)
-            reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
-            return reply
+            return self._execute(
+                task_name, shareable, fl_ctx, abort_signal, note or (lambda fields: note_fields(fields, fl_ctx))
+            )
         except TrainingStopped:
             return make_reply(ReturnCode.TASK_ABORTED)
         except DataError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else NO_USABLE_DATA)
+            return _refusal(_reason_of(error))
         except ModelDoesNotFitError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
             return _refusal(MODEL_DOES_NOT_FIT)
@@ -138,8 +153,11 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             settings = self.settings.model_dump(mode="json") | {"task_process": False}
             self._process = TaskProcess(type(self), settings, SiteContext.of(fl_ctx))
             self.log_info(fl_ctx, f"Tasks are done in process {self._process.pid}.")
+        timeout = self.settings.task_timeout
         try:
-            reply, samples = self._process.do(task, shareable, self.settings.task_timeout, lambda: bool(stop.triggered))
+            reply, samples = self._process.do(
+                task, shareable, timeout, lambda: bool(stop.triggered), lambda fields: note_fields(fields, fl_ctx)
+            )
             note_samples(samples, fl_ctx)
             return reply
         except TaskStopped:
@@ -151,21 +169,28 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             self.log_error(fl_ctx, f"{failed}: {error} The next task gets a new one.", fire_event=False)
             return _refusal(PROCESS_DIED)
 
-    def _execute(self, task: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        set_threads(self.settings.threads, Path(fl_ctx.get_engine().get_workspace().get_site_config_dir()))
+    def _execute(
+        self,
+        task: str,
+        shareable: Shareable,
+        fl_ctx: FLContext,
+        abort_signal: Signal,
+        note: Note,
+    ) -> Shareable:
+        set_threads(self.settings.threads, config_folder(fl_ctx))
         round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
         received = from_shareable(shareable)
         network = self.received_network(received.data)
         view = self.view(round_number, received.meta, fl_ctx, abort_signal)
-        result = self.do_task(own_name(task, received), network, view)
+        result = self.do_task(own_name(task, received), network, view, note)
         note_samples(result.samples, fl_ctx)
         if result.params is None:
             return DXO(DataKind.METRICS, data=dict(result.fields)).to_shareable()
         return DXO(DataKind.WEIGHTS, data=result.params, meta=dict(result.fields)).to_shareable()
 
-    def do_task(self, task: str, network: nn.Module, site: SiteView) -> TaskResult:
+    def do_task(self, task: str, network: nn.Module, site: SiteView, note: Note | None = None) -> TaskResult:
         """Do a task with the received network; see :func:`fedannot.custom.run.site_tasks.do_task`."""
-        return do_task(self._declared, self.method, task, network, site)
+        return do_task(self._declared, self.method, task, network, site, note)
 
     # --- what tasks need
 
@@ -175,12 +200,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         Raises:
             ModelDoesNotFitError: if it is of another network.
         """
-        network = described_network(self.settings.network)
-        try:
-            network.load_state_dict({name: torch.as_tensor(value) for name, value in params.items()})
-        except RuntimeError as error:
-            raise ModelDoesNotFitError(f"The received model does not fit the network settings: {error}") from error
-        return ready_to_compute(network)
+        return ready_to_compute(received_network(self.settings.network, params))
 
     def locate(self, fl_ctx: FLContext) -> DataLocation:
         """Return where the site's data lie; looked for once.
@@ -211,6 +231,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             stop: is triggered when the run is being stopped.
         """
         earlier: list[Path] = []
+        config_folder = Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
         if CONTINUED_JOB in message:
             earlier = earlier_run_folders(str(message[CONTINUED_JOB]), self.settings.resume_from, fl_ctx)
         view = SiteView(
@@ -220,23 +241,23 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             message=message,
             run_folder=run_folder(fl_ctx),
             locate=lambda: self.locate(fl_ctx),
-            load=lambda section: self._load(section, view),
+            load=lambda section: self._load(section, view, config_folder),
             is_stopped=lambda: stop is not None and bool(stop.triggered),
             info=lambda text: self.log_info(fl_ctx, text),
             warning=lambda text: self.log_warning(fl_ctx, text, fire_event=False),
             earlier_folders=tuple(earlier),
             continued_round=int(message[CONTINUED_ROUND]) if CONTINUED_ROUND in message else None,
+            floor=own_floor(config_folder(fl_ctx)),
         )
         return view
 
-    def _load(self, section: str, view: SiteView) -> SiteData:
+    def _load(self, section: str, view: SiteView, config_folder: Path) -> SiteData:
         """The cases of a section, loaded again if the annotations in use have changed."""
         folder, replaced = view.locate().folder, self.method.labels_in_use(section, view)
         if section not in self._data or self._data[section][0] != replaced:
             check_compatibility(folder, self.settings, site=view.name)
-            data = load_site_data(
-                folder, view.run_folder / "prepared", section=section, site=view.name, replaced_labels=replaced
-            )
+            store = participant_store(config_folder)
+            data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
             self._data[section] = replaced, data
         return self._data[section][1]
 
@@ -266,9 +287,16 @@ def run_folder(fl_ctx: FLContext) -> Path:
     return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
 
 
-def note_samples(samples: Mapping[str, SampleValues], fl_ctx: FLContext) -> None:
-    """Leave for filters of the result what its statistics are made of, in place of an earlier result's."""
-    fl_ctx.set_prop(SAMPLE_VALUES, dict(samples), private=True, sticky=False)
+def config_folder(fl_ctx: FLContext) -> Path:
+    """Return the site's own configuration folder, in a kit ``local``."""
+    return Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
+
+
+def _reason_of(error: DataError) -> str:
+    """What the server learns of data that cannot be trained on."""
+    if isinstance(error, TooFewSamplesError):
+        return TOO_FEW_SAMPLES
+    return DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else NO_USABLE_DATA
 
 
 def _refusal(reason: str) -> Shareable:

@@ -7,13 +7,15 @@ from pathlib import Path
 from nvflare.apis.fl_context import FLContext
 
 from ..approval.names import is_job_id, is_plain_name
+from ..data.whole_files import private_file
 from ..run.state import STATE_FILE, ResumeError
+from .messages import WAITING_MODELS
 
 # In a kit: models that the operator offers to jobs, each under its name.
 MODELS_FOLDER = "models"
 # Where NVFlare's job store has jobs (site_configs/server.yaml), and in a job's folder the archive of its workspace.
-_JOB_STORE = Path("storage") / "jobs"
-_ARCHIVE = "workspace"
+JOB_STORE = Path("storage") / "jobs"
+STORED_WORKSPACE = "workspace"
 
 
 def model_file(named: str, fl_ctx: FLContext) -> Path:
@@ -45,16 +47,20 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
     if not is_job_id(named):
         return Path(named)
     root, workspace = _workspace_root(fl_ctx), fl_ctx.get_engine().get_workspace()
-    stored = root / _JOB_STORE / named
+    stored = root / JOB_STORE / named
     own = submitter(fl_ctx.get_job_id(), fl_ctx)
     if own not in {submitter(named, fl_ctx), _submitter(stored / "meta")}:
         raise ResumeError(f"Expected the state of an own job, but {named} is none that this account has submitted.")
     if (kept := root / named / STATE_FILE).is_file():
         return kept
-    if (archive := stored / _ARCHIVE).is_file():
+    if (archive := stored / STORED_WORKSPACE).is_file():
         copy = Path(workspace.get_run_dir(fl_ctx.get_job_id())) / f"resumed_{STATE_FILE}"
         try:
-            with zipfile.ZipFile(archive) as files, files.open(STATE_FILE) as source, copy.open("wb") as target:
+            with (
+                zipfile.ZipFile(archive) as files,
+                files.open(STATE_FILE) as source,
+                private_file(copy).open("wb") as target,
+            ):
                 while block := source.read(1 << 20):
                     target.write(block)
         except (OSError, KeyError, zipfile.BadZipFile) as error:
@@ -74,6 +80,11 @@ def _submitter(meta: Path) -> str | None:
         return str(json.loads(meta.read_text(encoding="utf-8"))["submitter_name"])
     except FileNotFoundError:
         return None
+
+
+def waiting_folder(fl_ctx: FLContext) -> Path:
+    """Return where models of single sites wait for their weights: not in the job's folder, which is downloaded."""
+    return _workspace_root(fl_ctx) / WAITING_MODELS / str(fl_ctx.get_job_id())
 
 
 def _workspace_root(fl_ctx: FLContext) -> Path:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from nvflare.apis.fl_constant import SiteType
 from nvflare.apis.workspace import Workspace
@@ -14,10 +14,8 @@ from nvflare.private.json_configer import JsonConfigurator
 
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
+from ..approval.participants import START_FILES, Role
 
-Role = Literal["server", "site"]
-
-START_FILES: dict[Role, str] = {"server": "fed_server.json", "site": "fed_client.json"}
 # NVFlare adds every file of such a name to the resources, for parent and job processes; its `deploy prepare` keeps it.
 START_CHECK_FILE = "fedannot__resources.json"
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
-from nvflare.fuel.sec.authz import AuthzContext, Person, parse_policy_config
+from nvflare.fuel.sec.authz import FalseEvaluator, TrueEvaluator, parse_policy_config
 from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory
 
 from ...transforms.errors import DataError
 from ..approval.approved import ApprovedJobs, installed_version, read_approved
-from .kit_files import START_CHECK_FILE, KitFiles, Role, components_of
+from ..approval.participants import Role
+from .kit_files import START_CHECK_FILE, KitFiles, components_of
 
 START_CHECK = {"id": "fedannot_start_check", "path": "fedannot.custom.flare.start_check.StartCheck", "args": {}}
 _FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
@@ -46,6 +47,7 @@ class Policy(StrEnum):
     ALLOW_LIST = "allow-list"
     NO_CODE = "code in jobs"
     NO_FILES = "files and logs"
+    OPERATORS = "who operates it"
     LOGS = "logs"
     OUTBOUND_FILTER = "outbound filter"
 
@@ -59,6 +61,14 @@ _REFUSED_RIGHTS: dict[Policy, tuple[str, ...]] = {
         "configure_site_log",
     ),
 }
+# What an operator may do: the group of rights, and each of them.
+_OPERATING = (
+    "operate",
+    *(right for right, category in COMMAND_CATEGORIES.items() if category == CommandCategory.OPERATE),
+)
+_OPERATOR, _OWN_OPERATOR = "project_admin", "org_admin"
+# How a right is given to a site's own organisation, or to nobody.
+_OWN_SITE = ("o:site", "org:site", "none", "no")
 
 
 @dataclass(frozen=True)
@@ -164,11 +174,36 @@ def _right_faults(kit: KitFiles) -> Iterator[KitFault]:
             yield KitFault(rule, f"open to {', '.join(allowed)}")
 
 
+def _operator_faults(kit: KitFiles) -> Iterator[KitFault]:
+    """Yield who could restart, stop or shut out a participant and is not its operator.
+
+    At the server that is the project administrator alone, whatever organisation others are of. At a site it is also an
+    administrator of the site's own organisation.
+    """
+    policy, error = parse_policy_config(kit.rights(), COMMAND_CATEGORIES)
+    if policy is None:
+        yield KitFault(Policy.OPERATORS, f"authorization.json: {error}")
+        return
+    others = {role for role in policy.get_roles() if role != _OPERATOR}
+    allowed = sorted({role for role in others for right in _OPERATING if _may(policy, role, right)})
+    is_own_site = kit.role == "site" and allowed == [_OWN_OPERATOR] and _is_own_sites(policy, _OWN_OPERATOR)
+    if allowed and not is_own_site:
+        yield KitFault(Policy.OPERATORS, f"open to {', '.join(allowed)}, who could restart or stop it")
+
+
 def _may(policy: Any, role: str, right: str) -> bool:
-    """Whether somebody of a role has a right, be it only at a site of the same organisation or with an own job."""
-    somebody = Person("somebody", "here", role)
-    permitted, _ = policy.evaluate("here", AuthzContext(right, somebody, somebody))
-    return bool(permitted)
+    """Whether anybody of a role has a right, of whatever organisation, under whatever name, be it with an own job."""
+    conditions = policy.role_right_map.get(f"{role}:*") or policy.role_right_map.get(f"{role}:{right}")
+    if not conditions or any(isinstance(condition, TrueEvaluator) for condition in conditions.blocked_conditions):
+        return False
+    allowed = conditions.allowed_conditions
+    return not allowed or any(not isinstance(condition, FalseEvaluator) for condition in allowed)
+
+
+def _is_own_sites(policy: Any, role: str) -> bool:
+    """Whether somebody of a role operates participants of the same organisation alone, where any."""
+    rights = [policy.role_right_map.get(f"{role}:{right}") for right in ("*", *_OPERATING)]
+    return all(conditions is None or conditions.exp in _OWN_SITE for conditions in rights)
 
 
 def _log_faults(kit: KitFiles) -> Iterator[KitFault]:
@@ -236,6 +271,7 @@ _RULES: tuple[tuple[Callable[[KitFiles], Iterator[KitFault]], tuple[Policy, ...]
     (_job_faults, (Policy.APPROVED_JOBS,)),
     (_allow_list_faults, (Policy.ALLOW_LIST,)),
     (_right_faults, (Policy.NO_CODE, Policy.NO_FILES)),
+    (_operator_faults, (Policy.OPERATORS,)),
     (_log_faults, (Policy.LOGS,)),
     (_filter_faults, (Policy.OUTBOUND_FILTER,)),
 )

@@ -10,6 +10,7 @@ PROCESS_DIED = "the process of its task died or took too long; see the site's lo
 TASK_NOT_KNOWN = "it does not know the task; is its fedannot of another version?"
 MODEL_DOES_NOT_FIT = "the received model does not fit its network settings; see the site's log"
 HELD_BACK = "its result was held back by the site's own policy; see the site's log"
+TOO_FEW_SAMPLES = "it has too few patients or samples for an update to leave it; see the site's log"
 REFUSALS = (
     NO_USABLE_DATA,
     DATA_DO_NOT_FIT,
@@ -18,6 +19,7 @@ REFUSALS = (
     TASK_NOT_KNOWN,
     MODEL_DOES_NOT_FIT,
     HELD_BACK,
+    TOO_FEW_SAMPLES,
 )
 
 # NVFlare's name of every task that is a method's own, and in its meta which one it is: configurations list tasks by
@@ -37,6 +39,10 @@ RECEIVED_MODEL = "fedannot_received_model"
 # fedannot.custom.outbound.private_statistics.SampleValues.
 SAMPLE_VALUES = "fedannot_sample_values"
 
+# Another one: the fields of the answer at hand that follow neither from the received model nor from what it was used
+# for; None where they are not known. A site whose updates are private sends them if the rest of its task fails.
+FIELDS_WITHOUT_MODEL = "fedannot_fields_without_model"
+
 # Two more: fields of the result at hand that a filter has given noise, and those that a filter has taken out because
 # they have none, so that another filter may give it to them.
 NOISY_FIELDS = "fedannot_noisy_fields"
@@ -44,3 +50,6 @@ WITHHELD_FIELDS = "fedannot_withheld_fields"
 
 # Another one, in a swarm: the number of sites that train.
 SWARM_SITES = "fedannot_swarm_sites"
+
+# In the server's kit, beside the folders of jobs: models of single sites that wait for their weights, by job.
+WAITING_MODELS = "waiting_models"

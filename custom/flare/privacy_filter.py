@@ -5,25 +5,31 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.filter import Filter
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
+from nvflare.app_common.app_constant import AppConstants
 
 from ..methods import METHODS
 from ..outbound.fields import MINIMUM_CASES, TRAIN, OutboundField
 from ..outbound.noise_source import RandomBytes
 from ..outbound.private_statistics import SampleValues, noise_deviations, private_report
-from ..outbound.private_updates import privatised
+from ..outbound.private_updates import is_finite_update, privatised
 from ..outbound.registry import OutboundError
 from .at_hand import registry_at_hand, task_at_hand
-from .messages import NOISY_FIELDS, RECEIVED_MODEL, SAMPLE_VALUES, WITHHELD_FIELDS
+from .messages import FIELDS_WITHOUT_MODEL, NOISY_FIELDS, RECEIVED_MODEL, SAMPLE_VALUES, WITHHELD_FIELDS
 from .privacy_ledger import PrivacyBudget
 
 
 class PrivacyFilter(Filter):  # type: ignore[misc]
     """Cuts a trained model's update to a length, adds Gaussian noise, and keeps account of what that spends.
+
+    Whether a site sends an update does not follow from its data. An update that is not finite, and a training that
+    fails once the site's data are loaded, count as a zero update: it leaves with noise, with the same fields, and is
+    paid for. The site's log alone says so. A validation that fails is answered as one whose scores are withheld.
 
     Nothing else that is computed over patients leaves the site exactly: losses, noise level, sample selector and scores
     are not sent, nor are quality statistics, unless a :class:`StatisticsPrivacyFilter` before or after this one gives
@@ -59,12 +65,19 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
         """Make the update of a training private, and take out what else is computed over patients.
 
         Raises:
-            OutboundError: if the update is not finite, the received model is not known, or the budget does not suffice;
-                nothing is sent then.
+            OutboundError: if the received model is not known, not finite or of another network, or the budget does not
+                suffice; nothing is sent then.
         """
+        task = task_at_hand(fl_ctx)
+        if (failed := _without_model(shareable, task, fl_ctx)) is not None:
+            self.log_warning(
+                fl_ctx,
+                f"Privacy: the task {task!r} failed; what leaves does not say so, and an update counts as zero.",
+                fire_event=False,
+            )
+            shareable = failed
         if shareable.get_return_code() != ReturnCode.OK:
             return shareable
-        task = task_at_hand(fl_ctx)
         dxo = from_shareable(shareable)
         _check_kind(dxo, task)
         _withhold(dxo, task, fl_ctx)
@@ -77,6 +90,8 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
         if reference is None:
             raise OutboundError("The received model is not known, so that the update cannot be made private.")
         try:
+            if not is_finite_update(dxo.data, reference):
+                self.log_warning(fl_ctx, "Privacy: the update is not finite, and counts as zero.", fire_event=False)
             params = privatised(
                 dxo.data,
                 reference,
@@ -140,18 +155,35 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         Raises:
             OutboundError: if they cannot be, or the budget does not suffice; nothing is sent then.
         """
+        task = task_at_hand(fl_ctx)
+        if task == TRAIN:
+            return self._with_spent(shareable, fl_ctx)
+        if (failed := _without_model(shareable, task, fl_ctx)) is not None:
+            self.log_warning(
+                fl_ctx, f"Privacy: the task {task!r} failed; what leaves does not say so.", fire_event=False
+            )
+            shareable = failed
         if shareable.get_return_code() != ReturnCode.OK:
             return shareable
-        task = task_at_hand(fl_ctx)
         dxo = from_shareable(shareable)
         _check_kind(dxo, task)
-        if task == TRAIN:
-            spent = self.budget.spent(fl_ctx)
-            dxo.meta["statistics_epsilon"], dxo.meta["statistics_delta"] = spent.epsilon, self.budget.delta
-        else:
-            dxo.data = dict(dxo.data) | (fl_ctx.get_prop(WITHHELD_FIELDS) or {})
-            fl_ctx.set_prop(NOISY_FIELDS, self._add_noise(dxo, fl_ctx), private=True, sticky=False)
+        dxo.data = dict(dxo.data) | (fl_ctx.get_prop(WITHHELD_FIELDS) or {})
+        fl_ctx.set_prop(NOISY_FIELDS, self._add_noise(dxo, fl_ctx), private=True, sticky=False)
         _withhold(dxo, task, fl_ctx)
+        return dxo.update_shareable(shareable)
+
+    def _with_spent(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        """Add what statistics have spent to a training's answer, and take out what has no noise."""
+        spent = {"statistics_epsilon": self.budget.spent(fl_ctx).epsilon, "statistics_delta": self.budget.delta}
+        if (fields := fl_ctx.get_prop(FIELDS_WITHOUT_MODEL)) is not None:
+            # A filter of updates that comes after this one sends them if the training has failed.
+            fl_ctx.set_prop(FIELDS_WITHOUT_MODEL, fields | spent, private=True, sticky=False)
+        if shareable.get_return_code() != ReturnCode.OK:
+            return shareable
+        dxo = from_shareable(shareable)
+        _check_kind(dxo, TRAIN)
+        dxo.meta |= spent
+        _withhold(dxo, TRAIN, fl_ctx)
         return dxo.update_shareable(shareable)
 
     def _add_noise(self, dxo: DXO, fl_ctx: FLContext) -> dict[str, Any]:
@@ -206,6 +238,24 @@ def _only_private(
         if field.only_private and name in samples and counts is not None:
             result[name] = [math.nan if count < MINIMUM_CASES else 0.0 for count in counts]
     return result
+
+
+def _without_model(reply: Shareable, task: str, fl_ctx: FLContext) -> Shareable | None:
+    """What leaves in place of a failed training or validation: the received model, and what is known without a model.
+
+    None where the task has not failed, was stopped, or failed before these fields were known.
+    """
+    fields = fl_ctx.get_prop(FIELDS_WITHOUT_MODEL)
+    if reply.get_return_code() != ReturnCode.EXECUTION_EXCEPTION or fields is None:
+        return None
+    if task == TRAIN:
+        received = {name: torch.as_tensor(value) for name, value in fl_ctx.get_prop(RECEIVED_MODEL).items()}
+        answer = DXO(DataKind.WEIGHTS, data=received, meta=dict(fields))
+    else:
+        answer = DXO(DataKind.METRICS, data=dict(fields))
+    shareable = answer.to_shareable()
+    shareable.set_header(AppConstants.CURRENT_ROUND, reply.get_header(AppConstants.CURRENT_ROUND))
+    return shareable
 
 
 def _check_kind(dxo: DXO, task: str) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 from nvflare.apis.fl_context import FLContext
 
 from ..data.json_record import JsonRecord, read_record, write_record
+from ..data.whole_files import private_file
 from ..outbound.private_updates import patient_mu_squared, spent_epsilon
 from ..outbound.registry import OutboundError
 
@@ -139,6 +140,6 @@ def _ledger_file(fl_ctx: FLContext) -> Path:
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
     """Keep other processes of the site from the ledger; a lock ends with the process that holds it."""
-    with file.with_suffix(".lock").open("w", encoding="utf-8") as lock:
+    with private_file(file.with_suffix(".lock")).open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -14,6 +14,7 @@ from nvflare.app_common.app_constant import AppConstants
 
 from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..approval.own_limits import own_limits
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
@@ -22,9 +23,10 @@ from ..outbound.registry import OutboundRegistry
 from ..run.averaged_round import AveragedRound
 from ..run.round_record import dominance_sentence, dominant_site
 from ..run.round_results import site_report
+from ..run.round_training import share_refusal
 from ..run.state import METRICS_FILE, append_record
 from ..settings import SettingsError
-from .executor import run_folder
+from .executor import config_folder, run_folder
 from .messages import REFUSAL_HEADER, SWARM_SITES
 from .swarm_state import seconds_in_round
 
@@ -40,7 +42,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         settings: the job's settings.
 
     Raises:
-        SettingsError: if they bound the sites' influence, which wants all results at one place before any counts.
+        SettingsError: if they bound the sites' influence or have another rule than the mean, which wants all results at
+            one place before any counts.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -48,6 +51,11 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self.settings = read_job_settings(settings)
         if self.settings.influence.has_bounds:
             raise SettingsError("settings.conf: key 'influence' needs a server; in a swarm it cannot be set.")
+        if self.settings.aggregation.is_robust:
+            raise SettingsError(
+                f"settings.conf: key 'aggregation.rule' is {self.settings.aggregation.rule!r}, expected 'mean': "
+                "another rule needs a server, in a swarm it cannot be set."
+            )
         self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
         self._registry = OutboundRegistry(method_of(self.settings).leaves)
         self._average: RoundAverage | None = None
@@ -75,8 +83,10 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         """Return the average.
 
         Raises:
-            RuntimeError: if fewer sites than are needed gave a usable result; NVFlare then ends the run.
+            RuntimeError: if fewer sites than are needed gave a usable result, or one site has more of the model than
+                this site allows; NVFlare then ends the run.
         """
+        largest = own_limits(config_folder(fl_ctx)).largest_share
         with self._lock:
             assert self._round is not None
             if len(self._round.reports) < self.settings.min_sites:
@@ -84,6 +94,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                     f"Round {self._round.number}: {len(self._round.reports)} usable results, at least "
                     f"{self.settings.min_sites} are needed."
                 )
+            if (refused := share_refusal(self._round.weights, largest)) is not None:
+                raise RuntimeError(f"Round {self._round.number}: refused {refused[0]}: {refused[1]}.")
             assert self._average is not None
             params = self._average.result()
             self._keep(self._round, fl_ctx)

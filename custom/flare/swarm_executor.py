@@ -20,7 +20,7 @@ from ..networks.devices import params_in_main_memory
 from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundError
 from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
-from ..run.site_tasks import TaskResult
+from ..run.site_tasks import Note, TaskResult
 from ..run.state import STATE_FILE, RunState
 from .at_hand import registry_at_hand
 from .executor import FederatedExecutor
@@ -42,12 +42,14 @@ class SwarmExecutor(FederatedExecutor):
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Do one task."""
         reply = super().execute(task_name, shareable, fl_ctx, abort_signal)
+        try:
+            # A failed training is filtered, too: with private updates something is sent in its place.
+            reply = self._filtered(task_name, reply, fl_ctx, abort_signal)
+        except OutboundError as error:
+            self.log_error(fl_ctx, f"The result of {task_name!r} was held back: {error}", fire_event=False)
+            return _refused(HELD_BACK)
         if reply.get_return_code() == ReturnCode.OK:
-            try:
-                return self._filtered(task_name, reply, fl_ctx, abort_signal)
-            except OutboundError as error:
-                self.log_error(fl_ctx, f"The result of {task_name!r} was held back: {error}", fire_event=False)
-                return _refused(HELD_BACK)
+            return reply
         reason = reply.get_header(REFUSAL_HEADER)
         return reply if reason is None else _refused(reason)
 
@@ -64,13 +66,13 @@ class SwarmExecutor(FederatedExecutor):
         check_reply(filtered, task, registry_at_hand(fl_ctx))
         return filtered
 
-    def do_task(self, task: str, network: nn.Module, site: SiteView) -> TaskResult:
+    def do_task(self, task: str, network: nn.Module, site: SiteView, note: Note | None = None) -> TaskResult:
         """Keep what was received, then train."""
         if task == TRAIN and site.round_number > FIRST_ROUND:
             settings = self.settings.model_dump(mode="json")
             params = params_in_main_memory(network)
             RunState(self.settings.method, settings, site.round_number - 1, params).save(site.run_folder / STATE_FILE)
-        return super().do_task(task, network, site)
+        return super().do_task(task, network, site, note)
 
     def view(
         self, round_number: int, message: Mapping[str, Any], fl_ctx: FLContext, stop: Signal | None = None

@@ -27,6 +27,7 @@ from nvflare.apis.workspace import Workspace
 from nvflare.app_common.app_constant import AppConstants
 
 from ..outbound.private_statistics import SampleValues
+from ..run.site_tasks import Note
 from .messages import REFUSAL_HEADER, SAMPLE_VALUES
 from .site_start import train_without_compiler
 
@@ -108,7 +109,12 @@ class TaskProcess:
         return self._process.pid
 
     def do(
-        self, task: str, shareable: Shareable, timeout: float, should_stop: Callable[[], bool]
+        self,
+        task: str,
+        shareable: Shareable,
+        timeout: float,
+        should_stop: Callable[[], bool],
+        note: Note | None = None,
     ) -> tuple[Shareable, dict[str, SampleValues]]:
         """Hand a task over and return the answer, and what its statistics are made of.
 
@@ -117,6 +123,7 @@ class TaskProcess:
             shareable: the task as NVFlare gave it.
             timeout: seconds that it may take.
             should_stop: asked now and then; the process is ended when it says so.
+            note: takes what the answer holds whatever the model does to the task, even if the process dies later.
 
         Raises:
             TaskProcessError: if the process died, or did not answer in time; it is ended then.
@@ -124,7 +131,7 @@ class TaskProcess:
         """
         try:
             self._connection.send_bytes(_packed(_message(task, shareable)))
-            answer = self._answer(time.monotonic() + timeout, timeout, should_stop)
+            answer = self._answer(time.monotonic() + timeout, timeout, should_stop, note)
             return _to_shareable(answer), _to_samples(answer)
         except (EOFError, OSError) as error:
             self._process.join(_END_TIMEOUT)
@@ -135,15 +142,24 @@ class TaskProcess:
             self.end()
             raise
 
-    def _answer(self, deadline: float, timeout: float, should_stop: Callable[[], bool]) -> dict[str, Any]:
-        """Wait for the answer, passing on what the process logs meanwhile."""
+    def _answer(
+        self,
+        deadline: float,
+        timeout: float,
+        should_stop: Callable[[], bool],
+        note: Note | None,
+    ) -> dict[str, Any]:
+        """Wait for the answer, passing on what the process logs and notes meanwhile."""
         while True:
             ready = wait([self._connection, self._process.sentinel], _LOOK_EVERY)
             if self._connection in ready:
                 message = _unpacked(self._connection.recv_bytes())
-                if "log" not in message:
+                if "log" in message:
+                    logging.getLogger(message["log"]).log(message["level"], message["text"])
+                elif "noted" not in message:
                     return message
-                logging.getLogger(message["log"]).log(message["level"], message["text"])
+                elif note is not None:
+                    note(message["noted"])
             elif ready:
                 raise EOFError
             if should_stop():
@@ -177,12 +193,16 @@ def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any]
     logger.addHandler(_ToParent(connection))
     context = place.context()
     worker = executor(settings)
+
+    def note(fields: Mapping[str, Any]) -> None:
+        connection.send_bytes(_packed({"noted": dict(fields)}))
+
     while True:
         try:
             message = _unpacked(connection.recv_bytes())
         except EOFError:
             return
-        reply = worker.answer(message["task"], _to_shareable(message), context, Signal())
+        reply = worker.answer(message["task"], _to_shareable(message), context, Signal(), note)
         connection.send_bytes(_packed(_message("", reply, context.get_prop(SAMPLE_VALUES))))
 
 

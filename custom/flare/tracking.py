@@ -12,6 +12,8 @@ from nvflare.apis.analytix import ANALYTIC_EVENT_TYPE
 from nvflare.apis.fl_context import FLContext
 from nvflare.app_common.widgets.streaming import AnalyticsReceiver
 
+from ..data.whole_files import write_text
+
 # The event by which the controller's numbers come; the receivers' default is that of numbers from sites.
 EVENTS = [ANALYTIC_EVENT_TYPE]
 # In the server's run folder: which run of the tracking server it is.
@@ -114,4 +116,4 @@ class _OfOneParticipant:
 
 def _note_run(fl_ctx: FLContext, run_id: str) -> None:
     folder = Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
-    (folder / TRACKED_RUN_FILE).write_text(f"{run_id}\n", encoding="utf-8")
+    write_text(folder / TRACKED_RUN_FILE, f"{run_id}\n")

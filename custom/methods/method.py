@@ -159,6 +159,14 @@ class SiteMethod:
         """
         raise NotImplementedError
 
+    def training_flags(self, site: SiteView) -> Mapping[str, Any]:
+        """Return the method's own fields of a training that follow neither from the model nor from the training.
+
+        They are read before it, and leave the site if it fails, too, where updates are private. By default none.
+        """
+        del site
+        return {}
+
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Do a task of the method's own, which its declaration names.
 

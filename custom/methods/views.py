@@ -16,6 +16,7 @@ from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, count_cases
 from ..outbound.private_statistics import SampleValues
 from ..run.records import RoundRecord, SiteReport
+from ..run.update_floor import NO_FLOOR, UpdateFloor
 from ..seeding import derive_seed
 from ..training.loop import TrainingOutcome
 
@@ -155,6 +156,7 @@ class SiteView:
         warning: writes a warning to it.
         earlier_folders: where the site's part of the run that is continued may lie.
         continued_round: the round after which that run is continued; None where none is.
+        floor: how many patients and samples an update must be of to leave the site.
     """
 
     name: str
@@ -169,6 +171,7 @@ class SiteView:
     warning: Callable[[str], None]
     earlier_folders: Iterable[Path] = ()
     continued_round: int | None = None
+    floor: UpdateFloor = NO_FLOOR
 
     @property
     def training_seed(self) -> int:

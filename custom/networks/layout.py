@@ -8,6 +8,9 @@ from torch import nn
 
 from .building import assign_blocks, layer_blocks
 
+# Kinds of entries within a layer block, each of which has a bound of its own on how far a site may move it.
+WEIGHTS, BIASES, NORMALISATION, STATISTICS = "weights", "biases", "normalisation", "statistics"
+
 
 @dataclass(frozen=True)
 class NetworkLayout:
@@ -18,12 +21,15 @@ class NetworkLayout:
         block_of: the block of every entry.
         trained: names of the parameters, sorted.
         statistics: names of the other floating entries, running statistics of normalisation, sorted.
+        group_of: the group of every entry, ``BLOCK/KIND``: a layer block's weights (kernels and matrices), its biases
+            (every other vector or number), the affine parameters of its normalisation, and what is not trained.
     """
 
     blocks: tuple[str, ...]
     block_of: Mapping[str, str]
     trained: tuple[str, ...]
     statistics: tuple[str, ...]
+    group_of: Mapping[str, str]
 
     @classmethod
     def of(cls, network: nn.Module, params: Mapping[str, torch.Tensor], blocks: Sequence[str]) -> "NetworkLayout":
@@ -39,4 +45,20 @@ class NetworkLayout:
         statistics = sorted(
             name for name, tensor in params.items() if tensor.is_floating_point() and name not in trained
         )
-        return cls(tuple(chosen), assign_blocks(params, chosen), tuple(trained), tuple(statistics))
+        block_of = assign_blocks(params, chosen)
+        kinds = _kinds_of_parameters(network)
+        group_of = {name: f"{block}/{kinds.get(name, STATISTICS)}" for name, block in block_of.items()}
+        return cls(tuple(chosen), block_of, tuple(trained), tuple(statistics), group_of)
+
+
+def _kinds_of_parameters(network: nn.Module) -> dict[str, str]:
+    """Return the kind of every parameter, under all names that it has."""
+    kinds = {}
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        module = network.get_submodule(name.rpartition(".")[0])
+        # PyTorch's classes of normalisation have no base in common; their names have.
+        if "norm" in type(module).__name__.lower():
+            kinds[name] = NORMALISATION
+        else:
+            kinds[name] = WEIGHTS if parameter.ndim > 1 else BIASES
+    return kinds

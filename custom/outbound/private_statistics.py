@@ -93,11 +93,12 @@ def private_report(
         random_bytes: where the noise comes from; whoever can repeat it can take the noise away.
 
     Raises:
-        ValueError: if an entry or a sample is infinite, or an entry has no sample.
+        ValueError: if the samples are of another number of entries, or an entry has none. Neither follows from what a
+            sample's value is: infinite ones count as their bound.
     """
     given = _entries(report, samples)
     for name, values in given.items():
-        _check_finite(name, values, samples[name])
+        _check_samples(name, values, samples[name])
     deviation = _deviation(given, noise_multiplier)
     result = dict(report)
     for name in given:
@@ -151,10 +152,10 @@ def _deviation(given: Mapping[str, list[float]], noise_multiplier: float) -> flo
     return (1.0 + _MARGIN) * noise_multiplier * math.sqrt(num_entries)
 
 
-def _check_finite(name: str, values: list[float], samples: SampleValues) -> None:
+def _check_samples(name: str, values: list[float], samples: SampleValues) -> None:
     num_entries = samples.values.shape[1]
     if num_entries != len(values):
         raise ValueError(f"Expected samples of {len(values)} entries of {name!r}, but got those of {num_entries}.")
     lacks_samples = np.isnan(samples.values).all(axis=0) & ~np.isnan(values)
-    if np.isinf(values).any() or np.isinf(samples.values).any() or lacks_samples.any():
-        raise ValueError(f"Expected finite entries of {name!r}, each with finite samples.")
+    if lacks_samples.any():
+        raise ValueError(f"Expected samples of every entry of {name!r} that is not withheld.")

@@ -7,7 +7,7 @@ the site, the length counts twice: :func:`patient_mu_squared`.
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -34,9 +34,11 @@ def privatised(
 ) -> dict[str, torch.Tensor]:
     """Return a model whose update was cut to a length and got noise: θ + u min(1, C / ‖u‖) + N(0, (σC)²).
 
-    The length is over all floating entries together, those of normalisation among them. Variances stay at least 0.
-    Entries that are not floating, which count batches, are the received ones. Update and noise are added and rounded to
-    a grid before θ is added, see :mod:`fedannot.custom.outbound.noise_source`.
+    The length is over all floating entries together, those of normalisation among them. An update counts as zero, all
+    of it, where an entry or its length is not finite: there is a result for every trained model, so that nobody learns
+    from its absence. Variances stay at least 0. Results beyond the largest number of the received type become that
+    number. Entries that were not received as floating numbers, which count batches, are the received ones. Update and
+    noise are added and rounded to a grid before θ is added, see :mod:`fedannot.custom.outbound.noise_source`.
 
     Args:
         params: the trained state dict.
@@ -46,27 +48,61 @@ def privatised(
         random_bytes: where the noise comes from; whoever can repeat it can take the noise away.
 
     Raises:
-        ValueError: if the two are of different networks, or the update or its length is not finite.
+        ValueError: if the two are of different networks, or the received model is not finite; neither depends on what
+            was trained on.
     """
     received = {name: torch.as_tensor(value).detach().cpu() for name, value in reference.items()}
     if {name: value.shape for name, value in params.items()} != {name: of.shape for name, of in received.items()}:
         raise ValueError("Expected entries of the same names and shapes in the trained and the received model.")
-    names = sorted(name for name, tensor in params.items() if tensor.is_floating_point())
-    updates = {name: _flat(params[name]) - _flat(received[name]) for name in names}
-    with np.errstate(over="ignore"):
-        length = math.sqrt(sum(float(np.square(update).sum()) for update in updates.values()))
-    if not math.isfinite(length):
-        raise ValueError("Expected a finite update, but its length is not: training has diverged.")
-    bound = clip_norm * (1.0 - _MARGIN)
-    scale = bound / length if length > bound else 1.0
+    names = sorted(name for name, tensor in received.items() if tensor.is_floating_point())
+    if wrong := [name for name in names if not torch.isfinite(received[name]).all()]:
+        raise ValueError(f"Expected a finite received model, but its {wrong[0]!r} is not.")
+    updates = _bounded_updates(params, received, names, clip_norm * (1.0 - _MARGIN))
     result = {name: received[name].clone() for name in params}
     for name in names:
-        sent = torch.from_numpy(with_noise(scale * updates[name], noise_multiplier * clip_norm, random_bytes))
+        sent = torch.from_numpy(with_noise(updates[name], noise_multiplier * clip_norm, random_bytes))
         value = received[name].double() + sent.reshape(received[name].shape)
-        if name.endswith(_VARIANCE):
-            value.clamp_(min=0.0)
-        result[name] = value.to(params[name].dtype)
+        largest = torch.finfo(received[name].dtype).max
+        value.clamp_(min=0.0 if name.endswith(_VARIANCE) else -largest, max=largest)
+        result[name] = value.to(received[name].dtype)
     return result
+
+
+def is_finite_update(params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]) -> bool:
+    """Return whether an update and its length are finite; stays at the site, for its log.
+
+    Args:
+        params: the trained state dict.
+        reference: the received one.
+    """
+    received = {name: torch.as_tensor(value).detach().cpu() for name, value in reference.items()}
+    names = [name for name, tensor in received.items() if tensor.is_floating_point()]
+    return math.isfinite(_length(_updates(params, received, names)))
+
+
+def _bounded_updates(
+    params: Mapping[str, torch.Tensor], received: Mapping[str, torch.Tensor], names: Iterable[str], bound: float
+) -> dict[str, Floats]:
+    """The flat updates of the named entries, cut to a length together; all zero if that length is not finite."""
+    updates = _updates(params, received, names)
+    length = _length(updates)
+    if not math.isfinite(length):
+        return {name: np.zeros_like(update) for name, update in updates.items()}
+    scale = bound / length if length > bound else 1.0
+    return {name: scale * update for name, update in updates.items()}
+
+
+def _updates(
+    params: Mapping[str, torch.Tensor], received: Mapping[str, torch.Tensor], names: Iterable[str]
+) -> dict[str, Floats]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return {name: _flat(params[name]) - _flat(received[name]) for name in names}
+
+
+def _length(updates: Mapping[str, Floats]) -> float:
+    """The Euclidean length of all updates together; infinite or NaN if an entry or a square is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.sqrt(sum(float(np.square(update).sum()) for update in updates.values()))
 
 
 def _flat(tensor: torch.Tensor) -> Floats:

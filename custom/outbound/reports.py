@@ -16,6 +16,26 @@ from ..training.loop import TrainingOutcome
 from .fields import MINIMUM_CASES
 
 
+def data_report(data: SiteData, *, embedded: bool) -> dict[str, Any]:
+    """Return what goes with a trained model and follows from neither model; leaves the site.
+
+    Args:
+        data: the site's data.
+        embedded: whether the site runs on the embedded phantom.
+    """
+    return {
+        "num_samples": data.num_samples,
+        "num_excluded": len(data.excluded),
+        "embedded_data": embedded,
+        "num_threads": torch.get_num_threads(),
+    }
+
+
+def validated_cases(data: SiteData | None) -> dict[str, Any]:
+    """Return the number of a site's validation cases, 0 without any; leaves the site."""
+    return {"num_samples": 0 if data is None else len(data.cases)}
+
+
 def training_report(
     data: SiteData,
     outcome: TrainingOutcome,
@@ -34,12 +54,7 @@ def training_report(
         embedded: whether the site runs on the embedded phantom.
         trained_on: the patient or volume of every sample that was trained on; None for all.
     """
-    report: dict[str, Any] = {
-        "num_samples": data.num_samples,
-        "num_excluded": len(data.excluded),
-        "embedded_data": embedded,
-        "num_threads": torch.get_num_threads(),
-    }
+    report = data_report(data, embedded=embedded)
     num_patients = len(set(data.units if trained_on is None else trained_on))
     if num_patients >= MINIMUM_CASES:
         mean_loss = outcome.mean_loss if math.isfinite(outcome.mean_loss) else math.nan
@@ -59,7 +74,7 @@ def class_validation_report(network: nn.Module, data: SiteData | None, settings:
     Cases of a class with fewer patients than the minimum count are left out, so that no single case is scored. With
     fewer patients in all only the number of cases is reported, 0 for a site without any.
     """
-    report: dict[str, Any] = {"num_samples": 0 if data is None else len(data.cases)}
+    report = validated_cases(data)
     if data is None:
         return report
     patients = [
@@ -89,7 +104,7 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: RunSe
     is reported, 0 for a site without any. Dice of a class is held back where fewer have the class in an annotation, the
     share of cases without it that were left empty where fewer have such a case.
     """
-    report: dict[str, Any] = {"num_samples": 0 if data is None else len(data.cases)}
+    report = validated_cases(data)
     num_patients = 0 if data is None else len(set(data.units))
     if data is None or num_patients < MINIMUM_CASES:
         return report

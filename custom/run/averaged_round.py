@@ -7,7 +7,7 @@ from typing import Any
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..evaluation.scoring import Scoring
 from .records import ROUND_RECORDS, VERSION, RoundRecord, SiteReport
-from .round_record import dominant_site
+from .round_record import recorded_weights
 from .time_left import duration, time_left
 
 # What the rounds of a swarm are called in records, whatever the sites train in them.
@@ -41,7 +41,6 @@ class AveragedRound:
             task: the job's.
             seconds: that the round took.
         """
-        weights = self.weights
         common: dict[str, Any] = {
             "version": VERSION,
             "round": self.number,
@@ -49,12 +48,9 @@ class AveragedRound:
             **Scoring.of(task).unscored.model_dump(exclude_unset=True),
             "sites": _sorted(self.reports),
             "refused": _sorted(self.refused),
-            "effective_sites": weights.fewest_effective_sites,
-            "weights": weights.most_concentrated,
+            **recorded_weights(self.weights),
             "seconds": round(seconds, 3),
         }
-        if (dominant := dominant_site(weights)) is not None:
-            common["dominant"] = dominant
         return ROUND_RECORDS[task].of(common, {})
 
     def describe(self, rounds: int, seconds: float) -> str:

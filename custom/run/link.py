@@ -76,6 +76,8 @@ class Beginning:
         absent: sites that the job names and that are not there.
         start_model: file or bundle with other start weights; None for none.
         state: the state of the run that is continued; None for none.
+        waiting_folder: where models wait for their weights; None for a folder in the run's.
+        largest_share: largest weight of one site in a layer block; a round in which one has more does not count.
     """
 
     network: nn.Module
@@ -86,6 +88,8 @@ class Beginning:
     absent: tuple[str, ...] = ()
     start_model: Path | None = None
     state: Path | None = None
+    waiting_folder: Path | None = None
+    largest_share: float = 1.0
 
 
 class Link(Protocol):

@@ -128,11 +128,13 @@ class Bounded(Record):
 
     Attributes:
         share: its weight in every layer block, after the bound.
-        update_factor: by how much its update was scaled down.
+        update_factor: by how much its update was scaled down in the group of parameters where that is most.
+        update_group: that group, a layer block and a kind of its parameters.
     """
 
     share: tuple[float, ...] | None = None
     update_factor: float | None = None
+    update_group: str | None = None
 
 
 class Dominant(Record):
@@ -161,6 +163,7 @@ class RoundRecord(OpenRecord):
         bounded: whose influence was bounded, by name.
         effective_sites: how many sites the weights are of in effect, in the layer block where they are fewest.
         weights: of each site in that layer block, within the bounds of influence.
+        kept: the sites whose models multi-Krum kept; the weights are theirs.
         dominant: the site that nearly decides alone.
         stability: how far the sites move the model (FedGSCA, Eq. 18), of a classification.
         seconds: that the round took.
@@ -176,6 +179,7 @@ class RoundRecord(OpenRecord):
     bounded: dict[str, Bounded] | None = None
     effective_sites: float | None = None
     weights: dict[str, float] | None = None
+    kept: tuple[str, ...] | None = None
     dominant: Dominant | None = None
     stability: float | None = None
     seconds: float

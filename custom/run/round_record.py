@@ -1,6 +1,7 @@
 """What is said and drawn of a finished round, and how many sites its weights are of in effect."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
 from ..evaluation.scoring import Scoring
@@ -14,6 +15,13 @@ def dominant_site(weights: LayerWeights) -> Dominant | None:
         return None
     site, weight = weights.strongest
     return Dominant(site=site, weight=weight)
+
+
+def recorded_weights(weights: LayerWeights) -> dict[str, Any]:
+    """Return what the record of a round says of its weights."""
+    dominant = dominant_site(weights)
+    record: dict[str, Any] = {"effective_sites": weights.fewest_effective_sites, "weights": weights.most_concentrated}
+    return record if dominant is None else record | {"dominant": dominant}
 
 
 def dominance_sentence(weights: LayerWeights) -> str:

@@ -1,11 +1,12 @@
 """The results of one round's training at the server: checked, counted, and added to the round's average."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from ..aggregation.drift import squared_distance
+from ..aggregation.drift import squared_distances
 from ..aggregation.round_average import RoundAverage
 from ..networks.layout import NetworkLayout
 from ..outbound.fields import TRAIN
@@ -29,12 +30,13 @@ class RoundResults:
         counted: says how much of a site's number of samples counts.
         limit: the largest number of samples of one site.
         refuse: takes note of a site that is refused, and the reason.
-        measures_drifts: whether :attr:`drifts` are measured.
+        measures_drifts: whether :attr:`drifts` and :attr:`update_norms` are measured.
         keeps_statistics: whether :attr:`statistics` are kept.
 
     Attributes:
         reports: by site the registered fields beside the model.
         drifts: ‖θ_k − θ‖² of every model over the trained parameters.
+        update_norms: ‖θ_k − θ‖ of every model in each group of parameters, see :class:`NetworkLayout`.
         statistics: each model's running statistics of normalisation.
         num_samples: of every site with a usable report, also of one that joined too late for this round.
     """
@@ -65,6 +67,7 @@ class RoundResults:
         self._keeps_statistics = keeps_statistics
         self.reports: dict[str, SiteReport] = {}
         self.drifts: dict[str, float] = {}
+        self.update_norms: dict[str, dict[str, float]] = {}
         self.statistics: dict[str, dict[str, torch.Tensor]] = {}
         self.num_samples: dict[str, int] = {}
 
@@ -86,7 +89,13 @@ class RoundResults:
 
     def _measure(self, site: str, params: Mapping[str, torch.Tensor]) -> None:
         if self._measures_drifts:
-            self.drifts[site] = squared_distance(params, self._reference, self._layout.trained)
+            squares = squared_distances(params, self._reference, self._layout.trained)
+            self.drifts[site] = sum(squares.values())
+            of_groups: dict[str, float] = {}
+            for name, square in squares.items():
+                group = self._layout.group_of[name]
+                of_groups[group] = of_groups.get(group, 0.0) + square
+            self.update_norms[site] = {group: math.sqrt(square) for group, square in of_groups.items()}
         if self._keeps_statistics:
             self.statistics[site] = {name: params[name].clone() for name in self._layout.statistics}
 

@@ -1,6 +1,5 @@
 """The training of one round at the server: results come, weights are found, models are averaged."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +29,13 @@ class Averaged:
     Attributes:
         params: the average.
         weights: what the sites counted in it, within the bounds of influence.
+        kept: the sites whose models multi-Krum kept, and of which alone the weights then are; None with other rules.
         shadow: the second average of the same results; None where the method asked for none.
     """
 
     params: dict[str, torch.Tensor]
     weights: LayerWeights
+    kept: tuple[str, ...] | None = None
     shadow: dict[str, torch.Tensor] | None = None
 
 
@@ -74,7 +75,7 @@ class RoundTraining:
         self._rule = method.weights_rule(this_round)
         self._known = None if self._rule is not None else _checked(method.weights(this_round), settings.method)
         self._method = settings.method
-        self._waits = self._rule is not None or settings.influence.has_bounds
+        self._waits = self._rule is not None or settings.influence.has_bounds or settings.aggregation.waits
         self._average = RoundAverage(
             this_round.number,
             this_round.params,
@@ -83,6 +84,9 @@ class RoundTraining:
             num_sites=max(num_sites, 1),
             wait_in=waiting_folder if self._waits else None,
             shadow_without=method.shadow_without(this_round),
+            aggregation=settings.aggregation,
+            group_of=layout.group_of,
+            trained=layout.trained,
         )
         limit, bounds_updates = claim_limit(max(num_sites, 1)), settings.influence.max_update_ratio is not None
         self.results = RoundResults(
@@ -114,10 +118,12 @@ class RoundTraining:
         if self._waits:
             self._average.weigh(
                 None if given is None and bounded is weights else bounded,
-                this_round.bounds.update_factors({site: math.sqrt(of) for site, of in results.drifts.items()}),
+                this_round.bounds.update_factors(results.update_norms),
                 inner_ranges([results.statistics[site] for site in sorted(results.statistics)]),
             )
-        return Averaged(self._average.result(), bounded, self._average.shadow())
+        kept = self._average.kept
+        weighed = bounded if kept is None else bounded.only(kept)
+        return Averaged(self._average.result(), weighed, kept, self._average.shadow())
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._blocks)
@@ -141,3 +147,19 @@ def _checked(weights: LayerWeights | None, method: str) -> LayerWeights | None:
             "least 0 that sum to 1 in each."
         )
     return weights
+
+
+def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, str] | None:
+    """Return the site that has more of a layer block than it may, and why the round does not count; None if none has.
+
+    Args:
+        weights: of the round.
+        largest_share: largest weight of one site in a layer block, by the limits of who averages.
+    """
+    site, weight = weights.strongest
+    if weight <= largest_share + _SLACK:
+        return None
+    return site, (
+        f"it would be {weight:.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
+        f"{largest_share:g}: the round does not count"
+    )

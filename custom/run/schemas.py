@@ -43,7 +43,7 @@ def write_schemas(folder: Path) -> None:
     """Write the schemas into a folder, which is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, schema in schemas().items():
-        write_text(folder / name, schema_text(schema))
+        write_text(folder / name, schema_text(schema), shared=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a site does when it is asked, whatever carries the messages: training, validation, a method's own tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,14 +8,24 @@ import torch
 from torch import nn
 
 from ..data.datalist import TRAINING
+from ..data.site_data import SiteData
 from ..methods.declaration import Method
 from ..methods.method import SiteMethod
-from ..methods.views import SiteView
+from ..methods.views import SiteView, Trained
 from ..networks.devices import params_in_main_memory
 from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.private_statistics import SampleValues
 from ..outbound.registry import OutboundRegistry
-from ..outbound.reports import class_validation_report, training_report, validation_report
+from ..outbound.reports import (
+    class_validation_report,
+    data_report,
+    training_report,
+    validated_cases,
+    validation_report,
+)
+
+# Takes fields of an answer before the network is used.
+Note = Callable[[Mapping[str, Any]], None]
 
 
 class UnknownTaskError(ValueError):
@@ -37,7 +47,14 @@ class TaskResult:
     samples: Mapping[str, SampleValues] = field(default_factory=dict)
 
 
-def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module, site: SiteView) -> TaskResult:
+def do_task(
+    declared: Method,
+    method: SiteMethod,
+    task: str,
+    network: nn.Module,
+    site: SiteView,
+    note: Note | None = None,
+) -> TaskResult:
     """Do a task with the received network.
 
     Args:
@@ -46,15 +63,22 @@ def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module,
         task: the task by its own name.
         network: the network with the received weights, where it computes.
         site: the site in this task.
+        note: takes :func:`fields_without_model`, if there are any, before the network is used.
 
     Raises:
         UnknownTaskError: if neither all methods nor this one have the task.
-        DataError: if the site's data cannot be used.
+        DataError: if the site's data cannot be used, or an update would be of too few patients or samples.
         TrainingStopped: if the run is being stopped.
     """
     method.before_task(site)
+    if task == TRAIN and not site.floor.is_none:
+        # Before the time of a training is spent; what was trained on is known after it.
+        site.floor.check_patients(site.load(TRAINING).units)
+    known = fields_without_model(declared, method, task, site)
+    if note is not None and known is not None:
+        note(known)
     if task == TRAIN:
-        return _train(declared, method, network, site)
+        return _train(declared, method, network, site, known or {})
     if task == VALIDATE and declared.task == "segmentation":
         model = method.model_in_use(network, site)
         return TaskResult(validation_report(model, site.validation_data(), method.settings))
@@ -68,12 +92,45 @@ def do_task(declared: Method, method: SiteMethod, task: str, network: nn.Module,
     raise UnknownTaskError(f"Task {task!r} is not known to the method {declared.name!r} for {declared.task}.")
 
 
-def _train(declared: Method, method: SiteMethod, network: nn.Module, site: SiteView) -> TaskResult:
+def fields_without_model(declared: Method, method: SiteMethod, task: str, site: SiteView) -> dict[str, Any] | None:
+    """Return the fields of an answer that follow neither from the received model nor from what it is used for.
+
+    They are what a site whose updates are private sends of a training or validation beside its update, so that nothing
+    in the answer says how these went. None for a method's own tasks.
+
+    Args:
+        declared: the job's method.
+        method: its half at sites.
+        task: the task by its own name.
+        site: the site in this task.
+
+    Raises:
+        DataError: if the site's data cannot be used.
+    """
+    if task == TRAIN:
+        report = data_report(site.load(TRAINING), embedded=site.locate().embedded)
+        return report | dict(method.training_flags(site))
+    if task == {"segmentation": VALIDATE, "classification": VALIDATE_CLASSES}[declared.task]:
+        return validated_cases(site.validation_data())
+    return None
+
+
+def _train(
+    declared: Method, method: SiteMethod, network: nn.Module, site: SiteView, known: Mapping[str, Any]
+) -> TaskResult:
     trained = method.train(network, site)
     outcome = trained.outcome
     site.info(f"Round {site.round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
-    report = training_report(
-        site.load(TRAINING), outcome, embedded=site.locate().embedded, trained_on=trained.trained_on
-    )
-    fields = OutboundRegistry(declared.leaves).without_small(TRAIN, report | dict(trained.fields))
+    data = site.load(TRAINING)
+    if not site.floor.is_none:
+        site.floor.check_update(outcome, method.settings.training, _trained_on(trained, data))
+    report = training_report(data, outcome, embedded=site.locate().embedded, trained_on=trained.trained_on)
+    fields = OutboundRegistry(declared.leaves).without_small(TRAIN, report | dict(known) | dict(trained.fields))
     return TaskResult(fields, params_in_main_memory(network))
+
+
+def _trained_on(trained: Trained, data: SiteData) -> Sequence[str]:
+    """The patients or volumes that were trained on: as the method says, else those of the samples of the batches."""
+    if trained.trained_on is not None:
+        return trained.trained_on
+    return [data.units[sample] for sample in sorted(trained.outcome.samples)]

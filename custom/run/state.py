@@ -10,7 +10,7 @@ import torch
 
 from ...transforms.errors import DataError
 from ..data.tensor_files import write_tensors
-from ..data.whole_files import write_text
+from ..data.whole_files import private_file, write_text
 from .plain_values import finite
 from .reading import round_records
 from .records import Record, RoundRecord
@@ -174,7 +174,7 @@ def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def append_record(path: Path, record: Record) -> None:
     """Append one record to a JSON-lines file."""
-    with path.open("a", encoding="utf-8") as file:
+    with private_file(path).open("a", encoding="utf-8") as file:
         file.write(_line(record))
 
 

@@ -14,7 +14,16 @@ def time_left(seconds: Sequence[float], rounds: int) -> float:
         seconds: what finished rounds have taken, at least one.
         rounds: how many are left.
     """
-    return statistics.median(seconds[-_LATEST:]) * rounds
+    return latest_round_seconds(seconds) * rounds
+
+
+def latest_round_seconds(seconds: Sequence[float]) -> float:
+    """Return the seconds that one of the latest rounds took, the median.
+
+    Args:
+        seconds: what finished rounds have taken, at least one.
+    """
+    return statistics.median(seconds[-_LATEST:])
 
 
 def duration(seconds: float) -> str:

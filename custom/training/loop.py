@@ -23,12 +23,16 @@ class TrainingOutcome:
         steps: number of optimizer steps.
         dice_loss: mean Dice loss likewise, where it was asked for; NaN if no sample counts.
         dice_samples: which of the site's samples that is over, of patches which of its volumes.
+        samples: which of the site's samples, of patches which of its volumes, the training was over.
+        samples_per_epoch: number of samples or patches of an epoch.
     """
 
     mean_loss: float
     steps: int
     dice_loss: float | None = None
     dice_samples: frozenset[int] = frozenset()
+    samples: frozenset[int] = frozenset()
+    samples_per_epoch: int = 0
 
     def with_dice(self, record: DiceRecord | None) -> "TrainingOutcome":
         """Return the outcome with the Dice loss that was recorded in training, if it was."""
@@ -111,6 +115,7 @@ def run_epochs(
     generator = torch.Generator().manual_seed(seed)
     total_loss = torch.zeros((), device=device)
     steps = 0
+    samples: set[int] = set()
     network.train()
     for epoch in range(epochs):
         for batch in batches.epoch(generator):
@@ -124,6 +129,7 @@ def run_epochs(
             scaler.step(optimizer)
             scaler.update()
             total_loss += loss.detach().float() * len(batch.images)
+            samples.update(batch.samples.tolist())
             steps += 1
     mean_loss = float(total_loss) / (epochs * batches.samples_per_epoch)
-    return TrainingOutcome(mean_loss, steps)
+    return TrainingOutcome(mean_loss, steps, samples=frozenset(samples), samples_per_epoch=batches.samples_per_epoch)

@@ -1,5 +1,6 @@
 """Executors of one site that lies, for `lying_sites.py`; the others do their tasks as they are."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,12 +20,18 @@ LIAR = "site-1"
 # How many times an update is sent with its sign turned.
 TIMES = 10
 SAMPLES = 1_000_000
+# The last layer of the segmentation network and of the classifier.
+OUTPUT_LAYERS = ("final_conv", "fc")
+# Liars whose direction never changes, and the entries of that layer in which their whole update is.
+CONSTANT = {"bias": ("bias",), "last": ("weight", "bias")}
 
 
-def turned(received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the model that goes ten times as far as the trained one, the other way; statistics are left."""
+def turned(
+    received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor], times: float
+) -> dict[str, torch.Tensor]:
+    """Return the model that goes so many times as far as the trained one, the other way; statistics are left."""
     return {
-        name: received[name] - TIMES * (tensor - received[name])
+        name: received[name] - times * (tensor - received[name])
         if tensor.is_floating_point() and "running" not in name
         else tensor
         for name, tensor in trained.items()
@@ -37,6 +44,55 @@ def inflated(trained: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         name: torch.full_like(tensor, 4000.0) if name.endswith("running_var") else tensor
         for name, tensor in trained.items()
     }
+
+
+def _way(received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> float:
+    """Return how far ten honest updates go: the norm over all floating entries without running statistics."""
+    moved = (trained[name] - received[name] for name in received if _is_parameter(name, received))
+    return TIMES * float(torch.sqrt(torch.stack([one.double().square().sum() for one in moved]).sum()))
+
+
+def _is_parameter(name: str, params: Mapping[str, torch.Tensor]) -> bool:
+    return params[name].is_floating_point() and "running" not in name
+
+
+def _against_the_foreground(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a direction that never changes: the output of the background grows, the others fall."""
+    direction = -torch.ones_like(tensor)
+    direction[0] = 1.0
+    return direction
+
+
+def constant(
+    received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor], entries: tuple[str, ...]
+) -> dict[str, torch.Tensor]:
+    """Return the received model with the whole way of ten updates in the named entries of the output layer."""
+    names = [f"{layer}.{entry}" for layer in OUTPUT_LAYERS for entry in entries if f"{layer}.{entry}" in received]
+    directions = {name: _against_the_foreground(received[name]) for name in names}
+    length = math.sqrt(sum(float(one.double().square().sum()) for one in directions.values()))
+    way = _way(received, trained) / length
+    return {
+        name: tensor + way * directions[name] if name in directions else tensor.clone()
+        for name, tensor in received.items()
+    }
+
+
+def zeros(trained: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a model of nothing but zeros."""
+    return {name: torch.zeros_like(tensor) for name, tensor in trained.items()}
+
+
+def false_model(
+    attack: str, received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Return the model that a liar sends in place of the trained one."""
+    if attack == "statistics":
+        return inflated(trained)
+    if attack == "zeros":
+        return zeros(trained)
+    if attack in CONSTANT:
+        return constant(received, trained, CONSTANT[attack])
+    return turned(received, trained, 1 if attack == "hidden" else TIMES)
 
 
 def false_quality(task: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -63,11 +119,8 @@ def false_quality(task: str, values: dict[str, Any]) -> dict[str, Any]:
 def lie(attack: str, task: str, dxo: DXO, received: Mapping[str, torch.Tensor]) -> None:
     """Change what a site sends, in place."""
     if task == TRAIN:
-        if attack == "statistics":
-            dxo.data = inflated(dxo.data)
-        else:
-            dxo.data = turned(received, dxo.data)
-        if attack == "samples":
+        dxo.data = false_model(attack, received, dxo.data)
+        if attack in ("samples", "hidden"):
             dxo.meta["num_samples"] = SAMPLES
         if attack == "quality":
             dxo.meta = false_quality(task, dict(dxo.meta))

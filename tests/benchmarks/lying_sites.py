@@ -16,24 +16,34 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedannot.apps.benchmarks.fedia import PUBLISHED
+from fedannot.apps.deployment.deployable_job import deployed_bounds
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.aggregation.influence import deployed_influence
 from fedannot.custom.data.phantoms.choice import write_embedded_federation
 
 JOBS = Path(__file__).parents[2] / "jobs"
 ATTACKS = {
-    "honest": "all sites honest",
+    "honest": "nothing false",
     "turned": "update turned, ten times",
     "samples": "a million samples, update turned, ten times",
+    "hidden": "a million samples, update turned, at its own length",
     "quality": "false quality, update turned, ten times",
     "statistics": "running variances of 4000",
+    "bias": "ten updates in the output layer's biases, one direction",
+    "last": "ten updates in the output layer, one direction",
+    "zeros": "zeros",
 }
-# And their numbers of sites.
-METHODS = {"fedavg": 8, "fedaaai": 8, "fedia": 4, "fedgsca": 4}
-# Federated averaging has no quality to lie about; statistics are averaged in the same way by every method.
-WITHOUT = {("fedavg", "quality"), *((method, "statistics") for method in METHODS if method != "fedavg")}
+# And their numbers of sites. A name after the job's says that it is of another size.
+METHODS = {"fedavg": 8, "fedaaai": 8, "fedia": 4, "fedgsca": 4, "fedavg/4": 4}
+# What is run of each; statistics, biases and zeros are averaged in the same way by every method.
+RUNS = {
+    "fedavg": [attack for attack in ATTACKS if attack != "quality"],
+    "fedaaai": ["honest", "samples", "quality", "bias"],
+    "fedia": ["honest", "quality"],
+    "fedgsca": ["honest", "quality"],
+    "fedavg/4": ["honest", "bias", "zeros"],
+}
 # The last rounds of which the mean is a run's score.
 LAST_ROUNDS = 2
 _LESIONS = {
@@ -45,6 +55,7 @@ _LESIONS = {
 }
 SMALL: dict[str, dict[str, Any]] = {
     "fedavg": _LESIONS,
+    "fedavg/4": _LESIONS | {"embedded.sites": 4},
     # Groups are not tested for, so that quality counts in every run.
     "fedaaai": _LESIONS | {"warmup_rounds": 2, "min_predicted_share": 0.0, "group_test_level": 1.0},
     "fedia": {
@@ -66,9 +77,14 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+def job_of(method: str) -> Path:
+    """Return the folder of the project's job."""
+    return JOBS / method.partition("/")[0]
+
+
 def lying_job(method: str, attack: str, changes: dict[str, Any], folder: Path) -> Path:
     """Copy a job of the project in which one site lies."""
-    job = Job.open(JOBS / method).copy_with(SMALL[method] | changes, folder)
+    job = Job.open(job_of(method)).copy_with(SMALL[method] | changes, folder)
     if attack != "honest":
         text = job.client_config.read_text(encoding="utf-8")
         for found, instead in (
@@ -89,22 +105,22 @@ def cases(
     for seed in seeds:
         for method in methods:
             for attack in attacks:
-                if (method, attack) not in WITHOUT:
+                if attack in RUNS[method]:
                     for chosen in bounds:
                         yield method, attack, chosen == "on", seed
 
 
 def run(
-    method: str, attack: str, influence: dict[str, float] | None, seed: int, folder: Path, rounds: int | None = None
+    method: str, attack: str, bounds: dict[str, Any], seed: int, folder: Path, rounds: int | None = None
 ) -> dict[str, Any]:
     """Return the scores of one run, in percent, by round; nothing but 0 where it ends with an error."""
-    data = folder / f"data-{method}-{seed}"
+    data = folder / f"data-{method.replace('/', '-')}-{seed}"
     changes: dict[str, Any] = {"seed": seed, "embedded.seed": seed}
     if not data.exists():
-        settings = Job.open(JOBS / method).settings_with(SMALL[method] | changes)
+        settings = Job.open(job_of(method)).settings_with(SMALL[method] | changes)
         write_embedded_federation(data, settings.embedded)
     changes |= {} if rounds is None else {"rounds": rounds}
-    changes |= {f"influence.{key}": value for key, value in (influence or {}).items()}
+    changes |= bounds
     started = time.monotonic()
     with TemporaryDirectory(dir=folder) as name:
         job = lying_job(method, attack, changes, Path(name) / "job")
@@ -148,7 +164,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--bounds", nargs="+", choices=("off", "on"), default=["off", "on"])
     parser.add_argument("--rounds", type=int, help="other than those of the table, into a file of their own")
-    parser.add_argument("--influence", type=json.loads, help="bounds other than those of deployed jobs, as JSON")
+    parser.add_argument("--settings", type=json.loads, help="other than those of deployed jobs with bounds, as JSON")
     arguments = parser.parse_args()
     file: Path = arguments.results
     results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
@@ -158,8 +174,9 @@ def main() -> None:
             if case in done:
                 continue
             method, attack, bounded, seed = case
-            influence = arguments.influence or deployed_influence(METHODS[method]) if bounded else None
-            found = run(method, attack, influence, seed, Path(name), arguments.rounds)
+            deployed = deployed_bounds(METHODS[method]) | {"min_sites": METHODS[method] // 2 + 1}
+            bounds = (deployed if arguments.settings is None else arguments.settings) if bounded else {}
+            found = run(method, attack, bounds, seed, Path(name), arguments.rounds)
             results.append({"method": method, "attack": attack, "bounds": bounded, "seed": seed} | found)
             file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             print(*case, found["scores"], found["seconds"], flush=True)

@@ -103,6 +103,30 @@ def test_value_out_of_range_is_named_with_what_is_allowed(key, value, allowed):
     assert allowed in text
 
 
+@pytest.mark.parametrize(
+    ("aggregation", "min_sites", "needed"),
+    [
+        ({"rule": "median"}, 2, 3),
+        ({"rule": "trimmed_mean"}, 2, 3),
+        ({"rule": "trimmed_mean", "trim": 2}, 4, 5),
+        ({"rule": "multi_krum"}, 4, 5),
+        ({"rule": "multi_krum", "byzantine": 2}, 6, 7),
+    ],
+)
+def test_a_rule_of_aggregation_needs_as_many_results_as_its_values_ask_for(aggregation, min_sites, needed):
+    values = {"method": "fedavg", "aggregation": aggregation, "min_sites": min_sites}
+    with pytest.raises(SettingsError) as error:
+        read_settings(FedAvgSettings, values, FILE)
+    assert f"key 'min_sites' is {min_sites}, but 'aggregation.rule' '{aggregation['rule']}'" in str(error.value)
+    assert f"set 'min_sites' to {needed} or more" in str(error.value)
+    read_settings(FedAvgSettings, values | {"min_sites": needed}, FILE)
+
+
+def test_every_method_has_the_rules_of_aggregation_and_the_mean_without_them():
+    for method in all_methods():
+        assert method.settings.model_fields["aggregation"].default.rule == "mean"
+
+
 FLOATS = [
     "training.learning_rate",
     "training.momentum",

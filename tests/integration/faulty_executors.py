@@ -16,6 +16,7 @@ from fedannot.custom.flare.at_hand import task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.outbound.fields import TRAIN
+from fedannot.custom.run.site_tasks import Note
 
 
 class FaultyExecutor(FederatedExecutor):
@@ -116,8 +117,15 @@ def spoil(dxo: DXO, fault: str, round_number: int) -> Shareable:
 class DyingExecutor(FederatedExecutor):
     """Is killed in the first round at site-2, as for want of memory."""
 
-    def answer(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+    def answer(
+        self,
+        task_name: str,
+        shareable: Shareable,
+        fl_ctx: FLContext,
+        abort_signal: Signal,
+        note: Note | None = None,
+    ) -> Shareable:
         is_first = int(shareable.get_header(AppConstants.CURRENT_ROUND)) == 1
         if fl_ctx.get_identity_name() == "site-2" and is_first:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().answer(task_name, shareable, fl_ctx, abort_signal)
+        return super().answer(task_name, shareable, fl_ctx, abort_signal, note)

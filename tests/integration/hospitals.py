@@ -139,7 +139,7 @@ def started_hospitals(tmp_path_factory: pytest.TempPathFactory, capture: Path | 
         description["datalist"] = str(data / site / "datalist.json")
         (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
         prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml", JOBS)
-    who = ("--startup-kit", str(kits / "lead@coordinator.org"))
+    who = ("--startup-kit", str(kits / "lead@research.org"))
     made = Hospitals(kits, environment, who, data=data, jobs=tmp_path_factory.mktemp("jobs"), ports=ports)
     with nothing_left(folder):
         for participant in ("localhost", *SITES):

@@ -39,6 +39,7 @@ from PIL import Image
 from plain_records import simulate
 from real_processes import wait_for
 
+from fedannot.apps.deployment.deployable_job import read_configuration
 from fedannot.apps.deployment.kit import approve_job, prepare_kit
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.run.state import STATE_FILE, RunState
@@ -180,7 +181,7 @@ def faulty_job(hospitals: Hospitals, faults: dict[str, str]) -> Path:
     executor["args"]["faults"] = faults
     config.write_text(json.dumps(content), encoding="utf-8")
     for participant in ("localhost", *SITES):
-        approve_job(hospitals.kits / participant, job)
+        approve_job(hospitals.kits / participant, *read_configuration(job))
     return job
 
 

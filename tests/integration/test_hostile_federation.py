@@ -30,7 +30,7 @@ from fedannot.custom.flare.kit_files import START_CHECK_FILE
 
 pytestmark = pytest.mark.processes
 
-ADMIN, LEAD = "admin@coordinator.org", "lead@coordinator.org"
+ADMIN, LEAD = "admin@coordinator.org", "lead@research.org"
 # Of the thousands of hostile jobs, those that are sent to real sites.
 SENT = 24
 

@@ -76,7 +76,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     work.mkdir()
 
     def run(*words: str) -> str:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "OMP_NUM_THREADS") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "OMP_NUM_THREADS", "FEDANNOT_CACHE")
+            if name in os.environ
+        }
         done = subprocess.run(
             [str(python.parent / words[0]), *words[1:]],
             cwd=work,

@@ -10,6 +10,18 @@ from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.review import ReviewServer
 
 
+def new_address(server: ReviewServer) -> str:
+    """An address of a review, which works once."""
+    return server.address_of(server.access.new_code())
+
+
+def new_token(server: ReviewServer) -> str:
+    """A token of a review, as a page gets it for the code in its address."""
+    token = server.access.exchange(server.access.new_code()).token
+    assert token is not None
+    return token
+
+
 @contextmanager
 def serving(found: FoundAudit, idle: float = 600.0) -> Iterator[ReviewServer]:
     """Serve the review of an audit until the block ends."""

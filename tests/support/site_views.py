@@ -7,6 +7,7 @@ from typing import Any
 from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.data.location import DataLocation
 from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.data.store_location import participant_store
 from fedannot.custom.methods.method import SiteMethod
 from fedannot.custom.methods.views import SiteView
 
@@ -51,9 +52,9 @@ class HandmadeSite:
                 assert section == TRAINING
                 return self.data
             replaced = method.labels_in_use(section, made)
-            prepared = self.run_folder / "prepared"
+            store = participant_store()
             return load_site_data(
-                self.location.folder, prepared, section=section, site=self.name, replaced_labels=replaced
+                self.location.folder, store, section=section, site=self.name, replaced_labels=replaced
             )
 
         values = {

@@ -3,9 +3,11 @@
 (() => {
 const state = JSON.parse(document.getElementById("state").textContent);
 const served = state.reviewer !== null;
-const token = new URLSearchParams(location.search).get("token") || "";
+// As review_frame.js keeps it.
+const token = served ? sessionStorage.getItem("fedannot review") || "" : "";
 const byId = (name) => document.getElementById(name);
 const MAX_CONTENTS = 6;
+const DECIDING = ["decide", "commenting"];
 const WORDS = { accept: "Accepted", keep: "Kept", later: "Later" };
 const decisions = new Map(Object.entries(state.decisions));
 const contents = new Map();
@@ -135,7 +137,7 @@ function filterCases() {
 function showNothing() {
   byId("case-title").textContent = "No case has such a finding.";
   byId("case-meta").textContent = "";
-  for (const name of ["views", "view-controls", "decide", "commenting"]) byId(name).hidden = true;
+  for (const name of ["views", "view-controls", ...DECIDING]) byId(name).hidden = true;
   byId("findings").replaceChildren();
 }
 
@@ -155,7 +157,7 @@ async function select(position, finding, focus = false) {
   if (focus) button.focus({ preventScroll: true });
   const one = caseNow();
   byId("case-title").textContent = baseName(one.image);
-  const facts = [one.image, one.unit && `patient ${one.unit}`, one.annotator && `annotated by ${one.annotator}`,
+  const facts = [!state.shared && one.image, one.unit && `patient ${one.unit}`, one.annotator && `annotated by ${one.annotator}`,
     `disagreement ${one.disagreement.toFixed(2)}`, `uncertainty ${one.uncertainty.toFixed(2)}`];
   byId("case-meta").textContent = facts.filter(Boolean).join(" · ");
   showFindings();
@@ -191,7 +193,7 @@ function showProblem(text) {
   drawn = null;
   byId("case-problem").textContent = `This case cannot be shown: ${text}`;
   byId("case-problem").hidden = false;
-  for (const name of ["views", "view-controls", "decide", "commenting"]) byId(name).hidden = true;
+  for (const name of ["views", "view-controls", ...DECIDING]) byId(name).hidden = true;
 }
 function showFindings() {
   const one = caseNow();
@@ -202,9 +204,9 @@ function showFindings() {
     const decision = decisions.get(finding.id);
     const head = element("span", { class: "head" }, element("strong", { text: finding.title }));
     if (decision) head.append(element("span", { class: `decision ${decision.choice}`,
-      text: `${WORDS[decision.choice]} by ${decision.reviewer}` }));
+      text: WORDS[decision.choice] + (decision.reviewer ? ` by ${decision.reviewer}` : "") }));
     const button = element("button", { type: "button", class: "finding" }, head,
-      element("span", { text: finding.sentence }), element("br"), facts);
+      ...(finding.sentence ? [element("span", { text: finding.sentence }), element("br")] : []), facts);
     if (decision?.reason) button.append(element("br"), element("span", { class: "said", text: `“${decision.reason}”` }));
     if (index === current.finding) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => select(current.position, index).then(() =>
@@ -235,9 +237,12 @@ function classesOf(runs, size) {
 async function showContent(index, content) {
   if (content.problem) { showProblem(content.problem); return; }
   byId("case-problem").hidden = true;
-  for (const name of ["views", "view-controls", "decide", "commenting"]) byId(name).hidden = false;
+  const hasImages = content.images.length > 0;
+  for (const name of ["views", "view-controls"]) byId(name).hidden = !hasImages;
+  for (const name of DECIDING) byId(name).hidden = state.shared && name !== "decide";
   const isNew = drawn?.index !== index;
   if (isNew) drawn = { index, content, images: new Map(), masks: new Map() };
+  if (!hasImages) return;
   const hasMasks = content.given !== null, last = content.images.length - 1;
   byId("slice-field").hidden = last < 1;
   byId("slice").max = last;
@@ -266,7 +271,7 @@ function maskOf(layer, number, runs) {
   return masks.get(key);
 }
 async function draw() {
-  if (!drawn) return;
+  if (!drawn?.content.images.length) return;
   const mine = drawn, number = plane, finding = findingNow(), place = mine.content.findings[current.finding];
   const { content } = mine;
   byId("slice-number").textContent = `${number + 1} of ${content.images.length}`;
@@ -292,7 +297,7 @@ async function draw() {
   if (pair) paint(byId("view-suggested"), image, box, place.box,
     [predicted, shown("suggested") && ["suggested", layers.suggested]]);
   const where = content.images.length > 1 ? `, slice ${number + 1}` : "";
-  byId("view-given").setAttribute("aria-label", `${baseName(caseNow().image)} as given${where}: ${finding.sentence}`);
+  byId("view-given").setAttribute("aria-label", `${baseName(caseNow().image)} as given${where}: ${finding.sentence || finding.title}`);
   byId("view-suggested").setAttribute("aria-label", `${baseName(caseNow().image)} as suggested${where}`);
   byId("caption-given").textContent = finding.newClass !== null
     ? `Given: ${caseNow().label}. Looks like: ${finding.newClass}.` : `As given${classes ? `: ${classes}` : ""}`;
@@ -377,7 +382,7 @@ function showProgress() {
 }
 async function decide(choice, goOn = true) {
   const finding = findingNow();
-  if (!finding || busy) return;
+  if (!finding || busy || state.shared) return;
   if (!drawn) { say("This case is not to be seen yet.", true); return; }
   if (choice === "accept" && !finding.canAccept) { say("Nothing is suggested for this finding: keep it, or leave it for later.", true); return; }
   if (!served && !byId("reviewer").value.trim()) {
@@ -542,12 +547,15 @@ for (const name of ["layer-given", "layer-predicted", "layer-suggested", "zoom"]
 new ResizeObserver(() => draw()).observe(byId("views"));
 
 // The start.
-byId("review-bar").hidden = !state.cases.length;
+// A further address in the same tab is opened, as it would be in another one.
+if (served) addEventListener("hashchange", () => { if (location.hash.length > 40) location.reload(); });
+byId("review-bar").hidden = !state.cases.length || state.shared;
+for (const name of ["accept", "keep", "later"]) byId(name).hidden = state.shared;
 byId("reviewer-field").hidden = served;
 byId("download").hidden = served;
 byId("reviewing").textContent = served ? `Reviewing as ${state.reviewer}; every decision is stored at once.`
   : "Decisions are kept in this browser until you download them.";
-if (!served) takeFromBrowser();
+if (!served && !state.shared) takeFromBrowser();
 fillFilters();
 showProgress();
 drawPlot();

@@ -11,7 +11,7 @@ from ..description import DATALIST_FILE, DESCRIPTION_FILE, read_site_description
 from ..federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
 from ..manifest import read_manifest, write_manifest
 from ..watch import Watch, watched
-from ..whole_files import new_folder
+from ..whole_files import new_folder, private_file, private_folder
 
 _LOGGER = printable_logger(__name__)
 
@@ -46,7 +46,7 @@ class SiteCopy:
         for items in self.datalist.refused.values():
             for item in items:
                 self.leave_out(item.name, item.reason)
-        target.mkdir()
+        private_folder(target)
         # The copy has its datalist in its own folder, wherever the source has it.
         write_site_description(target, self.description.model_copy(update={"datalist": DATALIST_FILE}))
 
@@ -86,7 +86,7 @@ class SiteCopy:
         """
         target = self.free(self.target / kind / file.name)
         if file.is_file():
-            shutil.copyfile(file, target)
+            shutil.copyfile(file, private_file(target))
         return target
 
     def free(self, target: Path) -> Path:
@@ -100,7 +100,7 @@ class SiteCopy:
                 f"Site {self.site}: found several files named {target.name!r} among its {target.parent.name}; "
                 "expected different names."
             )
-        target.parent.mkdir(exist_ok=True)
+        private_folder(target.parent)
         return target
 
 

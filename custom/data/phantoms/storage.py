@@ -12,6 +12,7 @@ from PIL import Image
 
 from ....transforms.loading.volume_files import write_label_volume
 from ..datalist import Case
+from ..whole_files import private_file, private_folder
 
 # Intensities of volumes are written as whole numbers, as scanners do.
 _GREY_LEVELS = 200
@@ -89,11 +90,11 @@ class ImageStorage(Storage):
 
     def write_image(self, file: Path, image: NDArray[Any]) -> None:
         """Write grey levels, 0 to 255."""
-        Image.fromarray(image).save(file)
+        Image.fromarray(image).save(private_file(file))
 
     def write_mask(self, file: Path, mask: NDArray[np.bool_]) -> None:
         """Write a mask."""
-        Image.fromarray(mask.astype(np.uint8) * 255).save(file)
+        Image.fromarray(mask.astype(np.uint8) * 255).save(private_file(file))
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,11 @@ class VolumeStorage(Storage):
     def write_image(self, file: Path, image: NDArray[Any]) -> None:
         """Write intensities as whole numbers."""
         levels = np.rint(image * _GREY_LEVELS).astype(np.int16)
-        nibabel.save(nibabel.Nifti1Image(levels, self._affine), file)
+        nibabel.save(nibabel.Nifti1Image(levels, self._affine), private_file(file))
 
     def write_mask(self, file: Path, mask: NDArray[np.bool_]) -> None:
         """Write a mask."""
-        write_label_volume(file, mask.astype(np.uint8), self._affine)
+        write_label_volume(private_file(file), mask.astype(np.uint8), self._affine)
 
     @property
     def _affine(self) -> NDArray[np.float64]:
@@ -121,5 +122,4 @@ class VolumeStorage(Storage):
 
 
 def _file(folder: Path, kind: str, name: str) -> Path:
-    (folder / kind).mkdir(exist_ok=True)
-    return folder / kind / name
+    return private_folder(folder / kind) / name

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ...audit.decisions import DECISIONS_FILE, read_decisions, write_decisions
 from ...audit.findings import AUDIT_FOLDER, AuditedCase, KindResult, SiteAudit, Unit, write_audit
 from ...data.site_data import SiteData
+from ...data.whole_files import private_folder
 from ...networks.hashing import model_hash
 from ..views import Answer, SiteView
 from .outbound import AUROC, FLAGGED
@@ -44,7 +45,7 @@ def site_report(
     """
     cases, results = found
     folder, patients = site.run_folder / AUDIT_FOLDER, sorted(set(data.units))
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     write_audit(
         folder,
         SiteAudit(

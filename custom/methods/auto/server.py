@@ -6,6 +6,7 @@ from typing import Any
 from ...aggregation.weighting import LayerWeights
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
+from ...settings import SettingsError
 from ..fedavg.server import FedAvgServer
 from ..method import ServerMethod
 from ..views import Round, WeightsRule
@@ -36,12 +37,22 @@ class AutoServer(FedAvgServer):
 
     For some rounds after something was done the sites compare the model in use with one without it
     (:class:`ShadowCheck`). Where that is better beyond doubt, everything is taken back at all sites for good.
+
+    Raises:
+        SettingsError: if models are compared and the rule of aggregation has no second average of them that is of three
+            sites or more in every coordinate.
     """
 
     settings: AutoSettings
 
     def __init__(self, settings: AutoSettings) -> None:
         super().__init__(settings)
+        if settings.shadow_rounds and settings.aggregation.waits:
+            raise SettingsError(
+                f"settings.conf: key 'aggregation.rule' is {settings.aggregation.rule!r}, expected 'mean' or "
+                "'trimmed_mean' where 'shadow_rounds' is above 0: two such averages together would tell sites the "
+                "updates of single ones. Set 'shadow_rounds' to 0, or another rule."
+            )
         self.channels: list[ChannelRecord] = []
         self._due: dict[str, SiteUndo] = {}
         self._undone: dict[str, int] = {}

@@ -145,7 +145,9 @@ class ShadowCheck:
         if self._shadow_is != BY_QUANTITY:
             return True
         weights, samples = this_round.weighed, this_round.samples_of_reports
-        if weights is not None and fewest_found(weights, samples) >= FEWEST_SITES:
+        # In a coordinate those that differ may be just the ones that are dropped.
+        dropped = self._settings.aggregation.num_dropped
+        if weights is not None and fewest_found(weights, samples) - dropped >= FEWEST_SITES:
             return True
         self._reason = (
             "so few sites have other weights that one which gets both averages would learn the updates of single sites"

@@ -65,7 +65,7 @@ class AutoSite(FedAvgSite):
         return None if site.message.get("has_vetoed") else self._other
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
-        """Train, and say whether what was told is undone; where nothing is, this is federated averaging."""
+        """Train on what is undone; where nothing is, this is federated averaging."""
         learnt, other = self._without_held_out(site), self._treating(site)
         trained = self._train(network, learnt) if other is None else other.train(network, learnt)
         if self.settings.judge == "without_own":
@@ -102,7 +102,14 @@ class AutoSite(FedAvgSite):
 
             labels = undone_labels(undone, undone_pixels(folder, len(data.classes)), data.cases, site.locate().folder)
         batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
-        return replace(self.train_on(batches, network, site), fields={"has_undone": True})
+        return self.train_on(batches, network, site)
+
+    def training_flags(self, site: SiteView) -> Mapping[str, Any]:
+        """Say whether what was told is undone; what a published method says that is the treatment."""
+        other = self._treating(site)
+        if other is not None:
+            return other.training_flags(site)
+        return {} if latest_undone(self._places(site)) is None else {"has_undone": True}
 
     def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
         """Return the settings' objective; where objects are missing, under the probability that one is annotated."""

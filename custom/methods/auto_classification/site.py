@@ -1,7 +1,7 @@
 """`auto` for classification at a site: how many of its labels are wrong, and their undoing."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -53,22 +53,28 @@ class AutoClassificationSite(FedAvgSite):
             site.info(f"What {earlier} undid of the labels is undone.")
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
-        """Train, and say whether wrong labels are undone; the received model judges them in every round anew.
+        """Train without wrong labels where they are undone; the received model judges them in every round anew.
 
         Where a published method treats, it trains in its own way.
         """
         if self._other is not None and TREATMENT in site.message:
-            treated = self._other.train(network, site)
-            return replace(treated, fields={**treated.fields, UNDOES: False})
+            return self._other.train(network, site)
         undone = latest_undone(site.run_folder, site.round_number)
         if undone is None or not undone.undoes:
-            return replace(super().train(network, site), fields={UNDOES: False})
+            return super().train(network, site)
         if undone.round_number < site.round_number:
             undone = self._undo(network, site)
         data = site.load(TRAINING)
         labels = undone.labels(data, site.locate().folder)
         batches = training_batches(data, self.settings.training, next(network.parameters()).device, labels=labels)
-        return replace(self.train_on(batches, network, site), fields={UNDOES: True})
+        return self.train_on(batches, network, site)
+
+    def training_flags(self, site: SiteView) -> Mapping[str, Any]:
+        """Say whether wrong labels are undone; and what a published method says that treats."""
+        if self._other is not None and TREATMENT in site.message:
+            return {**self._other.training_flags(site), UNDOES: False}
+        undone = latest_undone(site.run_folder, site.round_number)
+        return {UNDOES: undone is not None and undone.undoes}
 
     def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
         """Return the cross entropy, corrected where that is part of what is undone."""

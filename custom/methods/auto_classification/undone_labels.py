@@ -12,6 +12,7 @@ import torch
 
 from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.site_data import SiteData
+from ...data.whole_files import private_folder
 
 if TYPE_CHECKING:
     from .undoing import Undoing
@@ -82,7 +83,7 @@ class UndoneLabels(JsonRecord):
 def write_undone(run_folder: Path, record: UndoneLabels) -> None:
     """Write a record in one step, beside those of earlier rounds."""
     folder = run_folder / UNDONE_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     write_record(_file(folder, record.round_number), record)
 
 

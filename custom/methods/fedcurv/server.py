@@ -21,8 +21,8 @@ class FedCurvServer(FedAvgServer):
     information and the parameters weighted by it. With the next round's model the sites are told whose they are.
 
     Raises:
-        SettingsError: if the settings bound the sites' influence: a site could not take its own curvature out of a mean
-            in which it has another share than by its samples.
+        SettingsError: if the settings bound the sites' influence or have another rule than the mean: a site could not
+            take its own curvature out of a mean in which it has another share than by its samples.
     """
 
     settings: FedCurvSettings
@@ -33,6 +33,11 @@ class FedCurvServer(FedAvgServer):
             raise SettingsError(
                 "settings.conf: key 'influence' cannot be set for fedcurv: a site takes its own curvature out of the "
                 "mean by its share of all samples, which bounds would change; leave it out."
+            )
+        if settings.aggregation.is_robust:
+            raise SettingsError(
+                f"settings.conf: key 'aggregation.rule' is {settings.aggregation.rule!r}, expected 'mean' for fedcurv: "
+                "a site takes its own curvature out of the mean, which it cannot take out of another average."
             )
         self.in_mean: dict[str, int] = {}
 

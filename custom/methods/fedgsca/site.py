@@ -11,6 +11,7 @@ from ...data.datalist import TRAINING
 from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
 from ...data.site_data import SiteData
+from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
 from ...run.state import append_record
 from ...training.batches import training_batches
@@ -116,7 +117,7 @@ class FedGSCASite(FedAvgSite):
             site.warning(f"Round {site.round_number}: the mixture of losses collapsed; there is no new selector.")
         elif self.settings.selector == "own":
             file = _selector_file(site.run_folder, site.round_number)
-            file.parent.mkdir(exist_ok=True)
+            private_folder(file.parent)
             write_record(file, _OwnSelector(means=fitted.means, variances=fitted.variances, priors=fitted.priors))
         return fitted
 

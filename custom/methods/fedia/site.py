@@ -1,8 +1,8 @@
 """FedIA at a site: how complete its annotations are, and their correction."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -11,7 +11,7 @@ from ...data.datalist import TRAINING
 from ...evaluation.inference import Inference
 from ...seeding import derive_seed
 from ..fedavg.site import FedAvgSite
-from ..views import Answer, SiteView, Trained
+from ..views import Answer, SiteView
 from .annotation_correction import adopt_corrections, correct_annotations
 from .completeness_report import completeness_report
 from .outbound import CORRECT_ANNOTATIONS
@@ -49,13 +49,11 @@ class FedIASite(FedAvgSite):
             return {}
         return labels_in_use(site.run_folder / CORRECTIONS_FOLDER, site.locate().folder)
 
-    def train(self, network: nn.Module, site: SiteView) -> Trained:
-        """Train, and say whether that was on corrected annotations."""
-        trained = super().train(network, site)
+    def training_flags(self, site: SiteView) -> Mapping[str, Any]:
+        """Say whether the site trains on corrected annotations."""
         if not self.settings.correction:
-            return trained
-        has_corrected = read_corrections(site.run_folder / CORRECTIONS_FOLDER) is not None
-        return replace(trained, fields={"has_corrected": has_corrected})
+            return {}
+        return {"has_corrected": read_corrections(site.run_folder / CORRECTIONS_FOLDER) is not None}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``estimate_completeness`` or ``correct_annotations``."""

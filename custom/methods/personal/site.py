@@ -12,6 +12,7 @@ from ...data.json_record import write_record
 from ...data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from ...data.round_tensors import save_tensors_of_round
 from ...data.tensor_files import write_tensors
+from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
 from ...evaluation.local_scores import local_scores
 from ...networks.devices import params_in_main_memory, ready_to_compute
@@ -120,7 +121,7 @@ class PersonalSite(FedAvgSite):
     def _keep(self, network: nn.Module, site: SiteView) -> None:
         """Store a shared model with the site's own layers and threshold, and what the predictions score."""
         folder = site.run_folder / PERSONAL_FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         personal = self._personal_part(network, site, site.round_number)
         shared_params, own_params = params_in_main_memory(network), params_in_main_memory(personal)
         content: dict[str, Any] = {"shared": shared_params, "personal": own_params, "round": site.round_number}

@@ -16,7 +16,7 @@ import pytest
 from support import chromium as browsers
 from support.audits import audited_images, conclusion
 from support.chromium import accessibility_faults, asked_addresses, chromium
-from support.served_reviews import serving
+from support.served_reviews import new_address, serving
 
 from fedannot.apps.audit import site_page
 from fedannot.apps.audit.case_pictures import content_and_crop
@@ -61,9 +61,10 @@ def text_of(browser, name):
 
 
 def is_drawn(browser):
-    """Whether the image of the case that is named is on the canvas, which is told of when it is."""
+    """Whether the image of the case that is named is on the canvas, which is told of when it is; not in the frame."""
     return browser.execute_script(
         "const canvas = document.getElementById('view-given');"
+        "if (!canvas) return false;"
         "const title = document.getElementById('case-title').textContent;"
         "return canvas.width > 100 && title && canvas.getAttribute('aria-label').startsWith(title + ' as given')"
     )
@@ -111,7 +112,7 @@ def test_a_review_of_twenty_cases_by_keys_and_what_outlives_a_killed_server(audi
         wait_for(lambda: "the command that serves this page has ended" in text_of(browser, "status"))
         browser.get_log("browser")
         with serving(found) as server:
-            open_page(browser, server.address)
+            open_page(browser, new_address(server))
             assert text_of(browser, "progress") == "15 of 20 findings decided, 5 for later"
             assert "Accepted by Dr Ada" in text_of(browser, "findings")
             assert browser.get_log("browser") == []
@@ -155,7 +156,7 @@ def test_a_comment_is_stored_with_the_decision(audit_copy, tmp_path):
     from selenium.webdriver.common.keys import Keys
 
     with chromium(tmp_path / "profile") as browser, serving(audit_copy) as server:
-        open_page(browser, server.address)
+        open_page(browser, new_address(server))
         press(browser, "c")
         press(browser, "Ask Dr Bo: rim?" + Keys.ESCAPE)
         assert read_decisions(audit_copy.folder, audit_copy.site).decisions == ()

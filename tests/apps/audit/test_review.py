@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.served_reviews import serving
+from support.served_reviews import new_token, serving
 from typer.testing import CliRunner
 
 from fedannot.apps.audit.case_files import CaseReader
@@ -17,11 +19,22 @@ from fedannot.apps.audit.review import MAX_REQUEST_BYTES, TOKEN_HEADER, ReviewSe
 from fedannot.apps.commands.audit import audit_app
 from fedannot.custom.audit.decisions import read_decisions
 
+_TOKENS = weakref.WeakKeyDictionary()
+
+
+def token_of(server):
+    """A token of a server, always the same; of one that is known by its address the one that was taken there."""
+    if not isinstance(server, ReviewServer):
+        return server.token
+    if server not in _TOKENS:
+        _TOKENS[server] = new_token(server)
+    return _TOKENS[server]
+
 
 def ask(server, path, method="GET", body=None, *, timeout=30.0, **headers):
     """Status, headers and content of an answer; headers that are None are left out."""
     host = f"127.0.0.1:{server.server_port}"
-    sent = {"Host": host, TOKEN_HEADER: server.token}
+    sent = {"Host": host, TOKEN_HEADER: token_of(server)}
     if method == "POST":
         sent |= {"Origin": f"http://{host}", "Content-Type": "application/json"}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -65,16 +78,75 @@ def test_a_decision_is_stored_with_reviewer_time_reason_and_what_was_shown(serve
     assert json.loads(content)["decision"]["finding"] == decision.finding
 
 
-def test_the_page_comes_with_the_token_in_its_address(server):
-    status, headers, content = ask(server, f"/?token={server.token}", X_Review_Token=None)
+def test_the_page_comes_with_the_token_alone_and_does_not_hold_it(server):
+    status, headers, content = ask(server, "/page")
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     assert content.startswith(b"<!doctype html>")
-    assert server.token.encode() not in content
+    assert b"lesion" in content
+    assert token_of(server).encode() not in content
+
+
+def exchanged(server, code, **headers):
+    status, _, content = ask(
+        server, "/session", "POST", json.dumps({"code": code}).encode(), X_Review_Token=None, **headers
+    )
+    return status, json.loads(content).get("token")
+
+
+def test_a_code_is_exchanged_for_a_token_that_is_not_it(server):
+    code = server.access.new_code()
+    status, token = exchanged(server, code)
+    assert status == 200
+    assert token != code
+    assert ask(server, "/page", X_Review_Token=token)[0] == 200
+    assert ask(server, "/page", X_Review_Token=code)[0] == 403
+
+
+def test_a_code_works_once_and_the_second_time_ends_what_the_first_has_opened(server):
+    code, other = server.access.new_code(), server.access.new_code()
+    _, token = exchanged(server, code)
+    assert ask(server, "/case/0", X_Review_Token=token)[0] == 200
+    assert exchanged(server, code) == (403, None)
+    for path in ("/page", "/case/0", "/crop/0"):
+        assert ask(server, path, X_Review_Token=token)[0] == 403
+    assert ask(server, "/decisions", "POST", posted(server), X_Review_Token=token)[0] == 403
+    assert stored(server) == ()
+    assert exchanged(server, code) == (403, None)
+    # Others go on.
+    assert ask(server, "/case/0")[0] == 200
+    assert exchanged(server, other)[0] == 200
+
+
+@pytest.mark.parametrize("code", ["", "wrong", "\u00e4", "\ud800", "x" * 400])
+def test_what_is_no_code_gets_nothing(server, code):
+    assert exchanged(server, code)[1] is None
+    assert ask(server, "/page", X_Review_Token="")[0] == 403
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"code": 1}', b'{"code":"a","code":"b"}'])
+def test_a_broken_code_is_refused(server, body):
+    assert ask(server, "/session", "POST", body)[0] == 400
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Origin": None}, {"Host": "evil.example"}])
+def test_a_page_of_another_origin_gets_nothing_for_a_code(server, headers):
+    code = server.access.new_code()
+    assert exchanged(server, code, **headers)[1] is None
+    # It was not used either.
+    assert exchanged(server, code)[0] == 200
+
+
+def test_many_who_give_one_code_at_the_same_time_get_one_token_that_ends(server):
+    code = server.access.new_code()
+    with ThreadPoolExecutor(8) as pool:
+        tokens = [answer[1] for answer in pool.map(lambda _: exchanged(server, code), range(8))]
+    (token,) = [token for token in tokens if token]
+    assert ask(server, "/page", X_Review_Token=token)[0] == 403
 
 
 def test_answers_keep_other_pages_out(server):
-    _, headers, _ = ask(server, f"/?token={server.token}")
+    _, headers, _ = ask(server, "/page")
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
     assert headers["Referrer-Policy"] == "no-referrer"
@@ -85,15 +157,24 @@ def test_answers_keep_other_pages_out(server):
     assert "Python" not in headers["Server"]
 
 
-@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=wrong", "/?other=1&other=2&o=3&o=4&o=5", "/?token=%E4"])
+@pytest.mark.parametrize("path", ["/page", "/page?token={token}", "/page?token=wrong", "/page?code={code}"])
 def test_without_the_token_there_is_no_page(server, path):
-    status, _, content = ask(server, path)
+    path = path.format(token=token_of(server), code=server.access.new_code())
+    status, _, content = ask(server, path, X_Review_Token=None)
     assert status == 403
     assert b"patients" not in content
 
 
-def test_of_two_tokens_in_the_address_none_counts(server):
-    assert ask(server, f"/?token={server.token}&token={server.token}")[0] == 403
+@pytest.mark.parametrize("path", ["/", "/?token={token}", "/?code={code}"])
+def test_the_frame_that_everybody_gets_says_nothing_of_the_audit(server, path):
+    status, _, content = ask(
+        server, path.format(token=token_of(server), code=server.access.new_code()), X_Review_Token=None
+    )
+    assert status == 200
+    text, audit = content.decode(), server.reader.audit
+    secrets = [audit.site, audit.data, audit.model_sha256, "Dr Ada", token_of(server)]
+    secrets += [case.image for case in audit.cases] + [one.sentence for case in audit.cases for one in case.findings]
+    assert [one for one in secrets if one in text] == []
 
 
 @pytest.mark.parametrize("path", ["/case/0", "/crop/0"])
@@ -113,7 +194,7 @@ def test_without_the_token_nothing_is_decided(server):
 )
 def test_a_name_that_was_made_to_lead_here_gets_nothing(server, host):
     host = host and host.format(port=server.server_port)
-    for path in (f"/?token={server.token}", "/case/0"):
+    for path in ("/", "/page", "/case/0"):
         assert ask(server, path, Host=host)[0] == 421
     assert ask(server, "/decisions", "POST", posted(server), Host=host)[0] == 421
     assert stored(server) == ()
@@ -243,9 +324,10 @@ def test_the_server_listens_on_the_loopback_alone(server):
 def test_every_server_has_a_token_of_its_own(audit_of):
     found = audit_of("classes")
     with serving(found) as first, serving(found) as second:
-        assert len(first.token) >= 43
-        assert first.token != second.token
-        assert ask(second, "/case/0", X_Review_Token=first.token)[0] == 403
+        assert len(token_of(first)) >= 43
+        assert token_of(first) != token_of(second)
+        assert ask(second, "/case/0", X_Review_Token=token_of(first))[0] == 403
+        assert exchanged(second, first.access.new_code())[1] is None
 
 
 def test_a_server_that_nobody_asks_ends(audit_of):
@@ -278,6 +360,18 @@ def test_connections_that_say_nothing_do_not_stop_others(server):
             connection.close()
 
 
+class Known:
+    """A server of which an address is known; the code in it is exchanged."""
+
+    def __init__(self, found, address):
+        port, code = address.removeprefix("http://127.0.0.1:").split("/#")
+        self.server_port, self.reader = int(port), CaseReader(found)
+        self.cases = [case for case in found.audit.cases if case.findings]
+        self.token = "none yet"
+        _, self.token = exchanged(self, code)
+        assert self.token
+
+
 def command(folder):
     """Start the command and return it with the address that it prints."""
     arguments = ["review", str(folder), "--no-open", "--no-files", "--reviewer", "Dr Ada"]
@@ -293,14 +387,9 @@ def command(folder):
 def test_ctrl_c_ends_the_command_and_what_was_answered_is_stored(audit_of):
     found = audit_of("images")
     started, address = command(found.folder)
-    port, token = address.removeprefix("http://127.0.0.1:").split("/?token=")
-
-    class Known:
-        server_port, cases = int(port), [case for case in found.audit.cases if case.findings]
-
-    Known.reader, Known.token = CaseReader(found), token
+    known = Known(found, address)
     for case in range(2):
-        assert ask(Known, "/decisions", "POST", posted(Known, case))[0] == 200
+        assert ask(known, "/decisions", "POST", posted(known, case))[0] == 200
     started.send_signal(signal.SIGINT)
     _, errors = started.communicate(timeout=30)
     assert started.returncode == 130

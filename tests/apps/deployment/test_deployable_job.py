@@ -11,6 +11,7 @@ from fedannot.apps.runs.job import Job, JobError
 from fedannot.custom.aggregation.influence import deployed_influence
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.limits import Limits, check_settings
+from fedannot.custom.methods.lookup import method_of
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -33,7 +34,7 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
         "task_process": True,
         "threads": 0,
         "grace_period": GRACE_PERIOD,
-        "min_sites": 2,
+        "min_sites": 3,
     }
     # No place has all results of a swarm; FedCurv's sites take their own part out of the mean.
     if name not in ("decoupled", "fedcurv"):
@@ -43,8 +44,28 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
     assert files == ["app/config/config_fed_client.json", "app/config/config_fed_server.json", "meta.json"]
     found = meta(tmp_path / "out")
     assert found["deploy_map"] == {"app": ["server", *SITES]}
-    assert (found["name"], found["min_clients"]) == (name, 2)
+    assert (found["name"], found["min_clients"]) == (name, 3)
     assert "scope" not in found
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
+def test_a_job_for_five_sites_or_more_is_without_the_extremes(name: str, tmp_path: Path) -> None:
+    """At the server, and where a method can take it."""
+    sites = [f"site-{number}" for number in range(5)]
+    found = deployable_job(JOBS / name, tmp_path / "out", sites=sites).settings
+    rule = "mean" if name in ("decoupled", "fedcurv") else "trimmed_mean"
+    assert (found.aggregation.rule, found.aggregation.trim, found.min_sites) == (rule, 1, 3)
+    method_of(found).server_half(found)
+
+
+def test_the_rule_of_a_deployed_job_can_be_set(tmp_path: Path) -> None:
+    sites = [f"site-{number}" for number in range(8)]
+    overrides = {"aggregation.rule": "multi_krum", "aggregation.byzantine": 2}
+    with pytest.raises(SettingsError, match=r"'aggregation\.rule' 'multi_krum' needs the results of 7 sites"):
+        deployable_job(JOBS / "fedavg", tmp_path / "out", sites=sites, overrides=overrides)
+    job = deployable_job(JOBS / "fedavg", tmp_path / "out", sites=sites, overrides=overrides | {"min_sites": 7})
+    assert job.settings.aggregation.rule == "multi_krum"
+    assert check_settings(job.configuration.settings, Limits()) == job.settings
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
@@ -74,7 +95,7 @@ def test_no_path_can_be_set_in_a_deployed_job(override: dict[str, object], said:
 def test_without_names_it_is_for_all_that_are_there(tmp_path: Path) -> None:
     job = deployable_job(JOBS / "fedavg", tmp_path / "out")
     assert meta(tmp_path / "out")["deploy_map"] == {"app": ["@ALL"]}
-    assert job.settings.min_sites == 1
+    assert (job.settings.min_sites, job.refused_by_default) == (3, "")
 
 
 def test_settings_come_from_the_data_then_a_set_then_the_caller(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.apps.deployment import deployable_job as deployable_job_module
 from fedannot.apps.deployment.deployable_job import deployable_job, read_configuration
 from fedannot.apps.deployment.kit import Kit, KitError, approve_job, merged, prepare_kit
 from fedannot.apps.deployment.policy_checks import check_policies
@@ -56,6 +59,7 @@ def test_a_site_keeps_nvflares_resources_and_gets_ours(make_kit: MakeKit) -> Non
         "resources.json.default",
         "limits.json",
         "compute.json",
+        "cache.json",
         "authorization.json",
         "privacy.json",
         "log_config.json",
@@ -122,13 +126,13 @@ def test_another_job_is_approved_and_stays_so(make_kit: MakeKit, tmp_path: Path)
     content["executors"][0]["executor"]["path"] = "mine.Executor"
     config.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(KitError, match="first: fedannot deploy prepare"):
-        approve_job(folder, job)
+        approve_job(folder, *read_configuration(job))
     prepare_kit(folder, CONFIGS)
     _, configuration = read_configuration(job)
     with pytest.raises(JobRefusedError, match="is not approved here"):
         check_job(configuration, folder / "local")
     for _ in range(2):
-        approve_job(folder, job)
+        approve_job(folder, *read_configuration(job))
         prepare_kit(folder, CONFIGS)
         approved = read_approved(folder / "local")
         assert approved is not None
@@ -179,3 +183,64 @@ def test_the_command_shows_what_a_job_names_before_it_is_approved(make_kit: Make
     approved = read_approved(folder / "local")
     assert approved is not None
     assert [job.name for job in approved.others] == ["fedavg"]
+
+
+@pytest.mark.parametrize("how", ["while it is asked", "without a question"])
+@pytest.mark.parametrize("by_link", [False, True])
+def test_what_is_shown_is_what_is_approved(
+    make_kit: MakeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, by_link: bool
+) -> None:
+    """Somebody exchanges the job's folder, or where a link leads, when it has been read."""
+    kit = make_kit()
+    prepare_kit(kit, CONFIGS)
+    shown, other, named = tmp_path / "shown", tmp_path / "other", tmp_path / "named"
+    for folder in (shown, other):
+        deployable_job(ROOT / "jobs" / "fedavg", folder, sites=("a", "b", "c"))
+    config = other / "app" / "config" / "config_fed_client.json"
+    content = json.loads(config.read_text(encoding="utf-8"))
+    content["components"] = [{"id": "more", "path": "subprocess.Popen", "args": {"args": ["id"]}}]
+    config.write_text(json.dumps(content), encoding="utf-8")
+    expected = read_configuration(shown)[1]
+    if by_link:
+        named.symlink_to(shown)
+    else:
+        shown.rename(named)
+
+    def exchange(*_: object, **__: object) -> bool:
+        named.unlink() if by_link else named.rename(tmp_path / "away")
+        other.rename(named)
+        return True
+
+    reader = deployable_job_module.read_configuration
+
+    def read_and_exchange(folder: Path) -> Any:
+        found = reader(folder)
+        exchange()
+        return found
+
+    if how == "while it is asked":
+        monkeypatch.setattr(typer, "confirm", exchange)
+    else:
+        monkeypatch.setattr(deployable_job_module, "read_configuration", read_and_exchange)
+    more = [] if how == "while it is asked" else ["--yes"]
+    taken = CliRunner().invoke(app, ["deploy", "approve", str(named), "--kit", str(kit), *more])
+    assert taken.exit_code == 0, taken.output
+    assert "Popen" in (named / "app" / "config" / "config_fed_client.json").read_text(encoding="utf-8")
+    assert expected.digest in taken.output
+    approved = read_approved(kit / "local")
+    assert approved is not None
+    assert [job.digest for job in approved.others] == [expected.digest]
+    assert "subprocess.Popen" not in Kit.open(kit).effective("resources.json")["class_allow_list"]
+
+
+def test_names_of_a_job_cannot_rewrite_what_is_shown(make_kit: MakeKit, tmp_path: Path) -> None:
+    kit = make_kit()
+    prepare_kit(kit, CONFIGS)
+    job = deployable_job(ROOT / "jobs" / "fedavg", tmp_path / "job", sites=("a", "b", "c")).folder
+    config = job / "app" / "config" / "config_fed_client.json"
+    content = json.loads(config.read_text(encoding="utf-8"))
+    content["components"] = [{"path": "subprocess.Popen\x1b[2K\rnothing.of.note"}]
+    config.write_text(json.dumps(content), encoding="utf-8")
+    found = CliRunner().invoke(app, ["deploy", "approve", str(job), "--kit", str(kit)], input="n\n")
+    assert "subprocess.Popen\\x1b[2K\\rnothing.of.note" in found.output
+    assert "\x1b[2K" not in found.output

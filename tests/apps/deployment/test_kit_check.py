@@ -120,6 +120,7 @@ def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
         "allow-list",
         "code in jobs",
         "files and logs",
+        "who operates it",
         "logs",
         "outbound filter",
     }
@@ -164,6 +165,32 @@ def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
             "files and logs",
             "open to lead",
         ),
+        # As kits were prepared before the researcher had an organisation of its own.
+        (
+            "authorization.json",
+            lambda a: a["permissions"]["lead"].update(operate="o:site"),
+            "who operates it",
+            "open to lead",
+        ),
+        (
+            "authorization.json",
+            lambda a: a["permissions"]["org_admin"].update(operate="any"),
+            "who operates it",
+            "open to org_admin",
+        ),
+        (
+            "authorization.json",
+            lambda a: a["permissions"]["member"].update(restart="n:somebody@elsewhere.org"),
+            "who operates it",
+            "open to member",
+        ),
+        # A name that is written out, where nobody here has it.
+        (
+            "authorization.json",
+            lambda a: a["permissions"]["lead"].update(shell_commands="o:research"),
+            "files and logs",
+            "open to lead",
+        ),
         # A second scope, which is not the default one.
         ("privacy.json", lambda p: p["scopes"].append({"name": "swarm"}), "outbound filter", "in the scope swarm"),
         ("privacy.json", lambda p: p.pop("default_scope"), "outbound filter", "only jobs that have it"),
@@ -177,6 +204,30 @@ def test_a_kit_that_lets_more_through_is_not_ready(
     changed(folder, name, change)
     points = {point.what: point for point in check_policies(Kit.open(folder))}
     assert (points[what].state, said in points[what].found) == (State.PROBLEM, True), points[what]
+
+
+def operators(folder: Path) -> tuple[State, str]:
+    """What the check says of who operates a participant."""
+    (point,) = (point for point in check_policies(Kit.open(folder)) if point.what == "who operates it")
+    return point.state, point.found
+
+
+@pytest.mark.parametrize("operate", ["o:site", "any", "o:coordinator", "n:lead@research.org", ["not o:research"]])
+def test_nobody_but_the_project_administrator_operates_the_server(make_kit: MakeKit, operate: Any) -> None:
+    """Whatever organisation and name somebody has."""
+    folder = make_kit("localhost", role="server")
+    prepare_kit(folder, CONFIGS)
+    assert operators(folder) == (State.READY, "project_admin alone")
+    for role in ("lead", "org_admin", "member"):
+        changed(folder, "authorization.json", lambda a, role=role: a["permissions"][role].update(operate=operate))
+    state, found = operators(folder)
+    assert (state, found.startswith("open to lead, member, org_admin")) == (State.PROBLEM, True), found
+
+
+def test_an_administrator_of_a_sites_own_organisation_may_operate_it(make_kit: MakeKit) -> None:
+    folder = make_kit()
+    prepare_kit(folder, CONFIGS)
+    assert operators(folder) == (State.READY, "project_admin, and org_admin of its own organisation")
 
 
 def test_where_the_server_keeps_jobs(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:

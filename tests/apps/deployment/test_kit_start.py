@@ -296,7 +296,7 @@ def test_no_single_file_switches_the_check_off(
         kit = file.parents[1]
         before = file.read_bytes()
         default = provisioned / "hospital-1" / "local" / file.name
-        if file.name in ("compute.json", "limits.json") or file.suffix in (".sample", ".default"):
+        if file.name in ("cache.json", "compute.json", "limits.json") or file.suffix in (".sample", ".default"):
             continue
         file.unlink()
         if default.is_file() and default.read_bytes() != before:

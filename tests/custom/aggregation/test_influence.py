@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from fedannot.custom.aggregation.influence import (
     InfluenceBounds,
     bounded_weights,
+    deployed_aggregation,
     deployed_influence,
+    group_factors,
     inner_ranges,
     share_limits,
     update_factors,
@@ -138,12 +140,34 @@ def test_a_mean_over_sites_has_bounded_shares_or_samples():
     assert bounds(max_share=0.5)[0].mean_weights(samples) == pytest.approx({"a": 0.25, "b": 0.25, "c": 0.5})
 
 
-def test_an_update_that_is_too_long_is_named():
+def test_an_update_that_is_too_long_is_named_with_the_group_where_it_is_longest():
     found, said = bounds(max_update_ratio=2.0)
-    assert found.update_factors({"a": 1.0, "b": 1.0, "c": 8.0}) == {"a": 1.0, "b": 1.0, "c": 0.25}
-    assert found.touched == {"c": {"update_factor": 0.25}}
-    assert said == ["Clipped c: its update counts 0.25 times, at 2 times the median."]
-    assert bounds()[0].update_factors({"a": 1.0, "b": 9.0, "c": 1.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    norms = {
+        "a": {"head/weights": 1.0, "head/biases": 1.0},
+        "b": {"head/weights": 1.0, "head/biases": 1.0},
+        "c": {"head/weights": 4.0, "head/biases": 8.0},
+    }
+    free = {"head/weights": 1.0, "head/biases": 1.0}
+    assert found.update_factors(norms) == {"a": free, "b": free, "c": {"head/weights": 0.5, "head/biases": 0.25}}
+    assert found.touched == {"c": {"update_factor": 0.25, "update_group": "head/biases"}}
+    assert said == ["Clipped c: its update counts 0.25 times in head/biases, at 2 times the median."]
+    assert bounds()[0].update_factors(norms) == dict.fromkeys("abc", free)
+
+
+def test_the_length_of_a_whole_update_cannot_go_into_a_few_biases():
+    """All sites move the same way in all, √(3² + 0.1²); one of them moves nothing but the biases."""
+    honest = {"head/weights": 3.0, "head/biases": 0.1}
+    lying = {"head/weights": 0.0, "head/biases": (3.0**2 + 0.1**2) ** 0.5}
+    factors = group_factors({"a": honest, "b": honest, "c": honest, "liar": lying}, 1.0)
+    assert factors["liar"]["head/biases"] * lying["head/biases"] == pytest.approx(0.1)
+    assert factors["a"] == {"head/weights": 1.0, "head/biases": 1.0}
+
+
+def test_nobody_moves_what_most_of_the_others_leave_as_it_is():
+    frozen, moves = {"stem/weights": 0.0}, {"stem/weights": 2.0}
+    factors = group_factors({"a": frozen, "b": frozen, "c": moves}, 1.0)
+    assert factors == {"a": {"stem/weights": 1.0}, "b": {"stem/weights": 1.0}, "c": {"stem/weights": 0.0}}
+    assert group_factors({}, 1.0) == {}
 
 
 def test_ranges_are_from_the_second_smallest_to_the_second_largest_value():
@@ -183,10 +207,17 @@ def test_weights_of_the_sites_that_answered():
 def test_the_bounds_of_deployed_jobs_outvote_one_site(num_sites, share):
     """With the share s, at least 1/K, and an update ρ times as long as the others', it has ρ s against 1 − s."""
     found = deployed_influence(num_sites)
-    assert found == {"max_update_ratio": 1.0, "max_quality_ratio": 3.0, "max_share": pytest.approx(share)}
+    assert (found["max_quality_ratio"], found["max_share"]) == (3.0, pytest.approx(share))
     InfluenceSettings(**found)
     most = max(share, 1 / (num_sites or 100))
-    assert found["max_update_ratio"] * most < 1 - most
+    if num_sites is not None and num_sites >= 5:
+        # No value beyond the others', so that its length says nothing.
+        assert deployed_aggregation(num_sites) == {"rule": "trimmed_mean", "trim": 1}
+        assert "max_update_ratio" not in found
+        assert most < 1 - most
+    else:
+        assert deployed_aggregation(num_sites) == {}
+        assert found["max_update_ratio"] * most < 1 - most
 
 
 @pytest.mark.parametrize("num_sites", [1, 2])

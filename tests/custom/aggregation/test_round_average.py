@@ -98,7 +98,7 @@ def test_bounds_of_influence_hold_in_the_second_average(tmp_path: Path) -> None:
         2, state(1.0), BLOCK_OF, None, num_sites=2, wait_in=tmp_path / "waiting", shadow_without=set()
     )
     accept(average, result("a", 3.0, 10), result("b", 101.0, 10))
-    average.weigh(None, {"b": 0.01}, {"head.weight": (torch.zeros(3), torch.full((3,), 20.0))})
+    average.weigh(None, {"b": {"stem": 0.01, "head": 0.01}}, {"head.weight": (torch.zeros(3), torch.full((3,), 20.0))})
     shadow = average.shadow()
     assert shadow is not None
     # a: 3; b: 1 + 0.01 (101 − 1)
@@ -287,7 +287,7 @@ def test_an_update_that_is_scaled_down_leaves_its_rest_with_the_global_model(tmp
     average = RoundAverage(2, state(1.0), BLOCK_OF, weights, num_sites=2, wait_in=tmp_path / "waiting")
     accept(average, result("a", 2.0))
     accept(average, result("b", 101.0))
-    average.weigh(weights, {"b": 0.01})
+    average.weigh(weights, {"b": {"stem": 0.01, "head": 0.01}})
     params = average.result()
     torch.testing.assert_close(params["stem.weight"], torch.full((2, 2), 2.0), rtol=1e-7, atol=0)
     # 10 (1 + 0.5·1 + 0.5·0.01·100) = 20

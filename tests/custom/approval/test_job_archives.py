@@ -165,9 +165,24 @@ def test_a_large_archive_is_not_opened() -> None:
 
 @pytest.mark.parametrize("key", ["scope", "launcher_spec", "resource_spec", "byoc"])
 def test_what_a_server_may_not_say_of_a_job(key: str) -> None:
-    check_meta({"job_id": "x", "scope": "", "resource_spec": {}, "byoc": False, "launcher_spec": None})
+    of_all = {"deploy_map": {"app": ["@ALL"]}}
+    assert check_meta(of_all | {"job_id": "x", "scope": "", "resource_spec": {}, "byoc": False}) is None
     with pytest.raises(JobRefusedError, match=f"sets {key}, which is the site's to decide"):
-        check_meta({key: {"a": 1}})
+        check_meta(of_all | {key: {"a": 1}})
+
+
+def test_whose_job_it_is() -> None:
+    """What the sites' minimum is compared with: distinct names without the server's."""
+    assert read_job(job(meta=META | {"deploy_map": {"app": ["server", "a", "b", "a"]}}), "mine").sites == {"a", "b"}
+    assert check_meta({"deploy_map": {"one": ["server", "a"], "two": ["b"]}}) == {"a", "b"}
+    assert check_meta({"deploy_map": {"app": ["@all"]}}) is None
+    assert read_app(app()).sites is None
+
+
+@pytest.mark.parametrize("deploy_map", [None, {}, [], {"app": "@ALL"}, {"app": [{"sites": ["a"]}]}, {"app": [1]}])
+def test_a_server_that_does_not_say_whose_job_it_is(deploy_map: Any) -> None:
+    with pytest.raises(JobRefusedError, match="does not say which sites take part"):
+        check_meta({"deploy_map": deploy_map})
 
 
 def test_names_are_shown_without_control_characters() -> None:

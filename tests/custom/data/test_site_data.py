@@ -1,5 +1,7 @@
+import io
 import json
 import os
+import shutil
 import threading
 import time
 import weakref
@@ -10,9 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from fedannot.custom.data import site_data
+from fedannot.custom.data import case_preparation
+from fedannot.custom.data.prepared_pack import PreparedCase
 from fedannot.custom.data.site_data import count_cases, load_site_data
-from fedannot.custom.data.tensor_store import PreparedCase
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.loading import image_files
 
@@ -60,13 +62,13 @@ def test_cases_come_in_the_order_of_the_datalist(site):
 def decoded(monkeypatch):
     """Names of the images that were decoded, in any order."""
     names = []
-    original = site_data._decode
+    original = case_preparation.decode
 
     def counted(preparation, case, site):
         names.append(case.image.name)
         return original(preparation, case, site)
 
-    monkeypatch.setattr(site_data, "_decode", counted)
+    monkeypatch.setattr(case_preparation, "decode", counted)
     return names
 
 
@@ -98,6 +100,83 @@ def test_a_moved_site_is_not_decoded_again(site, decoded):
     assert case_names(decoded) == []
 
 
+def test_a_copied_site_and_another_site_with_the_same_files_are_not_decoded_again(site, decoded):
+    load(site)
+    case_names(decoded)
+    copied = site.parent / "copied"
+    shutil.copytree(site, copied)
+    for number, file in enumerate(sorted(copied.glob("*/*.png"))):
+        file.rename(file.with_name(f"other-{number % 4}.png"))
+    items = [{"image": f"images/other-{n}.png", "label": f"labels/other-{n}.png"} for n in (3, 2, 1, 0)]
+    (copied / "datalist.json").write_text(json.dumps({"training": items}))
+    data = load_site_data(copied, site.parent / "cache", site="site-9")
+    assert [case.name for case in data.cases] == [f"other-{n}.png" for n in (3, 2, 1, 0)]
+    assert case_names(decoded) == []
+    assert len(list((site.parent / "cache" / "packs").iterdir())) == 1
+
+
+def test_corrected_labels_are_decoded_and_images_are_stored_once(site, decoded):
+    before = load(site)
+    case_names(decoded)
+    corrected = site.parent / "corrected.png"
+    Image.fromarray(np.full((8, 10), 255, np.uint8)).save(corrected)
+    after = load(site, replaced_labels={site / "labels" / "case_2.png": corrected})
+    assert case_names(decoded) == ["case_2.png"]
+    assert after.labels[1].all()
+    assert not before.labels[1].all()
+    sizes = sorted(file.stat().st_size for file in (site.parent / "cache" / "blobs").iterdir())
+    assert sizes == [4 * 80, 4 * 80, 4 * 80 * 4], "labels of the given and the corrected cases, and images once"
+    # The given ones count again.
+    assert torch.equal(load(site).labels, before.labels)
+    assert case_names(decoded) == []
+
+
+def test_a_damaged_case_is_named_where_it_lies(site, decoded):
+    (site / "images" / "case_1.png").write_bytes(b"damaged")
+    load(site)
+    assert case_names(decoded) == ALL
+    moved = site.rename(site.parent / "moved")
+    for _ in range(2):
+        (excluded,) = load(moved).excluded
+        assert excluded.name == str(moved / "images" / "case_1.png")
+        assert str(moved / "images" / "case_1.png") in excluded.reason
+        assert str(site) not in excluded.reason
+    assert case_names(decoded) == ["case_1.png"]
+
+
+def test_no_name_of_a_file_is_stored_but_that_of_what_cannot_be_used(site):
+    (site / "images" / "case_1.png").write_bytes(b"damaged")
+    load(site)
+    stored = [file for file in (site.parent / "cache").rglob("*") if file.is_file()]
+    assert len(stored) >= 4
+    text = "".join(file.read_bytes().decode("latin-1") + file.name for file in stored)
+    assert "case_1.png" in text
+    assert not any(name in text for name in ("case_0", "case_2", "case_3", "site-3/labels"))
+
+
+def test_a_file_that_changes_while_it_is_decoded_is_read_again(site, monkeypatch):
+    file, original, changes = site / "images" / "case_2.png", case_preparation.decode, []
+
+    def changing(preparation, case, site):
+        found = original(preparation, case, site)
+        if case.image == file and len(changes) < most:
+            changes.append(file.write_bytes(picture(most + len(changes))))
+        return found
+
+    monkeypatch.setattr(case_preparation, "decode", changing)
+    most = 1
+    data = load(site)
+    assert len(changes) == 1
+    file.write_bytes(picture(1))
+    assert torch.equal(load(site).images, data.images)
+    changes.clear()
+    most = 99
+    file.write_bytes(picture(98))
+    with pytest.raises(DataError, match=r"^Site site-3: .*case_2\.png: changed while it was read, 3 times"):
+        load(site)
+    assert not list((site.parent / "cache" / "unfinished").iterdir())
+
+
 def test_a_changed_file_or_setting_is_decoded_again(site, decoded):
     before = load(site)
     case_names(decoded)
@@ -113,15 +192,36 @@ def test_a_changed_file_or_setting_is_decoded_again(site, decoded):
     assert case_names(decoded) == ALL
 
 
+def picture(seed):
+    """A picture without compression: whatever it shows, the file has the same size."""
+    stream = io.BytesIO()
+    pixels = np.random.default_rng(seed).integers(0, 255, (8, 10), dtype=np.uint8)
+    Image.fromarray(pixels).save(stream, format="BMP")
+    return stream.getvalue()
+
+
 def test_another_content_of_the_same_size_and_time_is_noticed(site, decoded):
+    file = site / "images" / "case_2.png"
+    file.write_bytes(picture(10))
+    before = load(site).images.clone()
+    case_names(decoded)
+    status = file.stat()
+    file.write_bytes(picture(200))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    after = load(site).images
+    assert case_names(decoded) == ["case_2.png"]
+    assert [torch.equal(one, other) for one, other in zip(before, after, strict=True)] == [True, False, True, True]
+
+
+def test_the_same_content_anew_is_not_decoded_again(site, decoded):
     load(site)
     case_names(decoded)
-    file = site / "images" / "case_2.png"
-    status = file.stat()
-    file.write_bytes(file.read_bytes())
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for file in site.glob("*/*.png"):
+        file.write_bytes(file.read_bytes())
+        file.chmod(0o400)
     load(site)
-    assert case_names(decoded) == ["case_2.png"]
+    assert case_names(decoded) == []
 
 
 def test_another_order_and_fewer_or_more_cases_need_no_decoding_of_the_others(site, decoded):
@@ -152,15 +252,17 @@ def test_sections_and_sites_are_kept_apart(site):
     (site / "datalist.json").write_text(json.dumps(content))
     assert load(site).num_samples == 4
     assert load(site, section="validation").num_samples == 1
-    assert sorted(file.name for file in (site.parent / "cache").iterdir()) == ["site-3-training", "site-3-validation"]
+    assert load(site).num_samples == 4
+    assert len(list((site.parent / "cache" / "packs").iterdir())) == 2
 
 
-@pytest.mark.parametrize("pattern", ["image-*.bin", "label-*.bin", "index.json"])
-def test_a_damaged_prepared_file_is_made_again(site, caplog, pattern):
+@pytest.mark.parametrize(("folder", "number"), [("packs", 0), ("blobs", 0), ("blobs", 1)])
+def test_a_damaged_prepared_file_is_made_again(site, caplog, folder, number):
     # Copies: what is mapped changes with its file.
     images, labels = load(site).images.clone(), load(site).labels.clone()
-    (prepared,) = (site.parent / "cache" / "site-3-training").glob(pattern)
-    prepared.write_bytes(b"damaged")
+    files = sorted((site.parent / "cache" / folder).iterdir())
+    assert len(files) == {"packs": 1, "blobs": 2}[folder]
+    files[number].write_bytes(b"damaged")
     after = load(site)
     assert torch.equal(after.images, images)
     assert torch.equal(after.labels, labels)
@@ -169,13 +271,13 @@ def test_a_damaged_prepared_file_is_made_again(site, caplog, pattern):
 
 def test_cases_keep_their_order_whatever_takes_longest(site, monkeypatch):
     expected = load(site)
-    original = site_data._decode
+    original = case_preparation.decode
 
     def slow_at_first(preparation, case, site):
         time.sleep(0.2 if case.image.name in ("case_3.png", "case_1.png") else 0)
         return original(preparation, case, site)
 
-    monkeypatch.setattr(site_data, "_decode", slow_at_first)
+    monkeypatch.setattr(case_preparation, "decode", slow_at_first)
     found = load_site_data(site, site.parent / "other", site="site-3")
     assert [case.name for case in found.cases] == ALL[::-1]
     assert torch.equal(found.images, expected.images)
@@ -196,39 +298,33 @@ def test_only_a_few_prepared_cases_are_in_memory_at_a_time(tmp_path, monkeypatch
         count(1)
         return PreparedCase({"image": image, "label": torch.zeros(1, 4, 4, dtype=torch.uint8)})
 
-    monkeypatch.setattr(site_data, "build_preparation", lambda description: preparation)
+    monkeypatch.setattr(case_preparation, "build_preparation", lambda description: preparation)
     (tmp_path / "data.yaml").write_text(DESCRIPTION)
     items = [{"image": f"{index}.png", "label": "label.png"} for index in range(200)]
     (tmp_path / "datalist.json").write_text(json.dumps({"training": items}))
     data = load_site_data(tmp_path, tmp_path / "cache", site="x")
     assert data.num_samples == 200
     # One for every thread, those that wait in line, and the one that is being written.
-    assert 1 <= counted["most"] <= 2 * site_data._MAX_THREADS + 2
+    assert 1 <= counted["most"] <= 2 * case_preparation._MAX_THREADS + 2
     assert counted["alive"] == 0
 
 
 def test_an_error_in_the_middle_leaves_the_old_state_usable(site, decoded, monkeypatch):
     before = load(site)
     case_names(decoded)
-    os.utime(site / "images" / "case_1.png", ns=(0, 0))
+    (site / "images" / "case_1.png").write_bytes(picture(10))
 
     def broken(*args):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(site_data, "_decode", broken)
+        patch.setattr(case_preparation, "decode", broken)
         with pytest.raises(MemoryError):
             load(site)
-    assert torch.equal(load(site).images, before.images)
+    assert not list((site.parent / "cache" / "unfinished").iterdir())
+    after = load(site)
+    assert torch.equal(after.images[[0, 1, 3]], before.images[[0, 1, 3]])
     assert case_names(decoded) == ["case_1.png"]
-    folder = site.parent / "cache" / "site-3-training"
-    assert sorted(file.name.split("-")[0] for file in folder.iterdir()) == [
-        "clean_label",
-        "image",
-        "index.json",
-        "label",
-        "lock",
-    ]
 
 
 def test_samples_of_all_cases_share_the_memory_of_the_cases(site):
@@ -259,8 +355,8 @@ def test_bad_cases_are_left_out_and_listed(site, caplog):
         assert "5 × 10" in reasons["case_2.png"]
         assert "8 × 10" in reasons["case_2.png"]
         assert "cannot be read" in reasons["case_1.png"]
-    # Said once, when the files were decoded.
-    assert sum("case_1.png is left out" in record.message for record in caplog.records) == 1
+    # In the log of every run, although the files were decoded once.
+    assert sum("case_1.png is left out" in record.message for record in caplog.records) == 2
 
 
 def test_a_case_that_was_mended_is_used_again(site, decoded, caplog):
@@ -280,13 +376,52 @@ def test_a_case_that_was_mended_is_used_again(site, decoded, caplog):
     assert case_names(decoded) == ["case_3.png"]
 
 
-def test_rights_that_were_mended_make_a_case_be_read_again(site, decoded):
+def test_a_file_that_could_not_be_opened_is_read_when_it_can_be(site, decoded, monkeypatch):
     file = site / "images" / "case_1.png"
-    load(site)
-    case_names(decoded)
-    file.chmod(0o400)
-    load(site)
+    original, build = os.open, case_preparation.build_preparation
+
+    def refused(path, *arguments, **options):
+        if path == file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return original(path, *arguments, **options)
+
+    def build_without_rights(description):
+        prepare = build(description)
+
+        def prepare_others(case):
+            if case.image == file:
+                raise DataError(f"{file}: cannot be read")
+            return prepare(case)
+
+        return prepare_others
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", refused)
+            patch.setattr(case_preparation, "build_preparation", build_without_rights)
+            assert [case.name for case in load(site).excluded] == [str(file)]
+    assert case_names(decoded) == ALL, "the second time it is known to be closed"
+    assert load(site).num_samples == 4
     assert case_names(decoded) == ["case_1.png"]
+
+
+def test_a_disk_that_fails_for_a_moment_excludes_nothing(site, monkeypatch):
+    failed, build = [], case_preparation.build_preparation
+
+    def build_failing(description):
+        prepare = build(description)
+
+        def prepare_at_last(case):
+            if case.image not in failed:
+                failed.append(case.image)
+                raise DataError(f"{case.image}: Input/output error")
+            return prepare(case)
+
+        return prepare_at_last
+
+    monkeypatch.setattr(case_preparation, "build_preparation", build_failing)
+    assert load(site).excluded == ()
+    assert len(failed) == 4
 
 
 def test_items_that_lead_out_of_the_folder_are_named_and_never_opened(site, monkeypatch):

@@ -9,13 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.workspace import Workspace
+from nvflare.fuel.hci.proto import InternalCommands
+from nvflare.fuel.hci.reg import CommandEntry
+from nvflare.fuel.hci.server.constants import ConnProps
 from nvflare.private.admin_defs import Message
 from nvflare.private.defs import RequestHeader, SysCommandTopic, TrainingTopic
 from nvflare.private.fed.client import training_cmds
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
-from nvflare.private.fed.server import job_cmds, job_runner
+from nvflare.private.fed.server import admin, job_cmds, job_runner
 
 from fedannot.custom.approval.approved import ApprovedJob, ApprovedJobs, installed_version, write_approved
 from fedannot.custom.approval.configuration import JobConfiguration
@@ -24,7 +28,13 @@ from fedannot.custom.flare.job_gate import JobGate
 from fedannot.custom.flare.site_gate import SiteGate
 
 JOB_ID = "01234567-89ab-cdef-0123-456789abcdef"
-SETTINGS = {"method": "fedavg", "data_required": True, "rounds": 1}
+SETTINGS = {
+    "method": "fedavg",
+    "data_required": True,
+    "rounds": 1,
+    "min_sites": 3,
+    "influence": {"max_share": 0.4},
+}
 JOB = JobConfiguration({"format_version": 2, "workflows": []}, {"format_version": 2, "executors": []}, SETTINGS)
 META = {"name": "mine", "min_clients": 1, "deploy_map": {"app": ["@ALL"]}}
 
@@ -46,6 +56,10 @@ def app(configuration: JobConfiguration = JOB, prefix: str = "", **more: str) ->
         for name, text in more.items():
             archive.writestr(name.replace("__", "/"), text)
     return stream.getvalue()
+
+
+def with_settings(**changes: Any) -> JobConfiguration:
+    return JobConfiguration(JOB.server, JOB.client, SETTINGS | changes)
 
 
 def deploy(kit: Path, content: bytes, job_id: str = JOB_ID, **meta: Any) -> str:
@@ -76,6 +90,14 @@ def test_an_approved_job_is_deployed(kit: Path) -> None:
             "Its method, 'segmentation/of_another_package', is not approved here",
         ),
         (app(), {"scope": "swarm"}, "sets scope, which is the site's to decide"),
+        # A single hospital, whose exact gradient the model would be: it is named alone, or the others need not answer.
+        (app(), {"deploy_map": {"app": ["server", "site-1"]}}, "The job names 1 sites; at least 3 are required here"),
+        (app(), {"deploy_map": {"app": ["server", "site-1", "site-2"]}}, "The job names 2 sites"),
+        (app(with_settings(min_sites=1)), {}, "'min_sites' is 1; at least 3 is required here"),
+        (app(with_settings(min_sites=2)), {"deploy_map": {"app": ["server", "a", "b", "c"]}}, "'min_sites' is 2"),
+        (app(with_settings(influence={"max_share": 1.0})), {}, "'influence.max_share' is 1; at most 0.5"),
+        (app(with_settings(training={"batch_size": 1})), {}, "'training.batch_size' is 1; at least 4"),
+        (app(), {"deploy_map": None}, "does not say which sites take part"),
         # The folder of the job is removed before it is made.
         (app(), {"job_id": "local"}, "id is not one of NVFlare's"),
         (app(), {"job_id": "../other"}, "id is not one of NVFlare's"),
@@ -117,10 +139,10 @@ def unchecked_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def gate(kit: Path, unchecked_start: None) -> Iterator[None]:
-    before = job_cmds.JobMetaValidator, job_runner.AppDeployer
+    before = job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter
     JobGate(str(kit / "local"))
     yield
-    job_cmds.JobMetaValidator, job_runner.AppDeployer = before
+    job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter = before
 
 
 @pytest.fixture
@@ -191,3 +213,79 @@ def test_the_server_does_not_start_without_a_place_for_the_gate(kit: Path, monke
     monkeypatch.delattr(job_cmds, "JobMetaValidator")
     with pytest.raises(RuntimeError, match="in this version of NVFlare, but found none"):
         JobGate(str(kit))
+
+
+@pytest.mark.usefixtures("gate")
+@pytest.mark.parametrize(
+    ("configuration", "sites", "said"),
+    [
+        (JOB, ["site-1"], "The job names 1 sites; at least 3 are required here"),
+        (with_settings(min_sites=1), ["site-1", "site-2", "site-3"], "'min_sites' is 1; at least 3"),
+    ],
+)
+def test_the_server_takes_no_job_of_one_site(configuration: JobConfiguration, sites: list[str], said: str) -> None:
+    meta = META | {"deploy_map": {"app": ["server", *sites]}}
+    content = submitted(app(configuration, prefix="mine/app/"), meta)
+    valid, reason, _ = job_cmds.JobMetaValidator().validate("mine", content)
+    assert (valid, said in reason) == (False, True), reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "sites", "refused"),
+    [
+        # Of an older kit, which knows no minimum.
+        ({"largest": {"rounds": 5}}, ["site-1"], True),
+        ({"smallest": {"min_sites": 2}}, ["site-1"], True),
+        ({"smallest": {"min_sites": 1}}, ["site-1"], False),
+        ({"smallest": {"min_sites": 4}}, ["site-1", "site-2", "site-3", "site-4"], True),
+    ],
+)
+def test_a_site_decides_of_how_few_sites_a_model_may_be(
+    kit: Path, limits: dict[str, Any], sites: list[str], refused: bool
+) -> None:
+    (kit / "local" / "limits.json").write_text(json.dumps(limits))
+    assert bool(deploy(kit, app(), deploy_map={"app": ["server", *sites]})) == refused
+
+
+def test_models_that_a_killed_job_left_are_removed_when_the_server_starts(kit: Path) -> None:
+    before = job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter
+    (kit / "waiting_models" / JOB_ID).mkdir(parents=True)
+    JobGate(str(kit / "local")).handle_event(EventType.SYSTEM_START, FLContext())
+    job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter = before
+    assert not (kit / "waiting_models").exists()
+
+
+class Asked:
+    """A connection of an account with a command of NVFlare's."""
+
+    def __init__(self, role: str, scope: str, name: str) -> None:
+        entry = CommandEntry(SimpleNamespace(name=scope), name, "", "", None, None, False, "", None)
+        self.props = {ConnProps.CMD_ENTRY: entry, ConnProps.USER_ROLE: role}
+        self.errors: list[str] = []
+
+    def get_prop(self, name: str, default: Any = None) -> Any:
+        return self.props.get(name, default)
+
+    def append_error(self, text: str, meta: Any) -> None:
+        self.errors.append(f"{text} {meta['status']}")
+
+
+@pytest.mark.usefixtures("gate")
+@pytest.mark.parametrize(
+    ("scope", "name", "is_open"),
+    [
+        ("cellnet", "stress", False),
+        ("cellnet", "show_config_vars", False),
+        ("sess", InternalCommands.LIST_SESSIONS, False),
+        ("of a later NVFlare", "unknown", False),
+        ("sess", InternalCommands.CHECK_SESSION, True),
+        ("login", InternalCommands.LOGOUT, True),
+    ],
+)
+def test_commands_that_ask_for_no_right_are_the_operators(scope: str, name: str, is_open: bool) -> None:
+    commands = admin.AuthzFilter()
+    assert commands.pre_command(Asked("project_admin", scope, name), [name])
+    for role in ("lead", "org_admin", "member", ""):
+        asked = Asked(role, scope, name)
+        assert commands.pre_command(asked, [name]) == is_open
+        assert len(asked.errors) == (not is_open)

@@ -15,13 +15,20 @@ from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.filter import Filter
 from nvflare.apis.fl_constant import FilterKey, FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.apis.utils.task_utils import apply_filters
+from nvflare.app_common.app_constant import AppConstants
 from nvflare.private.privacy_manager import Scope
 
 from fedannot.custom.channel.noisy_fields import OFFSET_DIFFERENCE, OFFSET_MEAN, noise_of
-from fedannot.custom.flare.at_hand import note_task
-from fedannot.custom.flare.messages import METHOD_TASK, RECEIVED_MODEL, SAMPLE_VALUES
+from fedannot.custom.flare.at_hand import note_fields, note_task
+from fedannot.custom.flare.messages import (
+    METHOD_TASK,
+    RECEIVED_MODEL,
+    REFUSAL_HEADER,
+    SAMPLE_VALUES,
+    TRAINING_FAILED,
+)
 from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
@@ -325,19 +332,108 @@ def test_an_estimate_whose_samples_are_not_known_is_withheld(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_an_update_that_is_not_finite_is_not_sent_and_spends_nothing(tmp_path: Path, value: float) -> None:
+def test_an_update_that_is_not_finite_leaves_as_zero_with_noise_and_is_paid_for(tmp_path: Path, value: float) -> None:
     trained = {**TRAINED, "w": TRAINED["w"].clone()}
     trained["w"][7] = value
-    reply = DXO(DataKind.WEIGHTS, data=trained, meta=OF_TRAINING["fedavg"]).to_shareable()
-    with pytest.raises(OutboundError, match="Expected a finite update"):
-        sent(tmp_path, TRAIN, updates(), reply=reply)
+    replies = {
+        name: DXO(DataKind.WEIGHTS, data=dict(params), meta=dict(OF_TRAINING["fedavg"])).to_shareable()
+        for name, params in (("not finite", trained), ("zero", RECEIVED))
+    }
+    left = {}
+    for name, reply in replies.items():
+        (tmp_path / name).mkdir()
+        left[name] = sent(tmp_path / name, TRAIN, updates(), reply=reply)
+        assert spent(tmp_path / name) == (1, 0)
+    assert left["not finite"].meta == left["zero"].meta
+    assert all(torch.equal(left["not finite"].data[name], left["zero"].data[name]) for name in RECEIVED)
+
+
+def failure(code: str = ReturnCode.EXECUTION_EXCEPTION) -> Shareable:
+    reply = make_reply(code)
+    reply.set_header(REFUSAL_HEADER, TRAINING_FAILED)
+    reply.set_header(AppConstants.CURRENT_ROUND, 4)
+    return reply
+
+
+def filtered(made: FLContext, reply: Shareable, *filters: Filter) -> Shareable:
+    for each in filters:
+        reply = each.process(reply, made)
+    return reply
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(make.__name__ for make in order))
+def test_a_failed_training_leaves_in_every_order_like_one_that_did_not_fail(
+    tmp_path: Path, order: Sequence[Any]
+) -> None:
+    """The same fields, headers and accounts as an update of length zero, and the same bits with the same noise."""
+    left = {}
+    for name in ("failed", "zero"):
+        (tmp_path / name).mkdir()
+        made = context(tmp_path / name, TRAIN, "fedia")
+        note_fields(LEFT_OF_TRAINING["fedia"], made)
+        reply = failure()
+        if name == "zero":
+            reply = DXO(DataKind.WEIGHTS, data=dict(RECEIVED), meta=dict(OF_TRAINING["fedia"])).to_shareable()
+            reply.set_header(AppConstants.CURRENT_ROUND, 4)
+        left[name] = filtered(made, reply, *(make() for make in order), OutboundFilter())
+        assert spent(tmp_path / name) == (1, 0)
+    failed, zero = left["failed"], left["zero"]
+    assert failed.get(ReservedHeaderKey.HEADERS) == zero.get(ReservedHeaderKey.HEADERS)
+    assert set(failed) == set(zero)
+    assert from_shareable(failed).meta == from_shareable(zero).meta
+    for name, tensor in from_shareable(zero).data.items():
+        assert torch.equal(from_shareable(failed).data[name], tensor)
+
+
+@pytest.mark.parametrize("order", [*ORDERS, (updates,), (statistics,)])
+@pytest.mark.parametrize("task", [VALIDATE, VALIDATE_CLASSES])
+def test_a_failed_validation_leaves_like_one_that_did_not_fail(tmp_path: Path, order: Sequence[Any], task: str) -> None:
+    made = context(tmp_path, task)
+    note_fields({"num_samples": 8}, made)
+    left = filtered(made, failure(), *(make() for make in order), OutboundFilter())
+    assert left.get_return_code() == ReturnCode.OK
+    assert from_shareable(left).data == {"num_samples": 8}
+
+
+@pytest.mark.parametrize("make", [updates, statistics])
+@pytest.mark.parametrize(
+    ("code", "fields"), [(ReturnCode.TASK_ABORTED, COUNTS), (ReturnCode.EXECUTION_EXCEPTION, None)]
+)
+def test_a_task_that_was_stopped_or_failed_before_the_data_were_loaded_is_refused(
+    tmp_path: Path, make: Any, code: str, fields: Any
+) -> None:
+    made = context(tmp_path, TRAIN)
+    note_fields(fields, made)
+    assert make().process(failure(code), made).get_return_code() == code
     assert spent(tmp_path) == (0, 0)
 
 
-def test_statistics_that_are_not_finite_are_not_sent_and_spend_nothing(tmp_path: Path) -> None:
-    with pytest.raises(OutboundError, match="Expected finite entries of 'inner_difficulty'"):
-        sent(tmp_path, ESTIMATE_QUALITY, statistics(), reply=result(ESTIMATE_QUALITY, inner_difficulty=[math.inf]))
+def test_without_private_updates_a_failed_training_is_a_refusal(tmp_path: Path) -> None:
+    made = context(tmp_path, TRAIN)
+    note_fields(COUNTS, made)
+    assert statistics().process(failure(), made).get_header(REFUSAL_HEADER) == TRAINING_FAILED
+
+
+@pytest.mark.parametrize("trained", [RECEIVED, TRAINED])
+def test_a_received_model_that_is_not_finite_is_refused_whatever_was_trained(
+    tmp_path: Path, trained: dict[str, torch.Tensor]
+) -> None:
+    made = context(tmp_path, TRAIN)
+    made.set_prop(RECEIVED_MODEL, RECEIVED | {"w": torch.full((300,), math.inf)}, private=True, sticky=False)
+    reply = DXO(DataKind.WEIGHTS, data=dict(trained), meta=dict(COUNTS)).to_shareable()
+    with pytest.raises(OutboundError, match="Expected a finite received model, but its 'w' is not"):
+        updates().process(reply, made)
     assert spent(tmp_path) == (0, 0)
+
+
+def test_statistics_of_which_one_sample_is_not_finite_leave_with_noise_and_are_paid_for(tmp_path: Path) -> None:
+    made = context(tmp_path, ESTIMATE_QUALITY)
+    values = mean([0.5] * 7 + [math.inf])
+    made.set_prop(SAMPLE_VALUES, SAMPLES[ESTIMATE_QUALITY] | {"inner_difficulty": values}, private=True, sticky=False)
+    reply = result(ESTIMATE_QUALITY, inner_difficulty=[math.inf])
+    data = from_shareable(filtered(made, reply, statistics(), OutboundFilter())).data
+    assert 0 <= data["inner_difficulty"][0] <= 2
+    assert spent(tmp_path) == (0, 1)
 
 
 def test_an_update_without_the_received_model_is_not_sent(tmp_path: Path) -> None:

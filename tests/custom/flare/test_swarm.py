@@ -43,6 +43,7 @@ SETTINGS = {
 def metrics(tmp_path, monkeypatch):
     """The file in which this site keeps the rounds that it averages."""
     monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.run_folder", lambda _: tmp_path)
+    monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.config_folder", lambda _: tmp_path / "local")
     return tmp_path / METRICS_FILE
 
 
@@ -155,6 +156,25 @@ def test_too_few_usable_results_end_the_run():
     assert aggregator.accept(result(network_params(1)), context("site-1", reference=network_params(0)))
     with pytest.raises(RuntimeError, match="Round 2: 1 usable results, at least 2 are needed"):
         aggregator.aggregate(context())
+
+
+def test_a_round_that_would_be_nearly_one_sites_ends_the_run(tmp_path):
+    """By the limits of the site that averages; without a prepared kit there are none."""
+    reference = network_params(0)
+
+    def averaged():
+        aggregator = SwarmAggregator(SETTINGS)
+        for site, samples in (("site-1", 90), ("site-2", 10)):
+            assert aggregator.accept(result(network_params(1), samples), context(site, reference=reference))
+        return aggregator.aggregate(context())
+
+    averaged()
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "limits.json").write_text("{}")
+    with pytest.raises(RuntimeError, match=r"refused site-1: it would be 0\.90 of a layer block.*at most 0\.5"):
+        averaged()
+    (tmp_path / "local" / "limits.json").write_text('{"largest_share": 0.9}')
+    averaged()
 
 
 def test_a_new_round_begins_with_an_empty_sum():
@@ -328,6 +348,12 @@ def test_the_sum_is_the_servers():
     aggregator = SwarmAggregator(SETTINGS)
     aggregator.accept(result(network_params(1)), context("site-1", reference=network_params(0)))
     assert isinstance(aggregator._average._average, StreamingAverage)
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean", "multi_krum"])
+def test_another_rule_than_the_mean_needs_a_server(rule):
+    with pytest.raises(SettingsError, match=f"key 'aggregation.rule' is '{rule}', expected 'mean'"):
+        SwarmAggregator(SETTINGS | {"aggregation": {"rule": rule}, "min_sites": 5})
 
 
 def test_bounds_on_influence_need_a_server():

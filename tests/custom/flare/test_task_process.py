@@ -32,8 +32,11 @@ class Worker:
     def __init__(self, settings):
         self.settings = settings
 
-    def answer(self, task, shareable, fl_ctx, stop):
+    def answer(self, task, shareable, fl_ctx, stop, note):
         assert not stop.triggered
+        if task == "note and die":
+            note({"num_samples": 3, "embedded_data": False})
+            os.kill(os.getpid(), signal.SIGKILL)
         if task == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if task == "hang":
@@ -114,6 +117,13 @@ def test_a_death_is_told_with_its_signal(process):
         process.do("die", task(), 60, never)
     with pytest.raises(TaskProcessError, match="died"):
         process.do("train", task(), 60, never)
+
+
+def test_what_is_noted_comes_along_though_the_process_dies_later(process):
+    noted = []
+    with pytest.raises(TaskProcessError, match=r"its process died \(signal 9\)"):
+        process.do("note and die", task(), 60, never, noted.append)
+    assert noted == [{"num_samples": 3, "embedded_data": False}]
 
 
 def test_a_process_that_hangs_is_ended_in_time(process):

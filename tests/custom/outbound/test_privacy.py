@@ -9,7 +9,13 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from fedannot.custom.outbound.private_updates import patient_mu_squared, privatised, spent_delta, spent_epsilon
+from fedannot.custom.outbound.private_updates import (
+    is_finite_update,
+    patient_mu_squared,
+    privatised,
+    spent_delta,
+    spent_epsilon,
+)
 
 
 def hockey_stick(epsilon, mu):
@@ -132,12 +138,45 @@ def bytes_of_no_noise(number):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e200])
-def test_what_is_not_finite_is_refused(value):
+def test_an_update_that_is_not_finite_counts_as_zero_all_of_it(value):
     """A NaN would make the factor 1, and the rest would leave as long as it is; so would squares that overflow."""
-    reference = {"w": torch.zeros(2000, dtype=torch.float64), "b": torch.zeros(1, dtype=torch.float64)}
+    reference = {"w": torch.zeros(2000, dtype=torch.float64), "b": torch.ones(1, dtype=torch.float64)}
     trained = {"w": torch.full((2000,), 50.0, dtype=torch.float64), "b": torch.tensor([value], dtype=torch.float64)}
-    with pytest.raises(ValueError, match="Expected a finite update, but its length is not"):
-        privatised(trained, reference, clip_norm=2.0, noise_multiplier=1e-6)
+    sent, noise = (
+        privatised(params, reference, clip_norm=2.0, noise_multiplier=0.5, random_bytes=seeded(4))
+        for params in (trained, reference)
+    )
+    assert all(torch.equal(sent[name], noise[name]) for name in reference)
+    assert float(sent["w"].std()) == pytest.approx(1.0, abs=5 / math.sqrt(4000))
+    assert (is_finite_update(trained, reference), is_finite_update(reference, reference)) == (False, True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_result_beyond_the_largest_number_is_that_number(dtype):
+    """Near the largest number noise decides on which side a sum ends: neither side may be infinite."""
+    largest = torch.finfo(dtype).max
+    reference = {"w": torch.full((100,), largest, dtype=dtype), "v": torch.full((100,), -largest, dtype=dtype)}
+    sent = privatised(reference, reference, clip_norm=largest / 16, noise_multiplier=2.0, random_bytes=seeded(6))
+    for name, tensor in sent.items():
+        assert tensor.dtype == dtype
+        assert bool(torch.isfinite(tensor).all())
+        assert 0 < int((tensor == reference[name]).sum()) < 100
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_received_model_that_is_not_finite_is_refused_whatever_was_trained(value):
+    received = {"w": torch.zeros(3), "n.running_mean": torch.tensor([0.0, value])}
+    for trained in (received, {"w": torch.ones(3), "n.running_mean": torch.zeros(2)}):
+        with pytest.raises(ValueError, match="Expected a finite received model, but its 'n\\.running_mean'"):
+            privatised(trained, received, clip_norm=2.0, noise_multiplier=1.0)
+
+
+def test_types_are_those_that_were_received():
+    received = {"w": torch.zeros(3, dtype=torch.float64), "n": torch.tensor([1, 2])}
+    trained = {"w": torch.ones(3), "n": torch.tensor([1.5, math.nan])}
+    sent = privatised(trained, received, clip_norm=2.0, noise_multiplier=1.0)
+    assert sent["w"].dtype == torch.float64
+    assert torch.equal(sent["n"], received["n"])
 
 
 @pytest.mark.parametrize("other", [{"w": torch.zeros(3)}, {"v": torch.zeros(2)}, {}])

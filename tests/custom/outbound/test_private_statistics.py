@@ -141,19 +141,26 @@ def test_the_noise_is_the_systems_where_no_source_is_given():
     assert len(found) > 10
 
 
-@pytest.mark.parametrize(
-    ("report", "values"),
-    [
-        ({"d": [math.inf, 1.0]}, [[1.0, 1.0]] * 3),
-        ({"d": [1.0, -math.inf]}, [[1.0, 1.0]] * 3),
-        ({"d": [1.0, 1.0]}, [[1.0, math.inf], [1.0, 1.0], [1.0, 1.0]]),
-        ({"d": [1.0, 1.0]}, [[1.0, NAN]] * 3),
-    ],
-)
-def test_what_is_not_finite_or_has_no_sample_is_refused(report, values):
-    samples = {"d": SampleValues.of(values, list("abc"), is_mean=True)}
-    with pytest.raises(ValueError, match="Expected finite entries of 'd', each with finite samples"):
-        private_report(report, samples, {"d": 4.0}, noise_multiplier=1.0)
+@pytest.mark.parametrize(("infinite", "bound"), [(math.inf, 4.0), (-math.inf, 0.0)])
+def test_infinite_samples_count_as_their_bound(infinite, bound):
+    """One patient's overflow neither holds an estimate back nor is another result than the bound's."""
+    sent = [
+        private_report(
+            {"d": [float(np.mean([1.0, 1.0, value]))]},
+            {"d": SampleValues.of([1.0, 1.0, value], list("abc"), is_mean=True)},
+            {"d": 4.0},
+            noise_multiplier=0.5,
+            random_bytes=np.random.default_rng(5).bytes,
+        )
+        for value in (infinite, bound)
+    ]
+    assert sent[0] == sent[1]
+
+
+def test_an_entry_without_a_sample_is_refused():
+    samples = {"d": SampleValues.of([[1.0, NAN]] * 3, list("abc"), is_mean=True)}
+    with pytest.raises(ValueError, match="Expected samples of every entry of 'd' that is not withheld"):
+        private_report({"d": [1.0, 1.0]}, samples, {"d": 4.0}, noise_multiplier=1.0)
 
 
 def test_samples_of_other_entries_are_refused():

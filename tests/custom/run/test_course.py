@@ -654,6 +654,45 @@ def test_models_that_wait_for_too_few_others_are_dropped(tmp_path: Path) -> None
     assert not (tmp_path / "run" / WAITING_FOLDER).exists()
 
 
+def test_a_model_that_is_nearly_one_sites_does_not_count(tmp_path: Path) -> None:
+    """Whatever gives the weights: settings of a method, or the sizes of the sites that a job chooses."""
+    link = link_of(StepSite("a", 1.0), StepSite("b", 3.0), StepSite("c", 5.0))
+    run = Run(tmp_path, link, rounds=2)
+    run.method.given = lambda this_round: (
+        weights_of(a=[0.1, 0.1], b=[0.1, 0.45], c=[0.8, 0.45])
+        if this_round.number == 1
+        else weights_of(a=[0.2, 0.1], b=[0.3, 0.4], c=[0.5, 0.5])
+    )
+    run.begin(largest_share=0.5)
+    assert "it would be 0.80 of a layer block" in run.records[0]["refused"]["c"]
+    assert run.records[1]["refused"] == {}
+    assert run.method.calls.count("trained 1 by ['a', 'b', 'c']") == 0
+    # From zero, as if the first round had not been: 0.2 · 1 + 0.3 · 3 + 0.5 · 5
+    assert run.stem == pytest.approx(3.6)
+
+
+def test_a_run_in_which_one_site_is_the_model_fails(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("large", 1.0, 98), StepSite("b", 3.0, 1), StepSite("c", 5.0, 1)), rounds=9)
+    with pytest.raises(RunFailedError, match=r"large: it would be 0\.98 of a layer block.*at most 0\.5"):
+        run.begin(largest_share=0.5)
+    assert run.stem == 0.0
+
+
+def test_models_of_single_sites_wait_where_nobody_downloads_them(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", 1.0), StepSite("b", 3.0)), rounds=1)
+    seen: dict[str, Any] = {}
+
+    def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
+        del this_round, models
+        seen["modes"] = oct((tmp_path / "elsewhere" / "job").stat().st_mode & 0o777)
+        seen["run"] = [path.name for path in (tmp_path / "run").rglob("*.pt")]
+        return weights_of(a=[0.5, 0.5], b=[0.5, 0.5])
+
+    run.method.rule = rule
+    run.begin(waiting_folder=tmp_path / "elsewhere" / "job")
+    assert seen == {"modes": "0o700", "run": []}
+
+
 def test_weights_that_are_nearly_one_sites_are_noted_and_warned_of_once_in_a_row(tmp_path: Path) -> None:
     dominant = {1: 0.98, 2: 0.98, 3: 0.79, 4: 0.98}
     link = link_of(StepSite("a"), StepSite("b"))
@@ -706,6 +745,55 @@ def test_an_update_beyond_its_bound_is_scaled_down_and_the_statistics_count_with
     # The median of the running means is 1; of the third it counts with the same factor.
     mean = float(run.course.state.params["head.running_mean"])
     assert mean == pytest.approx((1.0 + 1.0 + factor * 1.0) / 3)
+
+
+# --- rules of aggregation
+
+
+RULES = ["mean", "median", "trimmed_mean", "multi_krum"]
+
+
+def five_sites() -> list[StepSite]:
+    steps = {"a": 1.0, "b": 2.0, "c": 2.5, "d": 3.0, "liar": -50.0}
+    return [StepSite(name, step) for name, step in steps.items()]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"), [("mean", -8.3), ("median", 2.0), ("trimmed_mean", 5.5 / 3), ("multi_krum", 8.5 / 4)]
+)
+def test_models_become_one_by_the_rule_of_the_settings(rule: str, expected: float, tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(*five_sites()), rounds=1, min_sites=5, aggregation={"rule": rule}).begin()
+    assert run.stem == pytest.approx(expected)
+    kept = ["a", "b", "c", "d"] if rule == "multi_krum" else None
+    assert run.records[0].get("kept") == kept
+    assert set(run.records[0]["weights"]) == set(kept or ["a", "b", "c", "d", "liar"])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("influence", [{}, {"max_share": 0.3, "max_update_ratio": 2.0}])
+def test_a_run_that_goes_on_has_the_same_bits_with_every_rule(
+    rule: str, influence: dict[str, float], tmp_path: Path
+) -> None:
+    settings = {"min_sites": 5, "aggregation": {"rule": rule}, "influence": influence}
+    whole = Run(tmp_path / "whole", link_of(*five_sites()), rounds=3, **settings).begin()
+    first = Run(tmp_path / "first", link_of(*five_sites()), rounds=2, **settings).begin()
+    later = Run(tmp_path / "later", link_of(*five_sites()[::-1]), rounds=3, **settings)
+    later.begin(state=first.folder / "run" / STATE_FILE)
+    expected, found = whole.course.state.params, later.course.state.params
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert not (later.folder / "run" / WAITING_FOLDER).exists()
+
+
+@pytest.mark.parametrize("rule", RULES[1:])
+def test_a_round_with_fewer_results_than_the_rule_needs_does_not_count(rule: str, tmp_path: Path) -> None:
+    link = link_of(*five_sites())
+    link.there["a"] = lambda request: "it fell ill" if request.round_number == 2 else StepSite("a")(request)
+    run = Run(tmp_path, link, rounds=2, min_sites=5, aggregation={"rule": rule}, max_failed_rounds=1)
+    with pytest.raises(RunFailedError, match="Fewer than 5 usable results"):
+        run.begin()
+    assert [len(record["sites"]) for record in run.records] == [5, 4]
+    assert len(link.models) == 2
+    assert all(torch.equal(link.models[0][name], link.models[1][name]) for name in link.models[0])
 
 
 # --- scores

@@ -21,6 +21,7 @@ from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
+from fedannot.custom.settings import SettingsError
 
 OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
 CLEAN = dict.fromkeys(OFFSETS, 0.0)
@@ -337,6 +338,14 @@ def run_checked(gain, **settings):
         server.after_training(sites.round)
         history.append({"round": number, "sites": reports})
     return server, sites, seen, said
+
+
+@pytest.mark.parametrize("rule", ["median", "multi_krum"])
+def test_a_rule_without_a_second_average_needs_a_run_without_comparisons(rule):
+    values = {"aggregation": {"rule": rule}, "min_sites": 5}
+    with pytest.raises(SettingsError, match=f"key 'aggregation.rule' is '{rule}', expected 'mean' or 'trimmed_mean'"):
+        AutoServer(AutoSettings.model_validate(values))
+    AutoServer(AutoSettings.model_validate(values | {"shadow_rounds": 0}))
 
 
 def test_a_model_of_before_that_is_better_takes_everything_back_for_good():

@@ -115,8 +115,8 @@ def test_what_is_undone_is_trained_on_and_given_files_stay(tmp_path: Path, data_
     network = described_network(method.settings.network)
     other = described_network(method.settings.network)
     other.load_state_dict(network.state_dict())
-    trained = method.train(network, site.view(method, 2))
-    assert trained.fields == {"has_undone": True}
+    method.train(network, site.view(method, 2))
+    assert method.training_flags(site.view(method, 2)) == {"has_undone": True}
     assert {file: file.read_bytes() for file in data_folder.rglob("*.png")} == given
     # The same as training on masks that were moved before.
     data = view.load("training")
@@ -145,6 +145,7 @@ def test_without_being_told_training_is_federated_averaging(tmp_path: Path, data
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     trained = method.train(described_network(method.settings.network), site.view(method, 2))
     assert trained.fields == {}
+    assert method.training_flags(site.view(method, 2)) == {}
 
 
 def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder: Path) -> None:
@@ -356,7 +357,8 @@ def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, d
     method.train(fresh, site.view(method, 2))
     method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
     revert_undone(site.run_folder / UNDONE_FOLDER / "round_2")
-    assert method.train(network, site.view(method, 2)).fields == {"has_undone": True}
+    method.train(network, site.view(method, 2))
+    assert method.training_flags(site.view(method, 2)) == {"has_undone": True}
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
 
 
@@ -381,8 +383,7 @@ def test_a_run_that_goes_on_finds_what_was_undone_by_then(
     method.answer(UNDO_CHANNEL, recalling(earlier, method), earlier.view(method, 2, told({"1": 2.0})))
     later = HandmadeSite(tmp_path / "later", data_folder=data_folder)
     changes = {"earlier_folders": [earlier.run_folder], "continued_round": continued_round}
-    trained = method.train(described_network(method.settings.network), later.view(method, 3, **changes))
-    assert trained.fields == ({"has_undone": True} if found else {})
+    assert method.training_flags(later.view(method, 3, **changes)) == ({"has_undone": True} if found else {})
 
 
 def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder: Path) -> None:

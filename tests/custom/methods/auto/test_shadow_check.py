@@ -21,6 +21,7 @@ from fedannot.custom.methods.auto.shadow_gains import fewest_found, pooled_gain
 from fedannot.custom.methods.views import Round
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
+from fedannot.custom.settings import AggregationSettings
 
 SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
 SITES = tuple("abcdefg")
@@ -220,6 +221,20 @@ def test_weights_that_single_out_a_site_are_not_compared_at_sites() -> None:
     assert not sites.asked
     assert check.record is not None
     assert "would learn the updates of single sites" in check.record.sentence
+
+
+@pytest.mark.parametrize(("rule", "asks"), [("mean", True), ("trimmed_mean", False)])
+def test_of_two_trimmed_means_those_that_differ_may_be_the_ones_that_are_dropped(rule: str, asks: bool) -> None:
+    """Three of the sites have other weights than the rest; a trimmed mean lacks two sites in each coordinate."""
+    settings = SETTINGS.model_copy(update={"aggregation": AggregationSettings(rule=rule), "min_sites": 3})
+    check = ShadowCheck(settings, 1)
+    sites = Sites(check, of_all(0.1))
+    this_round = round_at(6, sites)
+    other = dict(zip(SITES[:3], (2.0, 3.0, 4.0), strict=True))
+    this_round.weighed, this_round.shadow = weights_of(dict.fromkeys(SITES, 1.0) | other), SHADOW
+    check.begin(this_round, undoes=False, weighs=True)
+    check.compare(this_round, HONEST)
+    assert bool(sites.asked) is asks
 
 
 def at_server(monkeypatch: pytest.MonkeyPatch, *dice: float, patients: int = 8) -> Any:

@@ -270,13 +270,26 @@ def test_network_is_evaluated_and_comes_back_as_it_was():
         (torch.zeros((2, 2, 8, 8)), torch.full((2, 8, 8), 2), "labels from 0 to 1, but found 2 to 2"),
         (torch.zeros((2, 2, 8, 8)), torch.full((2, 8, 8), -1), "found -1 to -1"),
         (torch.zeros((2, 3, 8, 8)), torch.eye(8, dtype=torch.int64).repeat(2, 1, 1), "number of output channels"),
-        (torch.full((2, 2, 8, 8), torch.nan), torch.eye(8, dtype=torch.int64).repeat(2, 1, 1), "training has diverged"),
         (torch.zeros((0, 2, 8, 8)), torch.zeros((0, 8, 8), dtype=torch.int64), "at least one case"),
     ],
 )
 def test_errors_say_what_was_found(logits, labels, message):
     with pytest.raises(ValueError, match=message):
         site_difficulty(Echo(), logits, labels, 1)
+
+
+def test_outputs_that_are_not_finite_count_as_undecided(caplog):
+    """One image that a model overflows on says nothing by a missing estimate: −log ½ in both bands."""
+    labels = torch.eye(8, dtype=torch.int64).repeat(2, 1, 1)
+    found = site_difficulty(Echo(), torch.full((2, 2, 8, 8), torch.nan), labels, 1)
+    np.testing.assert_allclose([*found.inner, *found.outer], math.log(2))
+    assert "is not finite" in caplog.text
+
+
+def test_difficulty_of_outputs_that_are_not_finite_is_refused():
+    bands = bands_of(torch.eye(8, dtype=torch.int64)[None], 1)
+    with pytest.raises(ValueError, match="training has diverged"):
+        band_difficulty(torch.full((1, 2, 8, 8), torch.nan), bands)
 
 
 def test_bands_are_kept_by_sample_and_class():

@@ -35,6 +35,13 @@ def test_a_restart_goes_on_with_the_same_sites() -> None:
     assert again.message(round_of(2)) == {}
 
 
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean", "multi_krum"])
+def test_another_rule_than_the_mean_is_refused(rule: str) -> None:
+    settings = FedCurvSettings.model_validate({"aggregation": {"rule": rule}, "min_sites": 5})
+    with pytest.raises(SettingsError, match=f"key 'aggregation.rule' is '{rule}', expected 'mean' for fedcurv"):
+        FedCurvServer(settings)
+
+
 @pytest.mark.parametrize("bounds", [{"max_share": 0.5}, {"min_share": 0.1}, {"max_update_ratio": 3.0}])
 def test_bounds_on_influence_are_refused(bounds: dict[str, float]) -> None:
     with pytest.raises(SettingsError, match="key 'influence' cannot be set for fedcurv"):

@@ -1,0 +1,345 @@
+"""What a federation does right now, as an account sees it: sites, jobs, rounds; asked over NVFlare's own connection."""
+
+import contextlib
+import io
+import ssl
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.job_def import JobMetaKey, RunStatus
+from nvflare.fuel.flare_api.api_spec import JobNotRunning, NoConnection
+from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+from pydantic import ValidationError
+
+from ...custom.approval.names import is_job_id
+from ...custom.flare.live_progress import PROGRESS_GROUP
+from ...custom.flare.server_watch import SILENT_AFTER
+from ...custom.run.run_progress import Phase, RunProgress
+from .identity_checks import server_time
+from .kit import KitError, read_json
+
+_START_FILE = "fed_admin.json"
+_CONNECT_SECONDS = 10.0
+# Jobs that have ended and are shown with those that have not.
+_SHOWN_ENDED = 3
+# That a job's process may take from its start until it answers.
+_START_SECONDS = 120.0
+_LOOKED_AT = 50
+
+
+class JobState(StrEnum):
+    """What has become of a job."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    NOT_ANSWERING = "not answering"
+    ENDING = "ending"
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    DIED = "died"
+    REFUSED = "refused"
+    NOT_STARTED = "not started"
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether somebody has to do something for this job to have a result."""
+        return self not in _FINE
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing comes after it."""
+        return self not in _GOES_ON
+
+
+_FINE = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.ENDING, JobState.COMPLETED, JobState.ABORTED)
+_GOES_ON = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.NOT_ANSWERING, JobState.ENDING)
+
+
+class Process(StrEnum):
+    """What the server's process of a job does."""
+
+    NONE = "none"
+    STARTS = "starts"
+    RUNS = "runs"
+    HANGS = "hangs"
+
+
+_OF_PROCESS = {
+    Process.NONE: JobState.ENDING,
+    Process.STARTS: JobState.STARTING,
+    Process.RUNS: JobState.RUNNING,
+    Process.HANGS: JobState.NOT_ANSWERING,
+}
+# What NVFlare's status says by itself.
+_PLAIN: dict[str, JobState] = {
+    RunStatus.SUBMITTED.value: JobState.QUEUED,
+    RunStatus.APPROVED.value: JobState.QUEUED,
+    RunStatus.DISPATCHED.value: JobState.STARTING,
+    RunStatus.FINISHED_COMPLETED.value: JobState.COMPLETED,
+    RunStatus.FINISHED_ABORTED.value: JobState.ABORTED,
+    RunStatus.FINISHED_CANT_SCHEDULE.value: JobState.NOT_STARTED,
+    RunStatus.FAILED_TO_RUN.value: JobState.REFUSED,
+}
+
+
+class NoAnswerError(RuntimeError):
+    """The server cannot be asked; the text says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class SiteSign:
+    """A site that is registered at the server.
+
+    Attributes:
+        name: of the site.
+        silent: seconds since it was last heard from; it sends a sign of life every 10 s, also while it trains.
+    """
+
+    name: str
+    silent: float
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it must be taken for gone."""
+        return self.silent > SILENT_AFTER
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """A job.
+
+    Attributes:
+        job_id: NVFlare's id.
+        name: of the job.
+        state: what has become of it.
+        nvflare_status: what NVFlare says.
+        submitted: when, in ISO 8601.
+        refusals: why participants have refused it, each with its name.
+        progress: how far it is, or was; None where nobody says, as in swarms and in jobs that have not started.
+    """
+
+    job_id: str
+    name: str
+    state: JobState
+    nvflare_status: str
+    submitted: str
+    refusals: tuple[str, ...]
+    progress: RunProgress | None
+
+
+@dataclass(frozen=True)
+class FederationStatus:
+    """A federation at a moment.
+
+    Attributes:
+        server: its host name and port.
+        up_since: when its process started, in seconds since 1970; None where it does not say.
+        now: the server's time, likewise.
+        sites: those that are registered.
+        jobs: that have not ended, and the latest that have; or the one that was asked for.
+    """
+
+    server: str
+    up_since: float | None
+    now: float
+    sites: tuple[SiteSign, ...]
+    jobs: tuple[JobStatus, ...]
+
+    def sign_of(self, site: str) -> SiteSign | None:
+        """Return when a site was last heard from; None if it is not registered."""
+        return next((sign for sign in self.sites if sign.name == site), None)
+
+    def gone(self, job: JobStatus) -> tuple[str, ...]:
+        """Return the sites of a running job that are silent, or that the server has forgotten."""
+        asked = job.progress.request.sites if job.progress is not None and job.progress.request is not None else ()
+        signs = {site: self.sign_of(site) for site in asked}
+        return tuple(site for site, sign in signs.items() if sign is None or sign.is_silent)
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether a running job lacks a site, or a job that is shown will not come to a result by itself."""
+        return any(job.state.is_trouble or (job.state is JobState.RUNNING and self.gone(job)) for job in self.jobs)
+
+
+class Observer:
+    """An account's connection to the server, which only looks.
+
+    Args:
+        session: NVFlare's.
+        account: what the kit's start file says.
+        context: with the kit's certificates.
+    """
+
+    def __init__(self, session: Session, account: Mapping[str, Any], context: ssl.SSLContext) -> None:
+        self._session, self._context = session, context
+        self._host, self._port = str(account["host"]), int(account["port"])
+
+    def look(self, job_id: str | None = None) -> FederationStatus:
+        """Ask once.
+
+        Args:
+            job_id: the job to look at; None for those that have not ended and the latest others.
+
+        Raises:
+            NoAnswerError: if the server does not answer any more, the account may not look, or there is no such job.
+        """
+        if job_id is not None and not is_job_id(job_id):
+            raise NoAnswerError(f"Expected a job's id, as `nvflare job list` shows it, but got {job_id[:60]!r}.")
+        with _explained(self._host, self._port):
+            system = self._session.get_system_info()
+            told = server_time(self._host, self._port, self._context)
+            heard = {client.name: float(client.last_connect_time) for client in system.client_info}
+            # The server's clock, not this machine's.
+            now = max([told.timestamp() if told else time.time(), *heard.values()])
+            running = {job.job_id for job in system.job_info}
+            jobs = tuple(self._job(meta, running, now) for meta in self._metas(job_id))
+        started = system.server_info.start_time
+        return FederationStatus(
+            server=f"{self._host}:{self._port}",
+            up_since=float(started) if started else None,
+            now=now,
+            sites=tuple(SiteSign(site, now - at) for site, at in sorted(heard.items())),
+            jobs=jobs,
+        )
+
+    def _metas(self, job_id: str | None) -> list[dict[str, Any]]:
+        if job_id is not None:
+            return [self._session.get_job_meta(job_id)]
+        listed = self._session.list_jobs(limit=_LOOKED_AT, reverse=True)
+        ended = [job for job in listed if _has_ended(job)]
+        shown = [job for job in listed if not _has_ended(job) or job in ended[:_SHOWN_ENDED]]
+        return [self._session.get_job_meta(str(job["job_id"])) for job in shown]
+
+    def _job(self, meta: Mapping[str, Any], running: Collection[str], now: float) -> JobStatus:
+        job_id, progress = str(meta[JobMetaKey.JOB_ID.value]), _progress(meta.get(PROGRESS_GROUP))
+        process = Process.RUNS if job_id in running else Process.NONE
+        if process is Process.RUNS and not _has_ended(meta):
+            # In a swarm there is a process, but nothing of ours.
+            stats = self._stats(job_id)
+            progress = _progress(stats.get(PROGRESS_GROUP))
+            if not stats:
+                process = Process.STARTS if now - _start_time(meta) < _START_SECONDS else Process.HANGS
+        detail = meta.get(JobMetaKey.JOB_DEPLOY_DETAIL.value) or []
+        return JobStatus(
+            job_id=job_id,
+            name=str(meta.get(JobMetaKey.JOB_NAME.value)),
+            state=state_of(str(meta.get(JobMetaKey.STATUS.value)), process, progress),
+            nvflare_status=str(meta.get(JobMetaKey.STATUS.value)),
+            submitted=str(meta.get(JobMetaKey.SUBMIT_TIME_ISO.value) or ""),
+            refusals=tuple(str(line) for line in detail if not str(line).endswith(": OK")),
+            progress=progress,
+        )
+
+    def _stats(self, job_id: str) -> dict[str, Any]:
+        try:
+            stats = self._session.show_stats(job_id, "server").get("server")
+        except JobNotRunning:
+            return {}
+        return stats if isinstance(stats, dict) else {}
+
+
+def state_of(status: str, process: "Process", progress: RunProgress | None) -> JobState:
+    """Return what has become of a job.
+
+    NVFlare says RUNNING until it has written down how a job ended, and calls jobs abnormal whose process was killed as
+    well as jobs that a site has left. The progress that the job's own process has kept tells them apart.
+
+    Args:
+        status: NVFlare's.
+        process: what the server's process of the job does.
+        progress: the last that it has said, or kept.
+    """
+    if status == RunStatus.RUNNING:
+        return _OF_PROCESS[process]
+    phase = None if progress is None else progress.phase
+    if phase is Phase.FAILED:
+        return JobState.FAILED
+    if status in _PLAIN:
+        return _PLAIN[status]
+    if phase is Phase.FINISHED:
+        return JobState.COMPLETED
+    return JobState.STOPPED if phase is Phase.STOPPED else JobState.DIED
+
+
+def _start_time(meta: Mapping[str, Any]) -> float:
+    """When a job began to run, in seconds since 1970; now where it does not say."""
+    try:
+        return datetime.fromisoformat(str(meta.get(JobMetaKey.START_TIME.value))).timestamp()
+    except ValueError:
+        return time.time()
+
+
+def _has_ended(meta: Mapping[str, Any]) -> bool:
+    return str(meta.get(JobMetaKey.STATUS.value)).startswith("FINISHED")
+
+
+def _progress(values: Any) -> RunProgress | None:
+    """What a server says of a run; None where it says nothing, or another version of fedannot does."""
+    try:
+        return RunProgress.model_validate(values)
+    except ValidationError:
+        return None
+
+
+@contextlib.contextmanager
+def connected(kit: Path) -> Iterator[Observer]:
+    """Connect as the person whose kit it is.
+
+    Args:
+        kit: the startup kit of a person: of the administrator, or of the researcher.
+
+    Raises:
+        KitError: if it is no such kit.
+        NoAnswerError: if the server does not answer, or does not accept it.
+    """
+    file = kit / "startup" / _START_FILE
+    if not file.is_file():
+        raise KitError(
+            f"Expected the startup kit of a person in {kit}, but found no startup/{_START_FILE}. What the server's or "
+            "a site's own machine does: fedannot deploy health KIT"
+        )
+    account = read_json(file).get("admin") or {}
+    if missing := {"username", "host", "port"} - set(account):
+        raise KitError(f"{file}: expected {', '.join(sorted(missing))} in 'admin'.")
+    startup = file.parent
+    try:
+        context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
+        context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    except (OSError, ssl.SSLError) as error:
+        raise KitError(f"The certificates in {startup} cannot be used: {error}") from error
+    # NVFlare says on the standard output that it connects.
+    with _explained(account["host"], account["port"]), contextlib.redirect_stdout(io.StringIO()):
+        session = new_secure_session(account["username"], str(kit.resolve()), timeout=_CONNECT_SECONDS)
+    try:
+        yield Observer(session, account, context)
+    finally:
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            session.close()
+
+
+@contextlib.contextmanager
+def _explained(host: str, port: int) -> Iterator[None]:
+    """Make of NVFlare's errors one that says what to do.
+
+    Raises:
+        NoAnswerError: in place of NVFlare's own, whose kinds are many.
+    """
+    try:
+        yield
+    except NoAnswerError:
+        raise
+    except NoConnection as error:
+        raise NoAnswerError(
+            f"The server {host}:{port} does not answer. Is its process up (there: fedannot deploy health KIT), and may "
+            "this machine connect to that port? Jobs that ran when it died go on with --set resume_from=JOB_ID."
+        ) from error
+    except Exception as error:
+        raise NoAnswerError(f"The server {host}:{port}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,128 @@
+"""Does the participant on this machine run, and is it connected? Cheap enough to be asked every half minute."""
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+from cryptography import x509
+
+from .check_points import Point, State
+from .startup_kit import Kit, KitError
+
+_PID_FILE = "pid.fl"
+_PROGRAMS = {
+    "server": "nvflare.private.fed.app.server.server_train",
+    "site": "nvflare.private.fed.app.client.client_train",
+}
+_EXPIRES_SOON = timedelta(days=30)
+_LEAST_SPACE = 2**30
+_SECONDS = 1.0
+
+
+def check_health(folder: Path) -> list[Point]:
+    """Check the process, its connection, the certificate's end and the disk; nothing is changed, and nothing is sent.
+
+    Args:
+        folder: the kit of the server or of a site, on the machine on which it runs.
+
+    Raises:
+        KitError: if it is no such kit.
+    """
+    kit = Kit.open(folder)
+    return [*_check_process(kit), *_check_certificate(kit), *_check_disk(kit)]
+
+
+def _check_process(kit: Kit) -> Iterator[Point]:
+    process = _process(kit)
+    if process is None:
+        remedy = f"bash {kit.startup}/start.sh, or systemctl restart; the reason is at the end of {kit.folder}/log.txt"
+        yield Point("process", State.PROBLEM, "none runs with this kit", remedy)
+        return
+    if process.status() == psutil.STATUS_STOPPED:
+        yield Point("process", State.PROBLEM, f"{process.pid} is stopped", f"kill -CONT {process.pid}")
+        return
+    since = datetime.fromtimestamp(process.create_time(), UTC)
+    yield Point("process", State.READY, f"{process.pid}, since {since:%Y-%m-%d %H:%M} UTC")
+    yield from _check_listening(kit) if kit.role == "server" else _check_connected(kit, process)
+
+
+def _process(kit: Kit) -> psutil.Process | None:
+    """The participant's process: by the number that the start script has kept, else by the command line.
+
+    A process that was started with the number of one that is gone is another program's.
+    """
+    candidates: list[psutil.Process] = []
+    try:
+        candidates.append(psutil.Process(int((kit.folder / _PID_FILE).read_text(encoding="utf-8"))))
+    except (OSError, ValueError, psutil.Error):
+        # In the foreground (--once) the script keeps no number.
+        candidates += psutil.process_iter()
+    return next((process for process in candidates if _is_of(kit, process)), None)
+
+
+def _is_of(kit: Kit, process: psutil.Process) -> bool:
+    try:
+        words = process.cmdline()
+        if _PROGRAMS[kit.role] not in words or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        workspace = words[words.index("-m", words.index(_PROGRAMS[kit.role])) + 1]
+    except (psutil.Error, ValueError, IndexError):
+        return False
+    return Path(workspace).resolve() == kit.folder
+
+
+def _check_listening(kit: Kit) -> Iterator[Point]:
+    """At the server: does its port take connections? What is sent over them is not looked at."""
+    port = kit.server_address[1]
+    try:
+        with socket.create_connection(("localhost", port), _SECONDS):
+            yield Point("port", State.READY, f"{port} takes connections")
+    except OSError as error:
+        yield Point("port", State.PROBLEM, f"{port}: {error}", f"The reason is at the end of {kit.folder}/log.txt")
+
+
+def _check_connected(kit: Kit, process: psutil.Process) -> Iterator[Point]:
+    """At a site: has its process a connection to the server's port, and which has answered it?"""
+    host, port = kit.server_address
+    try:
+        connections = process.net_connections(kind="tcp")
+    except psutil.Error as error:
+        yield Point("connection", State.WARNING, f"cannot be looked at: {error}", "Ask as the user who runs it.")
+        return
+    for one in connections:
+        if one.status == psutil.CONN_ESTABLISHED and one.raddr and one.raddr.port == port:
+            yield Point("connection", State.READY, f"to {host}:{port}")
+            return
+    remedy = "It tries again by itself. Is the server up, and may this machine connect to that port?"
+    yield Point("connection", State.PROBLEM, f"none to {host}:{port}", remedy)
+
+
+def _check_certificate(kit: Kit) -> Iterator[Point]:
+    file = kit.certificate("certificate")
+    try:
+        end = x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc
+    except (OSError, ValueError) as error:
+        raise KitError(f"{file} cannot be read: {error}") from error
+    left, renew = end - datetime.now(UTC), "Ask the operator for a new kit (docs/deployment.md, renewal)."
+    found = f"valid to {end:%Y-%m-%d}"
+    if left < timedelta():
+        yield Point("certificate", State.PROBLEM, f"{found}: expired", renew)
+    elif left < _EXPIRES_SOON:
+        yield Point("certificate", State.WARNING, f"{found}: {left.days} days left", renew)
+    else:
+        yield Point("certificate", State.READY, found)
+
+
+def _check_disk(kit: Kit) -> Iterator[Point]:
+    free = shutil.disk_usage(kit.folder).free
+    found = f"{free / 2**30:.1f} GiB free at {kit.folder}"
+    if not os.access(kit.folder, os.W_OK):
+        yield Point("disk", State.PROBLEM, f"{kit.folder} cannot be written to", "Ask as the user who runs it.")
+    elif free < _LEAST_SPACE:
+        yield Point("disk", State.PROBLEM, found, "Models and logs go there: make room.")
+    else:
+        yield Point("disk", State.READY, found)

@@ -1,0 +1,108 @@
+"""NVFlare's startup kit of the server or of a site, as a folder; it loads in no time, for checks that come often."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from ...custom.approval.participants import START_FILES, Role
+from ...transforms import strict_files
+from ...transforms.errors import DataError
+
+_RESOURCES = "resources.json"
+# What NVFlare's own `deploy prepare` puts in the place of the launcher of processes.
+_RUNTIME_LAUNCHERS = ("docker_launcher", "k8s_launcher", "slurm_launcher")
+
+
+class KitError(ValueError):
+    """A startup kit, or what is to be written into it, cannot be used; the text names the file and what was found."""
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A startup kit: what NVFlare's provisioning made for one participant.
+
+    Attributes:
+        folder: the kit's folder, with ``startup`` and ``local``.
+        role: whose it is.
+    """
+
+    folder: Path
+    role: Role
+
+    @classmethod
+    def open(cls, folder: Path) -> "Kit":
+        """Open a kit.
+
+        Raises:
+            KitError: if it is none, or an administrator's.
+        """
+        for role, name in START_FILES.items():
+            if (folder / "startup" / name).is_file():
+                return cls(folder.resolve(), role)
+        expected = " or ".join(f"startup/{name}" for name in START_FILES.values())
+        raise KitError(f"Expected the startup kit of a server or a site in {folder}, but found no {expected}.")
+
+    @property
+    def startup(self) -> Path:
+        """The folder with certificates and scripts, which nobody changes."""
+        return self.folder / "startup"
+
+    @property
+    def local(self) -> Path:
+        """The folder with what the participant decides."""
+        return self.folder / "local"
+
+    @cached_property
+    def start_config(self) -> dict[str, Any]:
+        """What the kit's start file says: the server's address, and where the certificates are."""
+        return read_json(self.startup / START_FILES[self.role])
+
+    @property
+    def server_address(self) -> tuple[str, int]:
+        """Host name and port under which sites reach the server.
+
+        Raises:
+            KitError: if the start file does not say.
+        """
+        try:
+            host, _, port = str(self.start_config["servers"][0]["service"]["target"]).rpartition(":")
+            return host, int(port)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            file = self.startup / START_FILES[self.role]
+            raise KitError(f"{file}: expected the server's host:port as servers[0].service.target.") from error
+
+    def certificate(self, what: Literal["certificate", "key", "authority"]) -> Path:
+        """Return the file of the participant's certificate, of its private key, or of the authority's certificate."""
+        if what == "authority":
+            return self.startup / "rootCA.pem"
+        name = "server" if self.role == "server" else "client"
+        return self.startup / f"{name}.{'crt' if what == 'certificate' else 'key'}"
+
+    @property
+    def is_for_runtime(self) -> bool:
+        """Whether NVFlare's own `deploy prepare` has made it, for Docker, Kubernetes or Slurm."""
+        components = self.effective(_RESOURCES).get("components", [])
+        return any(entry.get("id") in _RUNTIME_LAUNCHERS for entry in components)
+
+    def effective(self, name: str) -> dict[str, Any]:
+        """Return what a file in ``local`` says, or NVFlare's default where there is none; empty without either."""
+        for file in (self.local / name, self.local / f"{name}.default"):
+            if file.is_file():
+                return read_json(file)
+        return {}
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Read a JSON file with keys and values.
+
+    Raises:
+        KitError: if it cannot be read.
+    """
+    try:
+        values = strict_files.read_json(file, "a kit's configuration")
+    except DataError as error:
+        raise KitError(str(error)) from error
+    if not isinstance(values, dict):
+        raise KitError(f"{file}: expected keys with values, but found {type(values).__name__}.")
+    return values

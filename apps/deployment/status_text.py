@@ -1,0 +1,190 @@
+"""What is said of a federation: its sites, its jobs, and what to do next."""
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any
+
+from ...custom.run.run_progress import Failure, Phase, RunProgress
+from ...custom.run.time_left import duration
+from .federation_status import FederationStatus, JobState, JobStatus
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of the status.
+
+    Attributes:
+        text: what is said.
+        level: of indentation.
+        is_trouble: whether somebody has to do something.
+        is_remedy: whether it says what to do.
+    """
+
+    text: str
+    level: int = 0
+    is_trouble: bool = False
+    is_remedy: bool = False
+
+
+def status_lines(status: FederationStatus) -> list[Line]:
+    """Return the lines in which a federation is told of."""
+    up = "" if status.up_since is None else f", up since {_when(status.up_since)}"
+    lines = [Line(f"Server {status.server}{up}, its clock says {_when(status.now)}")]
+    if not status.sites:
+        lines.append(Line("No site is registered: no job starts.", is_trouble=True))
+    for sign in status.sites:
+        if sign.is_silent:
+            lines.append(Line(f"{sign.name}: SILENT, nothing heard for {duration(sign.silent)}", 1, True))
+            lines.append(Line("Ask the site: is its machine up, its process, its network?", 2, is_remedy=True))
+        else:
+            lines.append(Line(f"{sign.name}: there, heard from {duration(sign.silent)} ago", 1))
+    if not status.jobs:
+        lines.append(Line("No jobs."))
+    for job in status.jobs:
+        lines += _job_lines(job, status)
+    return lines
+
+
+def _job_lines(job: JobStatus, status: FederationStatus) -> list[Line]:
+    head = f"Job {job.job_id} {job.name}: {_state_text(job)}"
+    lines = [Line(head, is_trouble=job.state.is_trouble)]
+    if job.progress is not None:
+        lines += _progress_lines(job, job.progress, status)
+    lines += [Line(f"refused: {text}", 1) for text in job.refusals]
+    if (remedy := what_to_do(job, status)) is not None:
+        lines.append(Line(remedy, 1, is_remedy=True))
+    return lines
+
+
+def _state_text(job: JobStatus) -> str:
+    progress = job.progress
+    where = "" if progress is None else f" in round {max(progress.round_number, 1)} of {progress.rounds}"
+    texts = {
+        JobState.NOT_ANSWERING: "its process at the server does not answer",
+        JobState.ENDING: "its process at the server has ended; NVFlare still says RUNNING",
+        JobState.DIED: f"ended: the server's process of the job died{where}",
+        JobState.STOPPED: f"ended: NVFlare stopped it{where}",
+        JobState.FAILED: f"ended by itself{where}: {_failure(progress)}",
+        JobState.REFUSED: "refused, or could not be started",
+        JobState.NOT_STARTED: "never started: its sites were not there in time",
+    }
+    return f"{texts.get(job.state, job.state.value)} ({job.nvflare_status})"
+
+
+_FAILURES = {
+    Failure.TOO_FEW_RESULTS: "too few usable results",
+    Failure.STATE: "the state that it was to go on with cannot be used",
+    Failure.DATA: "the start model or the server's test set cannot be used",
+    Failure.SETTINGS: "its settings cannot be used",
+    Failure.ERROR: "an error",
+}
+
+
+def _failure(progress: RunProgress | None) -> str:
+    return "an error" if progress is None or progress.failure is None else _FAILURES[progress.failure]
+
+
+def _progress_lines(job: JobStatus, progress: RunProgress, status: FederationStatus) -> list[Line]:
+    stage = f" ({progress.stage})" if progress.stage else ""
+    now = f"round {progress.round_number}/{progress.rounds}{stage}, {progress.finished_rounds} finished"
+    lines = [Line(f"{now}; {_score(progress)}{_times(progress)}", 1)]
+    request = progress.request
+    if job.state is JobState.RUNNING and request is not None and progress.phase is Phase.WAITING:
+        since = duration(max(status.now - request.since, 0.0))
+        lines.append(Line(f"{len(request.answered)} of {len(request.sites)} answered {request.task!r} in {since}", 1))
+        gone = set(status.gone(job))
+        for site in progress.missing:
+            is_gone = site in gone
+            text = f"waits for {site}" + (", which is silent" if is_gone else "")
+            lines.append(Line(text, 1, is_gone))
+    elif job.state is JobState.RUNNING:
+        lines.append(Line("the server computes" if progress.request is not None else "the server starts the run", 1))
+    lines += [Line(f"{site} does not count: {why}", 1) for site, why in sorted(progress.refused.items())]
+    if progress.absent:
+        lines.append(Line(f"not in the job, since not there at its start: {', '.join(progress.absent)}", 1))
+    return lines
+
+
+def _score(progress: RunProgress) -> str:
+    if progress.score is None:
+        return "no score yet"
+    return f"{progress.score_label} {100 * progress.score:.1f} %"
+
+
+def _times(progress: RunProgress) -> str:
+    if progress.round_seconds is None or progress.phase.is_end:
+        return ""
+    left = "" if not progress.seconds_left else f", about {duration(progress.seconds_left)} left"
+    return f"; {duration(progress.round_seconds)} a round{left}"
+
+
+def what_to_do(job: JobStatus, status: FederationStatus) -> str | None:
+    """Return what to do about a job; None where it goes on, or has a result, without anybody's help."""
+    job_id, progress = job.job_id, job.progress
+    if job.state is JobState.RUNNING:
+        gone = status.gone(job)
+        return None if progress is None or not gone else _without(gone, progress)
+    if job.state in (JobState.DIED, JobState.STOPPED):
+        if progress is not None and progress.finished_rounds:
+            goes_on = f"it goes on after round {progress.finished_rounds}, to the same bits"
+            return f"Submit the job made with --set resume_from={job_id}: {goes_on}."
+        if progress is not None:
+            return "No round was finished: submit the job again."
+        return f"Submit the job made with --set resume_from={job_id}, or again if no round was finished."
+    if job.state is JobState.FAILED:
+        return _of_failure(job_id, progress)
+    if job.state is JobState.NOT_ANSWERING:
+        return f"If it stays so: nvflare job abort {job_id} --force, then the job with --set resume_from={job_id}."
+    if job.state is JobState.ENDING:
+        return "Look again in a minute: the server then says how it ended."
+    if job.state is JobState.REFUSED:
+        return "Ask those who refused; they approve it with `fedannot deploy approve`, or change limits.json."
+    if job.state is JobState.NOT_STARTED:
+        return "Submit it again when its sites are there."
+    if job.state is JobState.COMPLETED:
+        return f"Get the result: nvflare job download {job_id}"
+    return None
+
+
+def _without(gone: tuple[str, ...], progress: RunProgress) -> str:
+    """How a round goes on that waits for sites that are silent."""
+    names = ", ".join(gone)
+    if len(progress.request.sites if progress.request else ()) - len(gone) < progress.min_sites:
+        return (
+            f"Without {names} too few are left (at least {progress.min_sites}): the round fails after "
+            f"{duration(progress.task_timeout)}. Get the sites back, or abort the job and resume it later."
+        )
+    waits = progress.task_timeout if progress.grace_period is None else progress.grace_period
+    after = "" if progress.grace_period is None else f" after {progress.min_sites} have answered"
+    return f"The round goes on without {names}, {duration(waits)}{after} at the latest; nothing to do for the job."
+
+
+def _of_failure(job_id: str, progress: RunProgress | None) -> str:
+    failure = None if progress is None else progress.failure
+    if failure is Failure.TOO_FEW_RESULTS:
+        return f"Mend what the refusals above say, then submit the job made with --set resume_from={job_id}."
+    if failure is Failure.STATE:
+        return "Name a job of yours in resume_from whose rounds are at the server, with the same settings."
+    where = "The server's operator finds the reason in log.txt of the job"
+    return f"{where} (nvflare job download {job_id} has it, too)."
+
+
+def as_json(status: FederationStatus) -> dict[str, Any]:
+    """Return a status as plain values, with what to do."""
+    jobs = [
+        {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
+        | {
+            "progress": None if job.progress is None else job.progress.model_dump(mode="json"),
+            "is_trouble": job.state.is_trouble,
+            "silent_sites": list(status.gone(job)) if job.state is JobState.RUNNING else [],
+            "what_to_do": what_to_do(job, status),
+        }
+        for job in status.jobs
+    ]
+    sites = [{"name": sign.name, "silent": round(sign.silent, 1), "is_silent": sign.is_silent} for sign in status.sites]
+    server = {"address": status.server, "up_since": status.up_since, "now": status.now}
+    return {"server": server, "sites": sites, "jobs": jobs, "is_trouble": status.is_trouble}
+
+
+def _when(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

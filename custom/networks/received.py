@@ -1,0 +1,42 @@
+"""The network of a job with weights that came from elsewhere."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..settings import ClassifierSettings, NetworkSettings
+from .described import described_network
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class ModelDoesNotFitError(ValueError):
+    """The received model is not of the network that the job's settings describe."""
+
+
+def received_network(settings: NetworkSettings | ClassifierSettings, params: Mapping[str, Any]) -> "nn.Module":
+    """Return the network of a job's settings with a received state dict.
+
+    Args:
+        settings: the job's network.
+        params: arrays or tensors by name.
+
+    Raises:
+        ModelDoesNotFitError: if it is of another network.
+    """
+    network = described_network(settings)
+    received = {name: torch.as_tensor(value) for name, value in params.items()}
+    try:
+        network.load_state_dict(received)
+    except RuntimeError as error:
+        raise ModelDoesNotFitError(f"The received model does not fit the network settings: {error}") from error
+    # PyTorch takes one number in place of a scalar. What is sent back would then fit what was received no more.
+    for name, value in network.state_dict().items():
+        if received[name].shape != value.shape:
+            raise ModelDoesNotFitError(
+                f"The received model does not fit the network settings: {name!r} has the shape "
+                f"{tuple(received[name].shape)}, expected {tuple(value.shape)}."
+            )
+    return network
