@@ -231,7 +231,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             stop: is triggered when the run is being stopped.
         """
         earlier: list[Path] = []
-        config_folder = Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
+        local = config_folder(fl_ctx)
         if CONTINUED_JOB in message:
             earlier = earlier_run_folders(str(message[CONTINUED_JOB]), self.settings.resume_from, fl_ctx)
         view = SiteView(
@@ -241,13 +241,13 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             message=message,
             run_folder=run_folder(fl_ctx),
             locate=lambda: self.locate(fl_ctx),
-            load=lambda section: self._load(section, view, config_folder),
+            load=lambda section: self._load(section, view, local),
             is_stopped=lambda: stop is not None and bool(stop.triggered),
             info=lambda text: self.log_info(fl_ctx, text),
             warning=lambda text: self.log_warning(fl_ctx, text, fire_event=False),
             earlier_folders=tuple(earlier),
             continued_round=int(message[CONTINUED_ROUND]) if CONTINUED_ROUND in message else None,
-            floor=own_floor(config_folder(fl_ctx)),
+            floor=own_floor(local),
         )
         return view
 
