@@ -248,7 +248,8 @@ def test_a_site_decides_of_how_few_sites_a_model_may_be(
     assert bool(deploy(kit, app(), deploy_map={"app": ["server", *sites]})) == refused
 
 
-def test_models_that_a_killed_job_left_are_removed_when_the_server_starts(kit: Path, unchecked_start: None) -> None:
+@pytest.mark.usefixtures("unchecked_start")
+def test_models_that_a_killed_job_left_are_removed_when_the_server_starts(kit: Path) -> None:
     before = job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter
     waiting = kit / "private" / JOB_ID / WAITING_FOLDER
     waiting.mkdir(parents=True)
