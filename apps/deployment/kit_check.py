@@ -7,7 +7,14 @@ from .check_points import Point, State
 from .identity_checks import check_certificate, check_server_address
 from .kit import Kit
 from .machine_checks import check_data, check_disk, check_gpu, check_python, check_threads, check_versions
-from .policy_checks import check_allow_list, check_approved_jobs, check_exits, check_operators, check_rights
+from .policy_checks import (
+    check_allow_list,
+    check_approved_jobs,
+    check_exits,
+    check_minimum,
+    check_operators,
+    check_rights,
+)
 from .private_files import check_kits_files, check_other_folder
 
 
@@ -22,6 +29,7 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     _check_files,
     check_server_address,
     check_approved_jobs,
+    check_minimum,
     check_allow_list,
     check_rights,
     check_operators,

@@ -8,7 +8,7 @@ from nvflare.fuel.sec.authz import FalseEvaluator, TrueEvaluator, parse_policy_c
 from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory
 
 from ...custom.approval.approved import ApprovedJobs, installed_version, read_approved
-from ...custom.approval.limits import read_limits
+from ...custom.approval.limits import Limits, Minimum, read_limits
 from ...transforms.errors import DataError
 from .check_points import Point, State
 from .kit import Kit
@@ -62,6 +62,25 @@ def check_approved_jobs(kit: Kit) -> Iterator[Point]:
         others = ", ".join(f"{job.name} ({job.digest[:12]})" for job in approved.others)
         besides = f", and {others}" if others else ""
         yield Point(what, State.READY, f"the {len(approved.installed)} of fedannot {approved.fedannot}{besides}")
+
+
+def check_minimum(kit: Kit) -> Iterator[Point]:
+    """Of how few sites, patients and samples may a result be?"""
+    try:
+        limits = read_limits(kit.local)
+    except DataError:
+        # Said with the approved jobs.
+        return
+    given, usual = limits.smallest.model_dump(), Minimum().model_dump()
+    lower = [f"{key} {given[key]}, usually {usual[key]}" for key in usual if given[key] < usual[key]]
+    if limits.largest_share > Limits().largest_share:
+        lower.append(f"largest_share {limits.largest_share:g}, usually {Limits().largest_share:g}")
+    if lower:
+        remedy = "Is that meant, as between two hospitals? Else mend limits.json in site.yaml or server.yaml."
+        yield Point("minimum", State.WARNING, f"a result may be of few: {'; '.join(lower)}", remedy)
+    else:
+        found = f"models of {limits.smallest.min_sites} sites, updates of {limits.smallest.patients} patients or more"
+        yield Point("minimum", State.READY, found)
 
 
 def check_allow_list(kit: Kit) -> Iterator[Point]:
