@@ -1,5 +1,6 @@
 """The executor: tasks by their own names, what goes wrong as a short reason, and what filters find afterwards."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
 
@@ -18,6 +19,7 @@ from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.data.store_location import CACHE_VARIABLE
 from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
@@ -32,8 +34,10 @@ from fedannot.custom.flare.messages import (
     SAMPLE_VALUES,
     TASK,
     TASK_NOT_KNOWN,
+    TOO_FEW_SAMPLES,
     TRAINING_FAILED,
 )
+from fedannot.custom.flare.outbound_filter import check_reply
 from fedannot.custom.flare.task_process import SiteContext, TaskProcessError, TaskStopped
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.networks.described import described_network
@@ -100,6 +104,63 @@ def test_a_training_is_answered_with_a_model_of_its_round_that_may_leave(tmp_pat
     assert result.meta["num_samples"] == 3
     assert result.meta["embedded_data"] is False
     OutboundRegistry().check("train", result.meta | {"params": result.data})
+
+
+FULL_BATCH = {"optimizer": "sgd", "momentum": 0.0, "learning_rate": 0.5, "batch_size": 1024, "local_epochs": 1}
+
+
+def gradient(executor: FederatedExecutor, folder: Path) -> dict[str, torch.Tensor]:
+    """The mean gradient of the site's images, by hand."""
+    data = load_site_data(folder / "data" / "site-1", folder / "by_hand", section="training", site="site-1")
+    network = described_network(executor.settings.network).train()
+    loss = torch.nn.functional.cross_entropy(network(data.images), data.labels.long())
+    names, parameters = zip(*network.named_parameters(), strict=True)
+    return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+
+
+@pytest.mark.usefixtures("phantom")
+def test_one_full_step_is_the_sites_gradient_and_does_not_leave_a_kit_with_few_samples(tmp_path: Path) -> None:
+    """The attack that the minimum is against; a simulation has none."""
+    executor = FederatedExecutor(SETTINGS | {"training": FULL_BATCH})
+    received = params_of(executor)
+    reply, _ = ask(executor, tmp_path, "train", params=received)
+    sent = from_shareable(reply).data
+    for name, expected in gradient(executor, tmp_path).items():
+        torch.testing.assert_close((received[name] - sent[name]) / 0.5, expected, atol=1e-5, rtol=1e-3)
+    (tmp_path / "local" / "limits.json").write_text("{}")
+    reply, _ = ask(FederatedExecutor(SETTINGS | {"training": FULL_BATCH}), tmp_path, "train", params=received)
+    assert reply.get_header(REFUSAL_HEADER) == TOO_FEW_SAMPLES
+    assert set(reply) == {ReservedHeaderKey.HEADERS}, "nothing but the reason"
+    check_reply(reply, "train", OutboundRegistry())
+
+
+@pytest.mark.usefixtures("phantom")
+@pytest.mark.parametrize(
+    ("file", "content", "refused"),
+    [
+        # Three images of three patients. Of a kit that was prepared before there was a minimum, or lost its limits:
+        ("limits.json", {"largest": {"rounds": 5}}, True),
+        ("approved_jobs.json", {}, True),
+        ("limits.json", {"smallest": {"samples_per_step": 3}}, False),
+        ("limits.json", {"smallest": {"samples_per_step": 1, "patients": 4}}, True),
+        ("limits.json", {"smallest": {"samples_per_step": 1, "patients": 3}}, False),
+    ],
+)
+def test_a_site_decides_of_how_few_samples_an_update_may_be(
+    tmp_path: Path, file: str, content: dict[str, Any], refused: bool
+) -> None:
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / file).write_text(json.dumps(content))
+    reply, _ = ask(FederatedExecutor(SETTINGS | {"training": FULL_BATCH}), tmp_path, "train")
+    assert reply.get_header(REFUSAL_HEADER) == (TOO_FEW_SAMPLES if refused else None)
+
+
+@pytest.mark.usefixtures("phantom")
+def test_limits_that_cannot_be_read_let_no_update_leave(tmp_path: Path) -> None:
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "limits.json").write_text('{"smallest": {"patient": 1}}')
+    reply, _ = ask(FederatedExecutor(SETTINGS), tmp_path, "train")
+    assert reply.get_header(REFUSAL_HEADER) == NO_USABLE_DATA
 
 
 @pytest.mark.usefixtures("phantom")
