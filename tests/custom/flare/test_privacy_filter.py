@@ -235,6 +235,25 @@ def test_with_private_updates_alone_no_estimate_leaves_and_the_server_can_do_wit
     assert spent(tmp_path) == (0, 0)
 
 
+@pytest.mark.parametrize("order", [(updates,), (OutboundFilter, updates)])
+def test_with_private_updates_alone_no_number_leaves_of_patients_in_whom_a_model_finds_something(
+    tmp_path: Path, order: Sequence[Any]
+) -> None:
+    """Made weights would ask by it about one patient. Numbers that follow from the annotations alone stay."""
+    made = context(tmp_path, ESTIMATE_CHANNEL)
+    reply = filtered(made, DXO(DataKind.METRICS, data=channel_estimate([8, 7])).to_shareable(), *(m() for m in order))
+    data = from_shareable(OutboundFilter().process(reply, made)).data
+    counts = {name: value for name, value in data.items() if name.endswith("_patients")}
+    assert counts.pop("annotated_patients") == [8, 7]
+    assert counts.pop("num_patients") == 8
+    assert len(counts) == 6
+    assert {number for value in counts.values() for number in value} == {0}
+    leaves = OutboundRegistry(find_method("segmentation", "auto").leaves)
+    assert leaves.refusal(ESTIMATE_CHANNEL, data, 2) is None
+    answer = ChannelAnswer.of(data)
+    assert [one.patients for one in answer.offset] == [0, 0]
+
+
 @pytest.mark.parametrize("method", OF_TRAINING)
 def test_with_private_updates_alone_no_loss_or_selector_leaves(tmp_path: Path, method: str) -> None:
     dxo = sent(tmp_path, TRAIN, updates(), method=method)
