@@ -455,6 +455,13 @@ def test_statistics_of_which_one_sample_is_not_finite_leave_with_noise_and_are_p
     assert spent(tmp_path) == (0, 1)
 
 
+def test_an_update_of_another_network_is_not_sent_and_spends_nothing(tmp_path: Path) -> None:
+    reply = DXO(DataKind.WEIGHTS, data={"v": torch.ones(300)}, meta=dict(COUNTS)).to_shareable()
+    with pytest.raises(OutboundError, match="Expected entries of the same names and shapes"):
+        updates().process(reply, context(tmp_path, TRAIN))
+    assert spent(tmp_path) == (0, 0)
+
+
 def test_an_update_without_the_received_model_is_not_sent(tmp_path: Path) -> None:
     made = context(tmp_path, TRAIN)
     made.set_prop(RECEIVED_MODEL, None, private=True, sticky=False)
