@@ -249,14 +249,14 @@ def test_an_administrator_of_a_sites_own_organisation_may_operate_it(make_kit: M
     ("change", "said"),
     [
         (lambda limits: None, ""),
-        # Of a kit that was prepared before, and counts as the usual ones.
+        # Of a kit that was prepared before, and counts as one with the defaults.
         (lambda limits: limits.pop("smallest"), ""),
-        (lambda limits: limits["smallest"].update(min_sites=2), "min_sites 2, usually 3"),
-        (lambda limits: limits["smallest"].update(patients=1, samples_per_step=9), "patients 1, usually 3"),
-        (lambda limits: limits.update(largest_share=1), "largest_share 1, usually 0.5"),
+        (lambda limits: limits["smallest"].update(min_sites=2), "min_sites 2, by default 3"),
+        (lambda limits: limits["smallest"].update(patients=1, samples_per_step=9), "patients 1, by default 3"),
+        (lambda limits: limits.update(largest_share=1), "largest_share 1, by default 0.5"),
     ],
 )
-def test_a_minimum_below_the_usual_one_is_said(make_kit: MakeKit, change: Callable[[Any], None], said: str) -> None:
+def test_a_minimum_below_the_default_is_said(make_kit: MakeKit, change: Callable[[Any], None], said: str) -> None:
     folder = make_kit()
     prepare_kit(folder, CONFIGS)
     changed(folder, "limits.json", change)

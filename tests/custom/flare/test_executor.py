@@ -25,6 +25,7 @@ from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import (
     DATA_DO_NOT_FIT,
+    FIELDS_WITHOUT_MODEL,
     METHOD_TASK,
     MODEL_DOES_NOT_FIT,
     NO_USABLE_DATA,
@@ -43,7 +44,7 @@ from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND
-from fedannot.custom.run.site_tasks import UnknownTaskError
+from fedannot.custom.run.site_tasks import Note, UnknownTaskError
 from fedannot.custom.run.threads import THREADS_VARIABLE
 from fedannot.custom.settings import SettingsError
 from fedannot.custom.training.loop import TrainingStopped
@@ -173,6 +174,31 @@ def test_prepared_images_lie_in_the_sites_own_store(tmp_path: Path, monkeypatch:
     assert reply.get_return_code() == ReturnCode.OK
     assert len(list((site / "cache" / "packs").iterdir())) == 1
     assert not [path for path in (site / "job").rglob("*") if path.is_file()]
+
+
+@pytest.mark.usefixtures("phantom")
+def test_filters_find_what_an_answer_holds_whatever_training_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = {"num_samples": 3, "num_excluded": 0, "embedded_data": False, "num_threads": 1}
+    monkeypatch.setattr("fedannot.custom.methods.fedavg.site.train", raising(FloatingPointError("not finite")))
+    reply, fl_ctx = ask(FederatedExecutor(SETTINGS | {"threads": 1}), tmp_path, "train")
+    assert reply.get_header(REFUSAL_HEADER) == TRAINING_FAILED
+    assert reply.get_header(AppConstants.CURRENT_ROUND) == 1
+    assert fl_ctx.get_prop(FIELDS_WITHOUT_MODEL) == expected
+    monkeypatch.undo()
+    # Not where a task never came as far.
+    _, fl_ctx = ask(FederatedExecutor(SETTINGS), tmp_path, "dance")
+    assert fl_ctx.get_prop(FIELDS_WITHOUT_MODEL) is None
+
+
+def test_a_number_in_place_of_a_scalar_does_not_fit(tmp_path: Path) -> None:
+    """PyTorch loads it. The trained model would fit the received one no more, but one that failed to train would."""
+    executor = FederatedExecutor(SETTINGS)
+    params = params_of(executor)
+    name = next(name for name in params if name.endswith("num_batches_tracked"))
+    reply, _ = ask(executor, tmp_path, "train", params=params | {name: params[name].reshape(1)})
+    assert reply.get_header(REFUSAL_HEADER) == MODEL_DOES_NOT_FIT
 
 
 @pytest.mark.usefixtures("phantom")
@@ -312,8 +338,11 @@ class Process:
     def __init__(self, *made_with: Any) -> None:
         self.made_with, self.ended, self.tasks = made_with, False, list[str]()
 
-    def do(self, task: str, *_: Any) -> tuple[Shareable, dict[str, Any]]:
+    def do(
+        self, task: str, shareable: Shareable, timeout: float, should_stop: Callable[[], bool], note: Note
+    ) -> tuple[Shareable, dict[str, Any]]:
         self.tasks.append(task)
+        note({"num_samples": 3})
         if self.fails is not None:
             raise self.fails
         return DXO(DataKind.METRICS, data={"num_samples": 3}).to_shareable(), {"inner_difficulty": "values"}
@@ -373,6 +402,8 @@ def test_after_a_process_that_died_or_was_stopped_comes_a_new_one(
     reply, fl_ctx = ask(executor, tmp_path, "train")
     assert (reply.get_return_code(), reply.get_header(REFUSAL_HEADER)) == (code, reason)
     assert fl_ctx.get_prop(SAMPLE_VALUES) == {}
+    # What it has said before it died is for a filter that answers in its place.
+    assert fl_ctx.get_prop(FIELDS_WITHOUT_MODEL) == {"num_samples": 3}
     monkeypatch.setattr(Process, "fails", None)
     assert ask(executor, tmp_path, "train")[0].get_return_code() == ReturnCode.OK
     assert len(processes) == 2

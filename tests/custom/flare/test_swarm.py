@@ -258,6 +258,20 @@ def test_a_failed_training_is_answered_with_its_reason(monkeypatch):
     assert not SwarmAggregator(SETTINGS).accept(reply, context("site-1", reference=network_params(0)))
 
 
+def test_what_a_filter_sends_in_place_of_a_failed_training_goes_to_another_site(monkeypatch):
+    class Standing(Filter):
+        def process(self, shareable, fl_ctx):
+            assert shareable.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+            return result({"w": torch.zeros(2)})
+
+    scope, at_site = Scope(), FLContext()
+    scope.add_task_result_filter(Standing(), FilterKey.OUT)
+    at_site.set_prop(FLContextKey.SCOPE_OBJECT, scope, private=True, sticky=False)
+    failed = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    reply = executor_that_answers(failed, monkeypatch).execute("train", Shareable(), at_site, Signal())
+    assert torch.equal(from_shareable(reply).data["w"], torch.zeros(2))
+
+
 def started(processes, sites):
     engine = SimpleNamespace(get_clients=lambda: list(range(sites)), args=SimpleNamespace(threads=processes))
     return SimpleNamespace(get_engine=lambda: engine)
