@@ -1,6 +1,7 @@
 """`fedannot deploy status` and `fedannot deploy health`: what a federation, and this machine's part of it, does now."""
 
 import json
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,6 +36,8 @@ def status(
     with reported_errors():
         from ..deployment.federation_status import connected
 
+        # What NVFlare logs of a connection is no part of the answer.
+        logging.getLogger().addHandler(logging.NullHandler())
         with connected(startup_kit) as observer:
             while True:
                 found = observer.look(job)

@@ -23,6 +23,7 @@ from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, WAITING_FOLDER, Course
 from fedannot.custom.run.link import Beginning, Reply, Request
+from fedannot.custom.run.run_progress import Phase, ProgressTracker, RunProgress
 from fedannot.custom.run.state import (
     METRICS_FILE,
     STATE_FILE,
@@ -139,7 +140,8 @@ class Run:
         values = {"rounds": 2, "embedded": {"test_images": 2}} | settings
         self.settings = FedAvgSettings.model_validate(values)
         self.method = Recorded(self.settings)
-        self.course = Course(self.settings, self.method, OutboundRegistry(LEAVES), link)
+        self.progress = ProgressTracker(self.settings)
+        self.course = Course(self.settings, self.method, OutboundRegistry(LEAVES), link, self.progress)
 
     def begin(self, **changes: Any) -> "Run":
         network = Bright()
@@ -1004,3 +1006,32 @@ def test_what_a_restart_could_not_give_back_is_no_state(tmp_path: Path, monkeypa
         TypeError, match=r"the state of the method 'fedavg'\['method'\]\['found'\]\['of'\], but found Posix"
     ):
         run.begin()
+
+
+# --- how far it is
+
+
+def test_how_far_the_run_is_can_be_seen_while_a_site_works(tmp_path: Path) -> None:
+    """Looked at from within the last site of round 2, in which one site fails."""
+    seen: dict[int, RunProgress] = {}
+
+    def watched(request: Request) -> Reply:
+        seen.setdefault(request.round_number, run.progress.current)
+        return StepSite("site-10")(request)
+
+    def failing(request: Request) -> Reply | str:
+        return "its task failed" if request.round_number == 2 else StepSite("site-2")(request)
+
+    run = Run(tmp_path, MemoryLink({"site-1": StepSite("site-1"), "site-2": failing, "site-10": watched}))
+    run.begin(absent=("site-11",))
+    first, second = seen[1], seen[2]
+    assert (first.round_number, first.finished_rounds, first.phase) == (1, 0, Phase.WAITING)
+    assert (first.seconds_left, first.score, first.absent) == (None, None, ("site-11",))
+    assert second.request is not None
+    assert second.request.sites == ("site-1", "site-2", "site-10")
+    assert second.request.answered == ("site-1",)
+    assert (second.refused, second.missing) == ({"site-2": "its task failed"}, ("site-10",))
+    assert second.finished_rounds == 1
+    assert second.round_seconds == second.seconds_left == run.records[0]["seconds"]
+    assert second.score == run.records[0]["dice"]
+    assert run.progress.current.finished_rounds == 2
