@@ -21,8 +21,8 @@ from fedannot.custom.methods.method import ServerMethod
 from fedannot.custom.methods.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, WAITING_FOLDER, Course
-from fedannot.custom.run.link import Beginning, Reply, Request
+from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, Course
+from fedannot.custom.run.link import WAITING_FOLDER, Beginning, Reply, Request
 from fedannot.custom.run.state import (
     METRICS_FILE,
     STATE_FILE,
