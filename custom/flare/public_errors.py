@@ -36,10 +36,11 @@ def public_reason(error: Exception, fl_ctx: FLContext) -> str:
         In a simulation the error's text. In a submitted job one that names no file but those that the job names, and
         no folder of the participant.
     """
+    is_known = isinstance(error, (DataError, SettingsError, *_ABOUT_THE_JOB))
+    if is_submitted(fl_ctx) or not is_known:
+        _LOGGER.error("The job ends here: %s", error, exc_info=None if is_known else error)
     if not is_submitted(fl_ctx):
         return str(error)
-    is_known = isinstance(error, (DataError, SettingsError, *_ABOUT_THE_JOB))
-    _LOGGER.error("The job ends here: %s", error, exc_info=None if is_known else error)
     if isinstance(error, _ABOUT_THE_JOB):
         return str(error).replace(f"{fl_ctx.get_engine().get_workspace().get_root_dir()}/", "")
     if isinstance(error, DataError):

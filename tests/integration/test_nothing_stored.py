@@ -18,7 +18,9 @@ from test_nothing_of_a_file import NOT_STORED, SECTIONS, federation, unreadable
 from test_what_leaves import JOB_SETTINGS
 
 from fedannot.apps.deployment.deployable_job import deployable_job
+from fedannot.apps.runs.job import Job, is_swarm
 from fedannot.custom.flare.public_errors import NO_TEST_SET
+from fedannot.custom.methods.lookup import method_of
 
 pytestmark = pytest.mark.processes
 
@@ -62,6 +64,13 @@ class Searched:
         return [f"{folder.name}: {leak}" for folder in folders for leak in leaks_in(folder, self.needles)]
 
 
+def is_scored_at_server(name: str) -> bool:
+    """Whether the server's test set is used by a job."""
+    job = Job.open(JOBS / name)
+    settings = job.settings()
+    return not is_swarm(job) and method_of(settings).server_half(settings).is_scored_at_server
+
+
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
     data, needles = {}, Needles()
@@ -95,7 +104,7 @@ def test_nothing_of_a_file_is_in_what_is_stored_of_a_job_or_returned(searched: S
         assert unreadable(data / participant).name in (own / "fedannot_site.log").read_text(encoding="utf-8")
         assert stat.S_IMODE(own.stat().st_mode) == stat.S_IMODE(own.parent.stat().st_mode) == 0o700
         assert stat.S_IMODE((own / "fedannot_site.log").stat().st_mode) == 0o600
-    if name not in ("decoupled", "single_site"):
+    if is_scored_at_server(name):
         log = hospitals.private(SERVER, job_id) / "fedannot_server.log"
         assert unreadable(data / "test").name in log.read_text(encoding="utf-8")
         assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700

@@ -14,6 +14,7 @@ from torch import nn
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.data.location import DATA_VARIABLE
+from fedannot.custom.data.participant_folder import WAITING_FOLDER
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_test
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
@@ -21,7 +22,7 @@ from fedannot.custom.methods.method import ServerMethod
 from fedannot.custom.methods.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, WAITING_FOLDER, Course
+from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, Course
 from fedannot.custom.run.link import Beginning, Reply, Request
 from fedannot.custom.run.run_progress import Phase, ProgressTracker, RunProgress
 from fedannot.custom.run.state import (
