@@ -33,6 +33,8 @@ _GATES: dict[Role, dict[str, str]] = {
 _LOG_COMPONENTS = ("SiteLogStreamer", "JobLogStreamer", "JobLogReceiver")
 # Files that NVFlare shows to others, stores with a job or returns with its results.
 _SHARED_LOGS = frozenset({"log.txt", "error_log.txt", "log.json", "log_fl.txt"})
+# Of the course of a run, without names of files; it may go anywhere.
+_COURSE = "fedannot.course"
 # Roles whose policies say where fedannot's own lines go.
 _ROLES_WITH_LOG_RULES: tuple[Role, ...] = ("site",)
 # Keys with which NVFlare builds a component as it is named; "disabled" and the like are none of them.
@@ -216,23 +218,27 @@ def _log_faults(kit: KitFiles) -> Iterator[KitFault]:
     classes = {str(entry.get(key)) for values in merged for entry in components_of(values) for key in _CLASS_KEYS}
     if named := sorted(name for name in classes if name.endswith(_LOG_COMPONENTS)):
         yield KitFault(Policy.LOGS, f"are sent, or written as others send them: by {named[0]}")
-    elif kit.role in _ROLES_WITH_LOG_RULES and (shared := sorted(_own_log_files(kit.logs()) & _SHARED_LOGS)):
-        yield KitFault(Policy.LOGS, f"names of files go into {', '.join(shared)}, which others may ask for")
+    elif kit.role in _ROLES_WITH_LOG_RULES and (shared := sorted(_shared_handlers(kit.logs()))):
+        yield KitFault(Policy.LOGS, f"names of files go where others may see them, by the handler {', '.join(shared)}")
 
 
 # NVFlare takes the first of these that a component has.
 _CLASS_KEYS = ("path", "class_path", "name")
 
 
-def _own_log_files(config: Mapping[str, Any]) -> set[str]:
-    """Names of the files into which a configuration of logs writes what fedannot says."""
+def _shared_handlers(config: Mapping[str, Any]) -> set[str]:
+    """Names of the handlers that bring what may name files to the console, or into logs that NVFlare shares.
+
+    NVFlare's launchers keep the console of a job in its folder, which the server returns with the results.
+    """
     loggers, handlers = _mapping(config.get("loggers")), _mapping(config.get("handlers"))
-    used = [spec for name, spec in loggers.items() if name == "fedannot" or str(name).startswith("fedannot.")]
-    if _mapping(loggers.get("fedannot")).get("propagate", True) is not False:
+    own = {name: spec for name, spec in loggers.items() if str(name).split(".")[0] == "fedannot" and name != _COURSE}
+    used = list(own.values())
+    if _mapping(own.get("fedannot")).get("propagate", True) is not False:
         used += [config.get("root"), loggers.get("root"), loggers.get("")]
     names = {str(name) for spec in used for name in _mapping(spec).get("handlers", ())}
-    # Without any, Python writes to the console alone.
-    return {Path(str(_mapping(handlers.get(name)).get("filename", ""))).name for name in names}
+    files = {name: Path(str(_mapping(handlers.get(name)).get("filename", ""))).name for name in names}
+    return {name for name, file in files.items() if not file or file in _SHARED_LOGS}
 
 
 def _mapping(values: Any) -> Mapping[str, Any]:
