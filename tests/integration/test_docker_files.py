@@ -41,7 +41,8 @@ def test_the_image_runs_as_another_user_than_root() -> None:
     (user,) = [line.split()[1] for line in last_stage if line.startswith("USER")]
     assert any(line.startswith("RUN useradd") and line.split("&&")[0].split()[-1] == user for line in last_stage)
     assert last_stage[-1].startswith("CMD")
-    wanted = re.search(r"python:(\d+\.\d+)-slim", last_stage[0])
+    assert [line for line in dockerfile() if line.startswith("FROM")] == ["FROM ${BASE} AS wheel", "FROM ${BASE}"]
+    wanted = re.fullmatch(r"ARG BASE=python:(\d+\.\d+)-slim", dockerfile()[0])
     assert wanted is not None
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert settings["project"]["requires-python"] == f">={wanted[1]}"
@@ -67,7 +68,7 @@ def test_the_trial_starts_what_the_script_makes() -> None:
         assert scripts[services[name]["command"][1]].is_file()
 
 
-@pytest.mark.parametrize("script", ["trial.sh", "research.sh"])
+@pytest.mark.parametrize("script", ["trial.sh", "research.sh", "try_image.sh", "try_slurm.sh"])
 def test_a_script_is_one_that_a_shell_can_read(script: str) -> None:
     assert os.access(DOCKER / script, os.X_OK)
     subprocess.run(["bash", "-n", str(DOCKER / script)], check=True, timeout=TIMEOUT)

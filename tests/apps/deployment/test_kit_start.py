@@ -185,6 +185,10 @@ OF_SITE: dict[str, tuple[Change, Policy]] = {
         changed("local/log_config.json", lambda c: c["loggers"]["root"]["handlers"].append("nvflare")),
         Policy.LOGS,
     ),
+    "own lines on the console": (
+        changed("local/log_config.json", lambda c: c["loggers"].update(fedannot={"handlers": ["console"]})),
+        Policy.LOGS,
+    ),
     "no privacy": (removed("privacy.json"), Policy.OUTBOUND_FILTER),
     "scope without filter": (
         changed("local/privacy.json", lambda p: p["scopes"][0].pop("task_result_filters")),
