@@ -28,7 +28,7 @@ from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
 from ..run.course import Course
 from ..run.link import Beginning, Reply, Request
-from ..run.run_progress import Phase, ProgressTracker, RunProgress
+from ..run.run_progress import Phase, RunProgress
 from ..run.state import ResumeError, RunFailedError
 from ..run.threads import set_threads
 from ..settings import SettingsError
@@ -79,8 +79,8 @@ class FederatedController(ModelController):  # type: ignore[misc]
         self._refuse: Callable[[str, str], None] | None = None
         self._is_copy = False
         registry = OutboundRegistry(self._method.leaves)
-        self.progress = ProgressTracker(self.settings, self._keep_progress)
-        self.course = Course(self.settings, self._method.server_half(self.settings), registry, self, self.progress)
+        self.course = Course(self.settings, self._method.server_half(self.settings), registry, self)
+        self.course.progress.keep = self._keep_progress
 
     def run(self) -> None:
         """Run the rounds; what goes wrong ends the job.
@@ -93,9 +93,9 @@ class FederatedController(ModelController):  # type: ignore[misc]
                 keep_console_private(self._private_folder())
             set_threads(self.settings.threads, self._config_folder())
             self.course.run(self._beginning())
-            self.progress.end(Phase.STOPPED if self.is_stopped() else Phase.FINISHED)
+            self.course.progress.end(Phase.STOPPED if self.is_stopped() else Phase.FINISHED)
         except Exception as error:
-            self.progress.end(Phase.FAILED, failure_of(error))
+            self.course.progress.end(Phase.FAILED, failure_of(error))
             is_known = isinstance(error, DataError | ResumeError | RunFailedError | SettingsError)
             if not is_known and not is_submitted(self.fl_ctx):
                 raise
@@ -127,7 +127,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         """Say how far the run is when somebody with the right to look asks for NVFlare's statistics of the job."""
         super().handle_event(event_type, fl_ctx)
         if event_type == InfoCollector.EVENT_TYPE_GET_STATS:
-            tell_progress(self.progress.current, fl_ctx)
+            tell_progress(self.course.progress.current, fl_ctx)
 
     def _keep_progress(self, progress: RunProgress) -> None:
         if (problem := keep_progress(progress, self.fl_ctx)) is not None:

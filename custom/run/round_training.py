@@ -17,7 +17,6 @@ from ..methods.views import Round
 from ..networks.layout import NetworkLayout
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
-from .round_record import recorded_weights
 from .round_results import RoundResults
 
 # Rounding of sums of weights.
@@ -41,9 +40,9 @@ class Averaged:
     shadow: dict[str, torch.Tensor] | None = None
 
     @property
-    def recorded(self) -> dict[str, Any]:
-        """What the round's record says of its weights."""
-        return recorded_weights(self.weights) | ({} if self.kept is None else {"kept": self.kept})
+    def chosen(self) -> dict[str, Any]:
+        """What the round's record says of a rule that keeps some of the sites; empty with other rules."""
+        return {} if self.kept is None else {"kept": self.kept}
 
 
 class RoundTraining:

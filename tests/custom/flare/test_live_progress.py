@@ -35,7 +35,7 @@ def context_of(job_id: str, folder: Path) -> Any:
 
 def test_who_may_look_gets_it_with_nvflares_statistics() -> None:
     controller = FederatedController({"method": "fedavg", "rounds": 7})
-    controller.progress.begin_round(3)
+    controller.course.progress.begin_round(3, [])
     context, collector = FLContext(), GroupInfoCollector()
     context.set_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR, collector, sticky=False, private=True)
     controller.handle_event(InfoCollector.EVENT_TYPE_GET_STATS, context)
@@ -98,5 +98,5 @@ def test_the_controller_says_how_a_run_ended(
     monkeypatch.setattr(controller.course, "run", run)
     monkeypatch.setattr(controller, "panic", lambda _: None)
     controller.run()
-    assert (controller.progress.current.phase, controller.progress.current.failure) == (phase, failure)
-    assert "p.nii" not in controller.progress.current.model_dump_json()
+    assert (controller.course.progress.current.phase, controller.course.progress.current.failure) == (phase, failure)
+    assert "p.nii" not in controller.course.progress.current.model_dump_json()

@@ -83,7 +83,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> ServerWatch:
 def keep(folder: Path, round_number: int) -> None:
     folder.mkdir()
     tracker = ProgressTracker(FedAvgSettings.model_validate({"rounds": 9}))
-    tracker.begin_round(round_number)
+    tracker.begin_round(round_number, [])
     (folder / PROGRESS_FILE).write_text(tracker.current.model_dump_json(), encoding="utf-8")
 
 

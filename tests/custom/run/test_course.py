@@ -24,7 +24,7 @@ from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, Course
 from fedannot.custom.run.link import Beginning, Reply, Request
-from fedannot.custom.run.run_progress import Phase, ProgressTracker, RunProgress
+from fedannot.custom.run.run_progress import Phase, RunProgress
 from fedannot.custom.run.state import (
     METRICS_FILE,
     STATE_FILE,
@@ -141,8 +141,7 @@ class Run:
         values = {"rounds": 2, "embedded": {"test_images": 2}} | settings
         self.settings = FedAvgSettings.model_validate(values)
         self.method = Recorded(self.settings)
-        self.progress = ProgressTracker(self.settings)
-        self.course = Course(self.settings, self.method, OutboundRegistry(LEAVES), link, self.progress)
+        self.course = Course(self.settings, self.method, OutboundRegistry(LEAVES), link)
 
     def begin(self, **changes: Any) -> "Run":
         network = Bright()
@@ -1017,7 +1016,7 @@ def test_how_far_the_run_is_can_be_seen_while_a_site_works(tmp_path: Path) -> No
     seen: dict[int, RunProgress] = {}
 
     def watched(request: Request) -> Reply:
-        seen.setdefault(request.round_number, run.progress.current)
+        seen.setdefault(request.round_number, run.course.progress.current)
         return StepSite("site-10")(request)
 
     def failing(request: Request) -> Reply | str:
@@ -1035,4 +1034,4 @@ def test_how_far_the_run_is_can_be_seen_while_a_site_works(tmp_path: Path) -> No
     assert second.finished_rounds == 1
     assert second.round_seconds == second.seconds_left == run.records[0]["seconds"]
     assert second.score == run.records[0]["dice"]
-    assert run.progress.current.finished_rounds == 2
+    assert run.course.progress.current.finished_rounds == 2

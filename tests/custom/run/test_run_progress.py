@@ -35,7 +35,9 @@ def kept() -> list[RunProgress]:
 @pytest.fixture
 def tracker(clock: Clock, kept: list[RunProgress]) -> ProgressTracker:
     settings = FedAvgSettings.model_validate({"rounds": 12, "min_sites": 2, "grace_period": 60, "task_timeout": 900})
-    return ProgressTracker(settings, kept.append, clock)
+    made = ProgressTracker(settings, clock)
+    made.keep = kept.append
+    return made
 
 
 def test_before_the_first_round(tracker: ProgressTracker) -> None:
@@ -52,7 +54,7 @@ def test_before_the_first_round(tracker: ProgressTracker) -> None:
 
 
 def test_who_has_answered_and_who_is_missing(tracker: ProgressTracker, clock: Clock) -> None:
-    tracker.begin_round(1)
+    tracker.begin_round(1, [])
     clock.now = 1010.0
     tracker.ask("train", ["a", "b", "c", "d"])
     tracker.answer("b")
@@ -69,7 +71,7 @@ def test_who_has_answered_and_who_is_missing(tracker: ProgressTracker, clock: Cl
     assert progress.missing == ("a", "d")
     tracker.compute()
     assert tracker.current.missing == ()
-    tracker.begin_round(2)
+    tracker.begin_round(2, [])
     assert tracker.current.refused == {}
 
 
@@ -77,7 +79,7 @@ def test_score_and_time_left_follow_from_the_rounds(tracker: ProgressTracker) ->
     """The median of 40, 10, 12, 11 and 14 s is 12 s, and seven rounds are left; round 5 has no score."""
     history = [of_round(number, seconds, dice) for number, seconds, dice in ((1, 40, 0.1), (2, 10, 0.2), (3, 12, 0.3))]
     history += [of_round(4, 11, 0.4), of_round(5, 14, None)]
-    tracker.start(history[:1], ["e"])
+    tracker.begin_round(2, history[:1], ["e"])
     assert (tracker.current.round_seconds, tracker.current.seconds_left) == (40, 11 * 40)
     tracker.finish_round(history)
     progress = tracker.current
@@ -87,7 +89,7 @@ def test_score_and_time_left_follow_from_the_rounds(tracker: ProgressTracker) ->
 
 
 def test_what_is_kept_are_steps_and_not_each_answer(tracker: ProgressTracker, kept: list[RunProgress]) -> None:
-    tracker.begin_round(1)
+    tracker.begin_round(1, [])
     tracker.ask("train", ["a", "b"])
     for site in ("a", "b"):
         tracker.answer(site)
