@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...custom.data.participant_folder import job_folder_of, private_folder_beside
+from ...custom.data.participant_folder import job_folder_of, participant_folder_beside
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
 from ...custom.methods.lookup import read_job_settings
 from ...custom.settings import RunSettings
@@ -57,7 +57,7 @@ def find_site_files(run: Path, site: str | None = None) -> list[SiteFiles]:
     found = [
         SiteFiles(app.name.removeprefix(_APP), folder, app)
         for app in _apps(run)
-        for folder in (private_folder_beside(app.parent), app.parent)
+        for folder in (participant_folder_beside(app.parent), app.parent)
     ]
     return [files for files in found if site in (None, files.site) and files.model.is_file()]
 
@@ -65,7 +65,7 @@ def find_site_files(run: Path, site: str | None = None) -> list[SiteFiles]:
 def site_folders(run: Path, site: str) -> list[Path]:
     """Return where a site may keep what it has of runs below a folder, whether there is anything or not."""
     apps = [app for app in _apps(run) if app.name == f"{_APP}{site}"]
-    return [folder for app in apps for folder in (private_folder_beside(app.parent), app.parent)]
+    return [folder for app in apps for folder in (participant_folder_beside(app.parent), app.parent)]
 
 
 def _apps(run: Path) -> list[Path]:

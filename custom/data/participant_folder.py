@@ -34,10 +34,10 @@ def participant_folder(workspace: Path, job_id: str = "") -> Path:
     return _made_private(folder / job_id, workspace) if job_id else folder
 
 
-def private_folder_beside(job_folder: Path) -> Path:
+def participant_folder_beside(job_folder: Path) -> Path:
     """Return the participant's own folder of a job whose workspace is given; it is not made.
 
-    >>> private_folder_beside(Path("kit/job-1")).as_posix()
+    >>> participant_folder_beside(Path("kit/job-1")).as_posix()
     'kit/private/job-1'
     """
     return job_folder.parent / PRIVATE_FOLDER / job_folder.name
@@ -54,7 +54,7 @@ def job_folder_of(folder: Path) -> Path | None:
 
 def with_private_folder(folder: Path) -> list[Path]:
     """Return where to look for what a participant keeps: in a folder and, of a job's, in the own one of that job."""
-    beside = private_folder_beside(folder.resolve())
+    beside = participant_folder_beside(folder.resolve())
     return [folder, beside] if beside.is_dir() else [folder]
 
 

@@ -18,10 +18,8 @@ from nvflare.fuel.utils import fobs
 from torch import nn
 
 from ...transforms.errors import DataError
-from ..approval.names import is_job_id, is_plain_name
 from ..compatibility import DataMismatchError, check_compatibility
 from ..data.location import DataLocation, locate_site_data
-from ..data.participant_folder import job_folder_of, private_folder_beside
 from ..data.site_data import SiteData, load_site_data
 from ..data.store_location import participant_store
 from ..methods.lookup import method_of, read_job_settings
@@ -37,7 +35,7 @@ from ..settings import SettingsError
 from ..training.loop import TrainingStopped
 from .at_hand import note_fields, note_samples, note_task, own_name
 from .console import show_progress_alone
-from .kept_files import own_folder, submitter
+from .kept_files import config_folder, earlier_run_folders, own_folder
 from .messages import (
     DATA_DO_NOT_FIT,
     MODEL_DOES_NOT_FIT,
@@ -264,34 +262,6 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
             self._data[section] = replaced, data
         return self._data[section][1]
-
-
-def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
-    """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
-
-    In a workspace it lies in the site's own folder of the job, of earlier versions in the job's folder.
-
-    Args:
-        job_id: the earlier job, as the server names it; what is no plain name, or another account's, leads nowhere.
-        resume_from: the state that is continued, ``WORKSPACE/PARTICIPANT/JOB/fedannot_state.pt``, of a swarm's site
-            ``WORKSPACE/SITE/private/JOB/fedannot_state.pt``, or in a kit the job itself; empty for none.
-        fl_ctx: NVFlare's context.
-    """
-    workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
-    job_folders = []
-    own = fl_ctx.get_job_id()
-    if is_plain_name(job_id) and job_id != own and submitter(job_id, fl_ctx) == submitter(own, fl_ctx):
-        job_folders.append(Path(workspace.get_run_dir(job_id)))
-    if resume_from and not is_job_id(resume_from):
-        folder = Path(resume_from).parent
-        job_folder = job_folder_of(folder) or folder
-        job_folders.append(job_folder.parent.parent / site / job_folder.name)
-    return [place for folder in job_folders for place in (private_folder_beside(folder), folder)]
-
-
-def config_folder(fl_ctx: FLContext) -> Path:
-    """Return the site's own configuration folder, in a kit ``local``."""
-    return Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
 
 
 def _reason_of(error: DataError) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from nvflare.apis.fl_context import FLContext
 
 from ..approval.names import is_job_id, is_plain_name
-from ..data.participant_folder import participant_folder
+from ..data.participant_folder import job_folder_of, participant_folder, participant_folder_beside
 from ..data.whole_files import private_file
 from ..run.state import STATE_FILE, ResumeError
 
@@ -76,6 +76,34 @@ def own_folder(fl_ctx: FLContext) -> Path:
         DataError: if something else is in its place.
     """
     return participant_folder(_workspace_root(fl_ctx), fl_ctx.get_job_id())
+
+
+def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
+    """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
+
+    In a workspace it lies in the site's own folder of the job, of earlier versions in the job's folder.
+
+    Args:
+        job_id: the earlier job, as the server names it; what is no plain name, or another account's, leads nowhere.
+        resume_from: the state that is continued, ``WORKSPACE/PARTICIPANT/JOB/fedannot_state.pt``, of a swarm's site
+            ``WORKSPACE/SITE/private/JOB/fedannot_state.pt``, or in a kit the job itself; empty for none.
+        fl_ctx: NVFlare's context.
+    """
+    workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
+    job_folders = []
+    own = fl_ctx.get_job_id()
+    if is_plain_name(job_id) and job_id != own and submitter(job_id, fl_ctx) == submitter(own, fl_ctx):
+        job_folders.append(Path(workspace.get_run_dir(job_id)))
+    if resume_from and not is_job_id(resume_from):
+        folder = Path(resume_from).parent
+        job_folder = job_folder_of(folder) or folder
+        job_folders.append(job_folder.parent.parent / site / job_folder.name)
+    return [place for folder in job_folders for place in (participant_folder_beside(folder), folder)]
+
+
+def config_folder(fl_ctx: FLContext) -> Path:
+    """Return the site's own configuration folder, in a kit ``local``."""
+    return Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
 
 
 def submitter(job_id: str, fl_ctx: FLContext) -> str | None:

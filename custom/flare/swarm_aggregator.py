@@ -26,8 +26,7 @@ from ..run.round_results import site_report
 from ..run.round_training import share_refusal
 from ..run.state import METRICS_FILE, append_record
 from ..settings import SettingsError
-from .executor import config_folder
-from .kept_files import own_folder
+from .kept_files import config_folder, own_folder
 from .messages import REFUSAL_HEADER, SWARM_SITES
 from .swarm_state import seconds_in_round
 

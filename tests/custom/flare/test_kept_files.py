@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from nvflare.apis.workspace import Workspace
 
-from fedannot.custom.flare.executor import earlier_run_folders
-from fedannot.custom.flare.kept_files import model_file, state_file
+from fedannot.custom.flare.kept_files import earlier_run_folders, model_file, state_file
 from fedannot.custom.run.state import STATE_FILE, ResumeError
 
 NOW, BEFORE = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
