@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..deployment.federation_status import FederationStatus
 
 STATUS_EXAMPLE = (
-    "Example: fedannot deploy status --startup-kit provisioned/fedannot/prod_00/lead@coordinator.org --watch 10"
+    "Example: fedannot deploy status --startup-kit provisioned/fedannot/prod_00/lead@research.org --watch 10"
 )
 HEALTH_EXAMPLE = "Example: fedannot deploy health provisioned/fedannot/prod_00/hospital-1"
 

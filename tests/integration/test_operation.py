@@ -21,7 +21,7 @@ from fedannot.apps.deployment.status_text import what_to_do
 
 pytestmark = pytest.mark.processes
 
-LEAD = "lead@coordinator.org"
+LEAD = "lead@research.org"
 # Seconds within which a site must be named.
 NAMED_WITHIN = 60
 
