@@ -161,7 +161,7 @@ def draw_with_prediction(monkeypatch, masks, *arguments, **options):
 
 
 def test_cases_have_a_row_per_site_and_one_for_the_test_set(federation, model, tmp_path):
-    pixels = read_picture(draw_cases(SUMMARY, model, federation, tmp_path / "cases.png", cache=tmp_path / "cache"))
+    pixels = read_picture(draw_cases(SUMMARY, model, federation, tmp_path / "cases.png"))
     assert inches(pixels) == (6, 9)
     # Every row shows images: there are greys between the white of the paper and the black of the letters.
     gray = (pixels.max(axis=-1) - pixels.min(axis=-1) == 0) & (pixels[..., 0] > 40) & (pixels[..., 0] < 215)
@@ -173,7 +173,7 @@ def test_cases_without_a_test_set_are_those_of_at_most_four_sites(model, tmp_pat
     folder = tmp_path / "federation"
     write_phantom_federation(folder, LesionImages(), num_sites=9, images_per_site=1, test_images=1)
     (folder / "test" / "data.yaml").unlink()
-    pixels = read_picture(draw_cases(SUMMARY, model, folder, tmp_path / "cases.png", cache=tmp_path / "cache"))
+    pixels = read_picture(draw_cases(SUMMARY, model, folder, tmp_path / "cases.png"))
     assert inches(pixels) == (6, 12)
     loaded = sorted(file.name.split("-training")[0] for file in (tmp_path / "cache").iterdir())
     assert loaded == ["site-1", "site-3", "site-5", "site-7"]
@@ -202,9 +202,7 @@ def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monk
     del content["training"][0]["clean_label"]
     datalist.write_text(json.dumps(content))
     nothing = torch.zeros(2, 64, 64, dtype=torch.uint8)
-    pixels = draw_with_prediction(
-        monkeypatch, nothing, SUMMARY, model, folder, tmp_path / "cases.png", cache=tmp_path / "cache"
-    )
+    pixels = draw_with_prediction(monkeypatch, nothing, SUMMARY, model, folder, tmp_path / "cases.png")
     assert inches(pixels) == (6, 6)
     # The legend with all three colours stands below the rows.
     site, test = pixels[: 2 * len(pixels) // 5], pixels[len(pixels) // 2 : -60]
@@ -254,7 +252,6 @@ def draw_volumes(tmp_path, monkeypatch, name, mask, whole):
         model,
         folder,
         tmp_path / f"{name}.png",
-        cache=tmp_path / name,
     )
     return read_picture(file), asked
 
@@ -359,7 +356,6 @@ def draw_incomplete(tmp_path, monkeypatch, name, given, clean, *, whole=False):
         model,
         folder,
         tmp_path / f"{name}.png",
-        cache=tmp_path / name,
     )
     return read_picture(file)
 
