@@ -124,8 +124,12 @@ def nothing_left(folder: Path) -> Iterator[None]:
 
 
 def commands_environment(home: Path) -> dict[str, str]:
-    """The environment of NVFlare's commands and scripts: this Python's, with a home of its own."""
-    return os.environ | {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    """The environment of NVFlare's commands and scripts: this Python's, with a home of its own.
+
+    Prepared images lie where they do in a hospital: in each kit, else below the home.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in ("FEDANNOT_CACHE", "XDG_CACHE_HOME")}
+    return inherited | {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout: float = 120, every: float = 0.2) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from fedannot.apps.reports import pictures
 from fedannot.apps.reports.case_drawing import FILL_OPACITY
 from fedannot.apps.reports.charts import draw_comparison, draw_groups, draw_rounds, draw_weights
 from fedannot.apps.reports.pictures import draw_cases, draw_run
@@ -161,7 +162,7 @@ def draw_with_prediction(monkeypatch, masks, *arguments, **options):
 
 
 def test_cases_have_a_row_per_site_and_one_for_the_test_set(federation, model, tmp_path):
-    pixels = read_picture(draw_cases(SUMMARY, model, federation, tmp_path / "cases.png", cache=tmp_path / "cache"))
+    pixels = read_picture(draw_cases(SUMMARY, model, federation, tmp_path / "cases.png"))
     assert inches(pixels) == (6, 9)
     # Every row shows images: there are greys between the white of the paper and the black of the letters.
     gray = (pixels.max(axis=-1) - pixels.min(axis=-1) == 0) & (pixels[..., 0] > 40) & (pixels[..., 0] < 215)
@@ -169,22 +170,27 @@ def test_cases_have_a_row_per_site_and_one_for_the_test_set(federation, model, t
         assert row.mean() > 0.1
 
 
-def test_cases_without_a_test_set_are_those_of_at_most_four_sites(model, tmp_path):
+def test_cases_without_a_test_set_are_those_of_at_most_four_sites(model, tmp_path, monkeypatch):
     folder = tmp_path / "federation"
     write_phantom_federation(folder, LesionImages(), num_sites=9, images_per_site=1, test_images=1)
     (folder / "test" / "data.yaml").unlink()
-    pixels = read_picture(draw_cases(SUMMARY, model, folder, tmp_path / "cases.png", cache=tmp_path / "cache"))
+    loaded, load = [], pictures.load_site_data
+
+    def noted(folder, store, **options):
+        loaded.append(options["site"])
+        return load(folder, store, **options)
+
+    monkeypatch.setattr(pictures, "load_site_data", noted)
+    pixels = read_picture(draw_cases(SUMMARY, model, folder, tmp_path / "cases.png"))
     assert inches(pixels) == (6, 12)
-    loaded = sorted(file.name.split("-training")[0] for file in (tmp_path / "cache").iterdir())
     assert loaded == ["site-1", "site-3", "site-5", "site-7"]
 
 
 def test_contours_of_annotation_clean_label_and_prediction_are_drawn(federation, model, tmp_path, monkeypatch):
     predicted = torch.zeros(2, 64, 64, dtype=torch.uint8)
-    options = {"cache": tmp_path / "cache"}
-    without = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "a.png", **options)
+    without = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "a.png")
     predicted[:, 4:60, 4:60] = 1
-    found = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "b.png", **options)
+    found = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "b.png")
     # Six squares of 56 of 64 pixels; of each side a good part has the colour unblended.
     assert count(found, CYAN) > count(without, CYAN) + 6 * 100
     # Annotations of the sites are the clean ones here; both contours are seen, and nothing is left out.
@@ -202,9 +208,7 @@ def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monk
     del content["training"][0]["clean_label"]
     datalist.write_text(json.dumps(content))
     nothing = torch.zeros(2, 64, 64, dtype=torch.uint8)
-    pixels = draw_with_prediction(
-        monkeypatch, nothing, SUMMARY, model, folder, tmp_path / "cases.png", cache=tmp_path / "cache"
-    )
+    pixels = draw_with_prediction(monkeypatch, nothing, SUMMARY, model, folder, tmp_path / "cases.png")
     assert inches(pixels) == (6, 6)
     # The legend with all three colours stands below the rows.
     site, test = pixels[: 2 * len(pixels) // 5], pixels[len(pixels) // 2 : -60]
@@ -254,7 +258,6 @@ def draw_volumes(tmp_path, monkeypatch, name, mask, whole):
         model,
         folder,
         tmp_path / f"{name}.png",
-        cache=tmp_path / name,
     )
     return read_picture(file), asked
 
@@ -359,7 +362,6 @@ def draw_incomplete(tmp_path, monkeypatch, name, given, clean, *, whole=False):
         model,
         folder,
         tmp_path / f"{name}.png",
-        cache=tmp_path / name,
     )
     return read_picture(file)
 
