@@ -10,7 +10,7 @@ DEMO := runs/demo
 SITES := 8
 WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: demo test test-simulator test-poc test-processes lint docs bench bench-speed install install-dev clean
+.PHONY: demo test test-simulator test-poc test-processes lint docs wheel sbom bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -66,6 +66,14 @@ lint: install-dev
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site -d build/doctrees . build/docs
 
+# The wheel of the last commit and its SHA-256, in dist; the same bits from the same commit. No index has it.
+wheel: install
+	sh release/wheel.sh $(BIN)/python dist
+
+# What fedannot needs, with licences, in build/sbom; fails on what is not in constraints.txt, or may not be handed out.
+sbom: install-dev $(VENV)/.installed-docs
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python release/sbom.py build/sbom
+
 # Long: the comparisons that docs/benchmarks reports; each row once, an interrupted table goes on.
 bench: install-dev
 	$(BIN)/fedannot bench feda3i
@@ -75,4 +83,4 @@ bench-speed: install-dev
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks/speed
 
 clean:
-	rm -rf $(VENV) build runs
+	rm -rf $(VENV) build dist runs

@@ -14,7 +14,7 @@ for i in 6 5 4; do
   grep -q "name: hospital-$i," "$folder/site_configs/project.yml" ||
     sed -i "/name: hospital-3/a\\  - {name: hospital-$i, type: client, org: hospital_$i}" "$folder/site_configs/project.yml"
 done
-[ -d "$kits" ] || nvflare provision -p "$folder/site_configs/project.yml" -w "$folder/provisioned"
+[ -d "$kits" ] || (umask 077; nvflare provision -p "$folder/site_configs/project.yml" -w "$folder/provisioned")
 [ -d "$folder/data" ] ||
   fedannot data phantom --task lesions2d --sites 6 --noise "M(25,-25,10,0.34)" --exact --stratified 0.5 \
     --out "$folder/data"

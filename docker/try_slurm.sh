@@ -171,7 +171,7 @@ for name in localhost hospital-1 hospital-2 hospital-3; do
   "slurm/$name/startup/start_slurm.sh" > "$name.out" 2>&1 < /dev/null &
   started+=($!)
 done
-lead=$kits/lead@coordinator.org
+lead=$kits/lead@research.org
 all_there() {
   nvflare system status --startup-kit "$lead" --format json < /dev/null | python3 -c '
 import json, sys

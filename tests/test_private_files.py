@@ -151,3 +151,25 @@ def test_what_writes_nothing_is_no_writer(line, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
     (tmp_path / "module.py").write_text(line)
     assert list(unguarded(tmp_path / "module.py")) == []
+
+
+def test_what_others_may_read_is_known():
+    """Who gives something away has thought about what is in it."""
+    shared = {
+        str(path.relative_to(ROOT))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and any(one.arg == "shared" and getattr(one.value, "value", None) is True for one in node.keywords)
+    }
+    assert shared == {
+        "apps/audit/federation_page.py",
+        "apps/audit/shared_page.py",
+        "apps/benchmarks/tables.py",
+        "apps/bundling/export.py",
+        "apps/deployment/deployable_job.py",
+        "apps/deployment/kit.py",
+        "apps/runs/installed.py",
+        "custom/approval/approved.py",
+        "custom/run/schemas.py",
+    }

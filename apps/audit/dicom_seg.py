@@ -83,7 +83,7 @@ def _highdicom() -> Any:
         # An extra: few sites need it.
         import highdicom  # noqa: PLC0415
     except ImportError as error:
-        raise DataError("DICOM segmentations need highdicom: pip install 'fedannot[dicom]'") from error
+        raise DataError("DICOM segmentations need highdicom: pip install 'highdicom>=0.24'") from error
     return highdicom
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...custom.audit.findings import AUDIT_FOLDER, FINDINGS_FILE, SiteAudit, read_audit
+from ...custom.data.participant_folder import with_private_folder
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
 
@@ -70,4 +71,5 @@ def _folders(folder: Path) -> list[Path]:
     """Folders with findings; those in which others keep a file of that name are no audits."""
     if (folder / FINDINGS_FILE).is_file():
         return [folder]
-    return sorted(file.parent for file in folder.rglob(FINDINGS_FILE) if file.parent.name == AUDIT_FOLDER)
+    files = [file for place in with_private_folder(folder) for file in place.rglob(FINDINGS_FILE)]
+    return sorted(file.parent for file in files if file.parent.name == AUDIT_FOLDER)

@@ -6,6 +6,7 @@ part of a request is ever used as a path: cases are asked for by their number.
 
 import hmac
 import json
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -15,16 +16,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from ...custom.audit.decisions import Choice, Decision
-from ...custom.data.json_record import JsonRecord
+from ...custom.audit.decisions import Decision
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ...transforms.strict_files import parse_json
 from ..checking.report import SiteReport
 from .case_files import CaseReader
 from .case_pictures import case_content, case_crop
+from .peer_account import account_at
+from .posted import PostedCode, PostedDecision
 from .review_access import Exchange, ReviewAccess
 from .site_page import cases_with_findings, decision_values, review_frame, served_page
 from .stored_decisions import new_decision, store_decision
@@ -49,34 +51,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
-class PostedDecision(JsonRecord):
-    """What a page says that its reader has decided.
-
-    Args:
-        case: number of the case on the page.
-        finding: its id, one of the case's.
-        choice: what was decided.
-        reason: a comment.
-        shown: hash of the annotation that the page has shown.
-    """
-
-    case: int = Field(ge=0)
-    finding: str = Field(max_length=400)
-    choice: Choice
-    reason: str = Field(max_length=2000)
-    shown: str = Field(max_length=64)
-
-
-class PostedCode(JsonRecord):
-    """What a page says that its address has held.
-
-    Args:
-        code: from an address of the review.
-    """
-
-    code: str = Field(max_length=400)
 
 
 class ReviewServer(ThreadingHTTPServer):
@@ -285,11 +259,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer_json(HTTPStatus.OK, {"token": token})
 
     def _is_addressed(self) -> bool:
-        """Whether the request is for this server by its own name: a name that was made to lead here is another."""
-        if self.headers.get_all("Host", []) in [[host] for host in self.server.hosts]:
-            return True
-        self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This server is not called so.")
-        return False
+        """Whether the request is for this server by its name, which leads nowhere else, and of this account."""
+        if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
+            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This server is not called so.")
+            return False
+        # Whatever it knows; root may do everything anyway, and forwards ports.
+        if account_at(self.client_address[1], self.server.server_port) not in (None, 0, os.geteuid()):
+            self._refuse(HTTPStatus.FORBIDDEN, "This review is another account's.")
+            return False
+        return True
 
     def _is_own_origin(self) -> bool:
         """Whether a page of this server asks."""

@@ -59,6 +59,7 @@ def _candidates(run: Path, summary: Summary | None) -> Iterator[Path]:
         "*/embedded/*",
         "*/*/embedded/*",
         "*/*/*/embedded/*",
+        "*/*/*/*/embedded/*",
     ):
         yield from sorted(run.glob(pattern))
 

@@ -123,6 +123,21 @@ def read_fingerprints(file: Path) -> FingerprintFile:
         raise DataError(describe_validation_error(error, source=str(file), model=FingerprintFile)) from error
 
 
+def read_salt(file: Path) -> str:
+    """Return the salt in a file, without the line break at its end.
+
+    Raises:
+        DataError: if the file cannot be read, or has several lines.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: cannot be read; expected a text file with the secret of the hospitals.") from error
+    if len(lines) > 1:
+        raise DataError(f"{file}: found {len(lines)} lines; expected one, the secret of the hospitals.")
+    return "".join(lines)
+
+
 def salt_key(salt: str) -> bytes:
     """Return the salt as a key.
 

@@ -30,7 +30,7 @@ def find_overlaps(files: Sequence[Path]) -> tuple[list[str], list[Overlap]]:
     """Compare the fingerprints of sites, each with each other.
 
     Args:
-        files: what `fedannot data check --salt` wrote, at least two sites together.
+        files: what `fedannot data check --salt-file` wrote, at least two sites together.
 
     Returns:
         The sites' names, and the pairs of lists of different sites that have something in common.
@@ -59,7 +59,7 @@ def _read(files: Sequence[Path]) -> dict[str, SiteFingerprints]:
     if different:
         raise DataError(
             f"{', '.join(different)}: made with another salt than {files[0]}; nothing can be compared. Agree on one "
-            "salt and run `fedannot data check --salt` again."
+            "salt and run `fedannot data check --salt-file` again."
         )
     names = [site.site for _, content in contents for site in content.sites]
     return {

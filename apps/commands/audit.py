@@ -271,7 +271,7 @@ def export(
         typer.Option(
             metavar="DIR",
             help="DICOM series that the volumes were made of, each a folder with its volume's name: write DICOM "
-            "segmentations, too (pip install 'fedannot[dicom]').",
+            "segmentations, too (pip install 'highdicom>=0.24').",
         ),
     ] = None,
 ) -> None:

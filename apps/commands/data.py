@@ -212,11 +212,12 @@ def check(
         Path | None, typer.Option(help="Folder for the contact sheets; default: runs/check/NAME_OF_DIR.")
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Draw a contact sheet of every site.")] = True,
-    salt: Annotated[
-        str | None,
+    salt_file: Annotated[
+        Path | None,
         typer.Option(
-            help="A secret that hospitals agree on: write salted fingerprints of images and patients to OUT, without "
-            "names, for `fedannot data overlap`."
+            metavar="FILE",
+            help="File with a secret that hospitals agree on: write salted fingerprints of images and patients to OUT, "
+            "without names, for `fedannot data overlap`. Arguments can be read by every account of a machine.",
         ),
     ] = None,
 ) -> None:
@@ -229,11 +230,13 @@ def check(
         from ..runs.progress import Progress
 
         Progress().tell(f"Checking {folder}.")
+        from ..checking.fingerprints import read_salt
         from ..checking.outputs import write_outputs
         from ..checking.table import print_report
         from ..functions.data import check as check_data
         from ..terminal import Terminal
 
+        salt = None if salt_file is None else read_salt(salt_file)
         with Progress(states_in_log=False) as progress:
             report = check_data(folder, on_progress=progress).report
             progress.state("Drawing the contact sheets.")
@@ -248,7 +251,7 @@ def check(
 
 @data_app.command(epilog="Example: fedannot data overlap hospital-a.json hospital-b.json")
 def overlap(
-    files: Annotated[list[Path], typer.Argument(help="Files of fingerprints, from `fedannot data check --salt`.")],
+    files: Annotated[list[Path], typer.Argument(help="Files of fingerprints, from `fedannot data check --salt-file`.")],
 ) -> None:
     """Count the images and patients that hospitals have in common, from salted fingerprints alone."""
     with reported_errors():

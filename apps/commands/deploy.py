@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ...transforms.printable import printable
 from ..plain_lines import say
 from .errors import reported_errors
 from .job_names import JobArgument, complete_jobs
@@ -133,11 +132,11 @@ def approve(
 
         # Read once: what is shown is what is approved, whatever becomes of the folder.
         name, configuration = read_configuration(job)
-        say(f"{printable(name)}: method {printable(configuration.method)}, digest {configuration.digest}")
+        say(f"{name}: method {configuration.method}, digest {configuration.digest}")
         say("It names these classes, which run with this participant's rights:")
         for path in configuration.classes:
-            say(f"  {printable(path)}")
-        settings = ", ".join(sorted(map(printable, configuration.settings)))
+            say(f"  {path}")
+        settings = ", ".join(sorted(configuration.settings))
         say(f"What may change within limits.json are its settings: {settings}.")
         if not yes:
             typer.confirm(f"Approve it for {kit}?", abort=True)

@@ -1,6 +1,7 @@
 """`fedannot deploy status` and `fedannot deploy health`: what a federation, and this machine's part of it, does now."""
 
 import json
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ..deployment.federation_status import FederationStatus
 
 STATUS_EXAMPLE = (
-    "Example: fedannot deploy status --startup-kit provisioned/fedannot/prod_00/lead@coordinator.org --watch 10"
+    "Example: fedannot deploy status --startup-kit provisioned/fedannot/prod_00/lead@research.org --watch 10"
 )
 HEALTH_EXAMPLE = "Example: fedannot deploy health provisioned/fedannot/prod_00/hospital-1"
 
@@ -35,6 +36,8 @@ def status(
     with reported_errors():
         from ..deployment.federation_status import connected
 
+        # What NVFlare logs of a connection is no part of the answer.
+        logging.getLogger().addHandler(logging.NullHandler())
         with connected(startup_kit) as observer:
             while True:
                 found = observer.look(job)

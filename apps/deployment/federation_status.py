@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import socket
 import ssl
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nvflare.apis.job_def import JobMetaKey, RunStatus
-from nvflare.fuel.flare_api.api_spec import JobNotRunning, NoConnection
+from nvflare.fuel.flare_api.api_spec import JobNotFound, JobNotRunning, NoConnection
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 from pydantic import ValidationError
 
@@ -25,10 +26,14 @@ from .kit import KitError, read_json
 
 _START_FILE = "fed_admin.json"
 _CONNECT_SECONDS = 10.0
+# More than the server itself waits for a job's process.
+_ANSWER_SECONDS = 20.0
 # Jobs that have ended and are shown with those that have not.
 _SHOWN_ENDED = 3
 # That a job's process may take from its start until it answers.
 _START_SECONDS = 120.0
+# NVFlare waits 5 s for a process that is there.
+_HANG_SECONDS = 3.0
 _LOOKED_AT = 50
 
 
@@ -223,10 +228,10 @@ class Observer:
         process = Process.RUNS if job_id in running else Process.NONE
         if process is Process.RUNS and not _has_ended(meta):
             # In a swarm there is a process, but nothing of ours.
-            stats = self._stats(job_id)
+            began, stats = time.monotonic(), self._stats(job_id)
             progress = _progress(stats.get(PROGRESS_GROUP))
             if not stats:
-                process = Process.STARTS if now - _start_time(meta) < _START_SECONDS else Process.HANGS
+                process = _without_answer(time.monotonic() - began, now - _start_time(meta))
         detail = meta.get(JobMetaKey.JOB_DEPLOY_DETAIL.value) or []
         return JobStatus(
             job_id=job_id,
@@ -241,7 +246,8 @@ class Observer:
     def _stats(self, job_id: str) -> dict[str, Any]:
         try:
             stats = self._session.show_stats(job_id, "server").get("server")
-        except JobNotRunning:
+        except (JobNotRunning, JobNotFound):
+            # So NVFlare calls it, too, when the job's process does not answer.
             return {}
         return stats if isinstance(stats, dict) else {}
 
@@ -267,6 +273,18 @@ def state_of(status: str, process: "Process", progress: RunProgress | None) -> J
     if phase is Phase.FINISHED:
         return JobState.COMPLETED
     return JobState.STOPPED if phase is Phase.STOPPED else JobState.DIED
+
+
+def _without_answer(waited: float, age: float) -> Process:
+    """What a job's process does that has not answered: that one is not there is told at once, that one hangs is not.
+
+    Args:
+        waited: seconds that NVFlare has waited for the answer.
+        age: of the job, in seconds.
+    """
+    if waited > _HANG_SECONDS:
+        return Process.HANGS
+    return Process.STARTS if age < _START_SECONDS else Process.NONE
 
 
 def _start_time(meta: Mapping[str, Any]) -> float:
@@ -315,9 +333,16 @@ def connected(kit: Path) -> Iterator[Observer]:
         context.load_cert_chain(startup / "client.crt", startup / "client.key")
     except (OSError, ssl.SSLError) as error:
         raise KitError(f"The certificates in {startup} cannot be used: {error}") from error
+    try:
+        # NVFlare itself would try for longer than a person waits.
+        socket.create_connection((account["host"], account["port"]), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise NoAnswerError(_no_answer(account["host"], account["port"])) from error
     # NVFlare says on the standard output that it connects.
     with _explained(account["host"], account["port"]), contextlib.redirect_stdout(io.StringIO()):
-        session = new_secure_session(account["username"], str(kit.resolve()), timeout=_CONNECT_SECONDS)
+        session = new_secure_session(
+            account["username"], str(kit.resolve()), timeout=_CONNECT_SECONDS, command_timeout=_ANSWER_SECONDS
+        )
     try:
         yield Observer(session, account, context)
     finally:
@@ -337,9 +362,13 @@ def _explained(host: str, port: int) -> Iterator[None]:
     except NoAnswerError:
         raise
     except NoConnection as error:
-        raise NoAnswerError(
-            f"The server {host}:{port} does not answer. Is its process up (there: fedannot deploy health KIT), and may "
-            "this machine connect to that port? Jobs that ran when it died go on with --set resume_from=JOB_ID."
-        ) from error
+        raise NoAnswerError(_no_answer(host, port)) from error
     except Exception as error:
         raise NoAnswerError(f"The server {host}:{port}: {type(error).__name__}: {error}") from error
+
+
+def _no_answer(host: str, port: int) -> str:
+    return (
+        f"The server {host}:{port} does not answer. Is its process up (there: fedannot deploy health KIT), and may "
+        "this machine connect to that port? Jobs that ran when it died go on with --set resume_from=JOB_ID."
+    )

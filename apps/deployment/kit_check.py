@@ -15,7 +15,7 @@ from .machine_checks import (
     check_threads,
     check_versions,
 )
-from .policy_checks import check_policies
+from .policy_checks import check_minimum, check_policies
 from .private_files import check_kits_files, check_other_folder
 
 
@@ -30,6 +30,7 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     _check_files,
     check_server_address,
     check_policies,
+    check_minimum,
     check_data,
     check_prepared_images,
     check_threads,

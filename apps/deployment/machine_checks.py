@@ -69,7 +69,7 @@ def check_versions(_: Kit) -> Iterator[Point]:
     names = ("fedannot", "nvflare", "monai", "torch")
     installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     if wrong:
-        remedy = "pip install -c constraints.txt -e . in fedannot's folder, in this environment"
+        remedy = "pip install -c constraints.txt ./fedannot-….whl, with the file of that version, in this environment"
         yield Point("versions", State.PROBLEM, "; ".join(wrong), remedy)
     else:
         yield Point("versions", State.READY, f"Python {platform.python_version()}, {installed}")

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 
 from ...custom.approval.approved import ApprovedJobs, read_approved
+from ...custom.approval.limits import Limits, Minimum, read_limits
 from ...custom.flare.kit_policies import KitFault, Policy, kit_faults
+from ...transforms.errors import DataError
 from .check_points import Point, State
 from .kit import Kit
 
@@ -17,6 +19,25 @@ def check_policies(kit: Kit) -> Iterator[Point]:
             yield from (_problem(fault, kit) for fault in broken)
         elif text := ready(kit):
             yield Point(policy, State.READY, text)
+
+
+def check_minimum(kit: Kit) -> Iterator[Point]:
+    """Of how few sites, patients and samples may a result be?"""
+    try:
+        limits = read_limits(kit.local)
+    except DataError:
+        # Said with the approved jobs.
+        return
+    given, typical = limits.smallest.model_dump(), Minimum().model_dump()
+    lower = [f"{key} {given[key]}, by default {typical[key]}" for key in typical if given[key] < typical[key]]
+    if limits.largest_share > Limits().largest_share:
+        lower.append(f"largest_share {limits.largest_share:g}, by default {Limits().largest_share:g}")
+    if lower:
+        remedy = "Is that meant, as between two hospitals? Else mend limits.json in site.yaml or server.yaml."
+        yield Point("minimum", State.WARNING, f"a result may be of few: {'; '.join(lower)}", remedy)
+    else:
+        found = f"models of {limits.smallest.min_sites} sites, updates of {limits.smallest.patients} patients or more"
+        yield Point("minimum", State.READY, found)
 
 
 def _problem(fault: KitFault, kit: Kit) -> Point:
@@ -53,5 +74,6 @@ _READY: dict[Policy, Callable[[Kit], str]] = {
     Policy.NO_FILES: lambda _: "closed to everybody",
     Policy.OPERATORS: _operators,
     Policy.LOGS: lambda _: "stay here",
+    Policy.PRIVATE_LOG: lambda _: "alone holds names of files",
     Policy.OUTBOUND_FILTER: _outbound_filter,
 }

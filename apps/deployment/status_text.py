@@ -61,7 +61,7 @@ def _state_text(job: JobStatus) -> str:
     where = "" if progress is None else f" in round {max(progress.round_number, 1)} of {progress.rounds}"
     texts = {
         JobState.NOT_ANSWERING: "its process at the server does not answer",
-        JobState.ENDING: "its process at the server has ended; NVFlare still says RUNNING",
+        JobState.ENDING: "its process at the server has ended, or is about to",
         JobState.DIED: f"ended: the server's process of the job died{where}",
         JobState.STOPPED: f"ended: NVFlare stopped it{where}",
         JobState.FAILED: f"ended by itself{where}: {_failure(progress)}",
@@ -87,7 +87,7 @@ def _failure(progress: RunProgress | None) -> str:
 def _progress_lines(job: JobStatus, progress: RunProgress, status: FederationStatus) -> list[Line]:
     stage = f" ({progress.stage})" if progress.stage else ""
     now = f"round {progress.round_number}/{progress.rounds}{stage}, {progress.finished_rounds} finished"
-    lines = [Line(f"{now}; {_score(progress)}{_times(progress)}", 1)]
+    lines = [Line(f"{now}; {_score(progress)}{_times(job.state, progress)}", 1)]
     request = progress.request
     if job.state is JobState.RUNNING and request is not None and progress.phase is Phase.WAITING:
         since = duration(max(status.now - request.since, 0.0))
@@ -111,8 +111,8 @@ def _score(progress: RunProgress) -> str:
     return f"{progress.score_label} {100 * progress.score:.1f} %"
 
 
-def _times(progress: RunProgress) -> str:
-    if progress.round_seconds is None or progress.phase.is_end:
+def _times(state: JobState, progress: RunProgress) -> str:
+    if progress.round_seconds is None or state.is_end:
         return ""
     left = "" if not progress.seconds_left else f", about {duration(progress.seconds_left)} left"
     return f"; {duration(progress.round_seconds)} a round{left}"

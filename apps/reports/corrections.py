@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...custom.data.corrections import CORRECTIONS_FILE, Corrections, read_corrections
+from ...custom.data.participant_folder import with_private_folder
 from ...custom.data.undone import UNDONE_FILE, Undone, read_undone, undone_records
 from ...custom.run.state import SUMMARY_FILE
 from ...transforms.errors import DataError
@@ -93,13 +94,17 @@ def _records_in(folder: Path) -> list[SiteCorrections | SiteUndone]:
 
 
 def _corrections_in(folder: Path) -> list[SiteCorrections]:
-    records = ((file.parent, read_corrections(file.parent)) for file in sorted(folder.rglob(CORRECTIONS_FILE)))
+    records = ((file.parent, read_corrections(file.parent)) for file in _files(folder, CORRECTIONS_FILE))
     return [SiteCorrections(where, corrections) for where, corrections in records if corrections is not None]
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    return sorted(file for place in with_private_folder(folder) for file in place.rglob(name))
 
 
 def _undone_in(folder: Path) -> list[SiteUndone]:
     found = []
-    for run in sorted({file.parent.parent for file in folder.rglob(UNDONE_FILE)}):
+    for run in sorted({file.parent.parent for file in _files(folder, UNDONE_FILE)}):
         if records := undone_records(run):
             latest, *earlier = (read_undone(record) for record in records)
             found.append(SiteUndone(records[0], latest, tuple(earlier)))

@@ -11,6 +11,7 @@ from ...custom.methods.lookup import method_of
 from ...custom.methods.personal.own_threshold import AtThreshold
 from ...custom.methods.personal.site import PersonalSite
 from ...custom.networks.described import described_network
+from .site_files import site_folders
 
 
 def personal_file(run: Path, site: str, name: str) -> Path | None:
@@ -21,7 +22,7 @@ def personal_file(run: Path, site: str, name: str) -> Path | None:
         site: the site's name.
         name: the file's.
     """
-    files = (app.parent / PERSONAL_FOLDER / name for app in sorted(run.glob(f"**/app_{site}")))
+    files = (folder / PERSONAL_FOLDER / name for folder in site_folders(run, site))
     return next((file for file in files if file.is_file()), None)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...custom.data.participant_folder import job_folder_of, participant_folder_beside
 from ...custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
 from ...custom.methods.lookup import read_job_settings
 from ...custom.settings import RunSettings
@@ -14,15 +15,17 @@ _APP = "app_"
 
 @dataclass(frozen=True)
 class SiteFiles:
-    """A run's folder at a site, with the model that the site stored.
+    """What a site keeps of a run, with the model that the site stored.
 
     Attributes:
         site: the site's name.
-        folder: the run's folder in the site's workspace.
+        folder: the site's own folder of the run; of earlier versions the job's folder.
+        app: the folder with the job's configuration.
     """
 
     site: str
     folder: Path
+    app: Path
 
     @property
     def model(self) -> Path:
@@ -36,7 +39,7 @@ class SiteFiles:
             DataError: if they are not there.
             SettingsError: if they cannot be used.
         """
-        file = self.folder / f"{_APP}{self.site}" / "config" / "settings.conf"
+        file = self.app / "config" / "settings.conf"
         if not file.is_file():
             raise DataError(
                 f"{file}: found no such file; expected the settings of the run whose model is {self.model}."
@@ -45,11 +48,26 @@ class SiteFiles:
 
 
 def find_site_files(run: Path, site: str | None = None) -> list[SiteFiles]:
-    """Find the run folders of sites that stored a model, in the order of their paths.
+    """Find what sites that stored a model keep of runs, in the order of their paths.
 
     Args:
-        run: where to look, at any depth.
+        run: where to look, at any depth; a site's own folder of a run, or the job's folder, is one place.
         site: only this site's.
     """
-    found = [SiteFiles(app.name.removeprefix(_APP), app.parent) for app in sorted(run.glob(f"**/{_APP}*"))]
+    found = [
+        SiteFiles(app.name.removeprefix(_APP), folder, app)
+        for app in _apps(run)
+        for folder in (participant_folder_beside(app.parent), app.parent)
+    ]
     return [files for files in found if site in (None, files.site) and files.model.is_file()]
+
+
+def site_folders(run: Path, site: str) -> list[Path]:
+    """Return where a site may keep what it has of runs below a folder, whether there is anything or not."""
+    apps = [app for app in _apps(run) if app.name == f"{_APP}{site}"]
+    return [folder for app in apps for folder in (participant_folder_beside(app.parent), app.parent)]
+
+
+def _apps(run: Path) -> list[Path]:
+    job_folder = job_folder_of(run.resolve())
+    return sorted(app for app in (job_folder or run).glob(f"**/{_APP}*") if app.is_dir())

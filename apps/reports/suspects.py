@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ...custom.data.json_record import read_record
 from ...custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions, SuspectCase
+from ...custom.data.participant_folder import with_private_folder
 from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import read_image
@@ -32,7 +33,7 @@ def find_suspicions(folder: Path, site: str | None = None) -> list[LabelSuspicio
     Raises:
         DataError: if there is none, or a file cannot be read.
     """
-    found = [record for file in sorted(folder.rglob(SUSPICIONS_FILE)) if (record := read_record(file, LabelSuspicions))]
+    found = [record for file in _files(folder) if (record := read_record(file, LabelSuspicions))]
     chosen = [record for record in found if site in (None, record.site)]
     if not chosen:
         sites = ", ".join(record.site for record in found)
@@ -43,7 +44,11 @@ def find_suspicions(folder: Path, site: str | None = None) -> list[LabelSuspicio
 
 def has_suspicions(folder: Path) -> bool:
     """Return whether a folder holds any, at any depth; also where there is no such folder, which is another error."""
-    return not folder.is_dir() or any(folder.rglob(SUSPICIONS_FILE))
+    return not folder.is_dir() or bool(_files(folder))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for place in with_private_folder(folder) for file in place.rglob(SUSPICIONS_FILE))
 
 
 def print_suspects(record: LabelSuspicions, limit: int, console: Terminal) -> None:

@@ -106,6 +106,7 @@ class Participant:
             private_folder(folder / needed)
         self.workspace = Workspace(str(folder), name)
         self.app = Path(self.workspace.get_app_dir(JOB_ID))
+        private_folder(self.app.parent)
         shutil.copytree(job.app, self.app, dirs_exist_ok=True)
         make_private(self.app)
         sticky = {FLContextKey.APP_ROOT: str(self.app), FLContextKey.WORKSPACE_OBJECT: self.workspace}

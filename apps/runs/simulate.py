@@ -17,7 +17,7 @@ from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.data.site_data import count_cases
-from ...custom.data.whole_files import private_folder
+from ...custom.data.whole_files import make_private, private_folder
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
@@ -117,6 +117,8 @@ def simulate(
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
         run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
+    # What others have written in it: NVFlare, TensorBoard.
+    make_private(out / RUN_FOLDER)
     summary = collect_output(
         run_folder,
         out,

@@ -14,6 +14,8 @@ from .job import Job, JobError
 
 EXPERIMENT = "fedannot"
 _COMPONENTS = {"mlflow": "MLflowReceiver", "wandb": "WandBReceiver"}
+# What the extras of these names hold.
+_PACKAGES = {"mlflow": "mlflow-skinny>=3", "wandb": "wandb>=0.18"}
 _FORMS = "mlflow=URI or wandb=PROJECT"
 
 
@@ -45,7 +47,7 @@ class Tracking:
         if not target or kind not in _COMPONENTS:
             raise JobError(f"--track: found {text!r}, expected {_FORMS}.")
         if importlib.util.find_spec(kind) is None:
-            raise JobError(f"--track {text}: {kind} is not installed. Install it with: pip install 'fedannot[{kind}]'")
+            raise JobError(f"--track {text}: {kind} is not installed. Install it with: pip install '{_PACKAGES[kind]}'")
         return cls("mlflow" if kind == "mlflow" else "wandb", target)
 
     def add_to(self, job: Job, run_name: str, parameters: Mapping[str, Any], run_id: str | None) -> None:

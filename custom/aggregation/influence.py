@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..settings import InfluenceSettings
+from .settings import InfluenceSettings
 from .weighting import Floats, LayerWeights, quantity_weights
 
 # Two sites cannot tell which of them is the odd one.
@@ -22,8 +22,9 @@ _SLACK = 1e-9
 _DEPLOYED_UPDATE_RATIO, _DEPLOYED_QUALITY_RATIO, _DEPLOYED_SHARE_RATIO = 1.0, 3.0, 1.5
 # Below the half that all others together must have more than; and where the number of sites is not known.
 _DEPLOYED_SHARE, _DEPLOYED_SHARE_OF_UNKNOWN = 0.4, 0.25
-# Half of all honest updates are longer than the median of the others; what is below is worth a line in the log.
-_NOTABLE_FACTOR = 0.5
+# Half of all honest updates are longer than the median of the others, those of a few biases 2.5 times; what is
+# below is worth a line in the log.
+_NOTABLE_FACTOR = 1 / 3
 
 
 class InfluenceBounds:
@@ -31,7 +32,7 @@ class InfluenceBounds:
 
     Args:
         settings: the bounds.
-        log: called with a sentence for every site whose share is bounded, or whose update is more than halved.
+        log: called with a sentence for every site whose share is bounded, or whose update counts less than a third.
 
     Attributes:
         touched: what was bounded from above, by site: ``share`` (its weights in all blocks), and ``update_factor``, the

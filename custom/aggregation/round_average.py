@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from ..settings import AggregationSettings
 from .counted_models import CountedModels, Ranges
 from .model_spool import ModelSpool
 from .multi_krum import chosen_models
 from .sample_claims import MAX_TOTAL_SAMPLES, claim_limit
+from .settings import AggregationSettings
 from .streaming_average import StreamingAverage, refusal_reason, value_limits
 from .trimmed_mean import TrimmedMean
 from .weighted_median import median_model

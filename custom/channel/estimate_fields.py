@@ -49,7 +49,9 @@ def estimate_fields(
         )
         for ending in endings
     )
-    counts = OutboundField(f"{name}_patients", (task,), "counts", f"patients or volumes behind {name}", length=length)
+    counts = OutboundField(
+        f"{name}_patients", (task,), "counts", f"patients or volumes behind {name}", length=length, follows_model=True
+    )
     return (*numbers, counts)
 
 

@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -18,6 +16,7 @@ from ...transforms.printable import printable_logger
 from .datalist import Case
 from .description import OF_TRAINING, SiteDescription
 from .file_digests import FileContent, FileDigests
+from .package_versions import package_versions
 from .preparation import KINDS, PREPARATION_VERSION, Preparation, build_preparation
 from .prepared_pack import PreparedCase, StoredCase, WantedCase
 from .prepared_store import Loaded, PreparedStore
@@ -72,9 +71,15 @@ def prepared_cases(of_site: SiteCases, store: PreparedStore) -> Loaded:
 
 
 def _load(of_site: SiteCases, store: PreparedStore) -> Loaded:
-    digests = FileDigests(store.open(), f"{of_site.folder.resolve()}\0{of_site.section}")
-    contents = digests.contents(file for case in of_site.cases for file in _files(case))
-    wanted = _wanted(of_site.description, of_site.cases, contents)
+    folder = str(of_site.folder.resolve())
+    digests = FileDigests(store.open(), f"{folder}\0{of_site.section}")
+    paths = [_paths(case) for case in of_site.cases]
+    contents = digests.contents(path for of_case in paths for path in of_case)
+    start = _pipeline(of_site.description)
+    wanted = [
+        WantedCase(_key(start, case, contents), "\n".join((folder, *of_case)))
+        for case, of_case in zip(of_site.cases, paths, strict=True)
+    ]
     decoded: list[int] = []
     stored, flat = store.load(wanted, KINDS, lambda places: _prepare(of_site, places, contents, decoded))
     if decoded:
@@ -83,38 +88,25 @@ def _load(of_site: SiteCases, store: PreparedStore) -> Loaded:
     return stored, flat
 
 
-def _files(case: Case) -> list[Path]:
-    return [value for value in (case.image, case.label, case.clean_label) if isinstance(value, Path)]
+def _paths(case: Case) -> list[str]:
+    return [str(value) for value in (case.image, case.label, case.clean_label) if isinstance(value, Path)]
 
 
-def _wanted(
-    description: SiteDescription, cases: Sequence[Case], contents: Mapping[Path, FileContent]
-) -> list[WantedCase]:
-    """Hash of everything that a case's tensors depend on, and of where its files lie."""
-    of_pipeline = description.model_dump(mode="json", exclude={"datalist", *OF_TRAINING})
-    start = json.dumps([PREPARATION_VERSION, *_decoders(), of_pipeline], sort_keys=True)
-
-    def wanted(case: Case) -> WantedCase:
-        values = [case.image, case.label, case.clean_label]
-        parts = [contents[value].parts if isinstance(value, Path) else value for value in values]
-        origin = "\n".join(map(os.path.abspath, _files(case)))
-        return WantedCase(_hash(f"[{start}, {json.dumps(parts)}]"), _hash(origin))
-
-    return [wanted(case) for case in cases]
+def _pipeline(description: SiteDescription) -> str:
+    """What a case's tensors depend on beside its files: the pipeline, its packages, how PyTorch uses the processor."""
+    values = description.model_dump(mode="json", exclude={"datalist", *OF_TRAINING})
+    processor = torch.backends.cpu.get_cpu_capability()
+    return json.dumps([PREPARATION_VERSION, values, package_versions(_DECODERS), processor], sort_keys=True)
 
 
-@cache
-def _decoders() -> tuple[str, ...]:
-    """What decides the bits of decoded images beside the pipeline: packages, and how PyTorch uses the processor."""
-    return (*(f"{name} {version(name)}" for name in _DECODERS), torch.backends.cpu.get_cpu_capability())
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
+def _key(start: str, case: Case, contents: Mapping[str, FileContent]) -> str:
+    values = (case.image, case.label, case.clean_label)
+    parts = (contents[str(value)].text if isinstance(value, Path) else repr(value) for value in values)
+    return hashlib.sha256("\0".join((start, *parts)).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def _prepare(
-    of_site: SiteCases, places: Sequence[int], contents: Mapping[Path, FileContent], decoded: list[int]
+    of_site: SiteCases, places: Sequence[int], contents: Mapping[str, FileContent], decoded: list[int]
 ) -> Iterator[PreparedCase | str]:
     """Decode the cases at these places, a few at a time, in their order; what cannot be used becomes the reason."""
     if not places:
@@ -125,10 +117,10 @@ def _prepare(
     def decode_at(place: int) -> PreparedCase | str:
         case = of_site.cases[place]
         found = decode(preparation, case, of_site.site)
-        for file in _files(case):
+        for path in _paths(case):
             # Else other content would be found under the digest from now on.
-            if not contents[file].is_still(file):
-                raise _FilesChangedError(file)
+            if not contents[path].is_still(path):
+                raise _FilesChangedError(path)
         decoded.append(place)
         return found
 

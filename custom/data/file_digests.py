@@ -6,11 +6,11 @@ import os
 import secrets
 import stat
 import time
+import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from .prepared_pack import DAMAGED
 from .private_folders import new_private_file, open_private_file
@@ -20,31 +20,35 @@ _FORMAT = 1
 _MAX_THREADS = 4
 # The clock of a disk may be as coarse. What has changed so recently may change again without a trace.
 _COARSEST_CLOCK_NS = 2 * 10**9
-# Read by their names: the same bytes may be a volume under one and nothing under another.
-_NAMED_SUFFIXES = (".nii", ".nii.gz")
+
+_READ = "content"
 
 State = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True)
-class FileContent:
+class FileContent(NamedTuple):
     """What a file holds, wherever it lies.
 
     Attributes:
-        parts: of a case's key: the digest of the content; of a file that cannot be read where it is and why.
+        text: for a case's key: the digest of the content; of a file that cannot be read where it is and why.
         state: the file's number, size and times when it was read; None if there is none.
     """
 
-    parts: tuple[str | int | None, ...]
+    text: str
     state: State | None
 
-    def is_still(self, file: Path) -> bool:
-        """Return whether the file has not changed since."""
-        return _state(file) == self.state
+    @property
+    def is_readable(self) -> bool:
+        """Whether the content could be read."""
+        return self.text.startswith(_READ)
+
+    def is_still(self, path: str) -> bool:
+        """Return whether the file at the path has not changed since."""
+        return _state(path) == self.state
 
 
 class FileDigests:
-    """Digests of files, kept in a store under hashes of their paths, numbers, sizes and times.
+    """Digests of files, kept in a store under checksums of their paths, with numbers, sizes and times.
 
     Args:
         store: the store.
@@ -52,30 +56,30 @@ class FileDigests:
     """
 
     def __init__(self, store: StoreFolder, scope: str) -> None:
-        self._file = store.digests / hashlib.sha256(scope.encode()).hexdigest()[:32]
+        self._file = store.digests / hashlib.sha256(scope.encode(errors="surrogateescape")).hexdigest()[:32]
         self._unfinished = store.digests / f"{self._file.name}-{secrets.token_hex(8)}"
 
-    def contents(self, files: Iterable[Path]) -> dict[Path, FileContent]:
-        """Return what each file holds; those that have changed, or not been seen before, are read."""
+    def contents(self, paths: Iterable[str]) -> dict[str, FileContent]:
+        """Return what each file holds, by its path; those that have changed, or not been seen before, are read."""
         known, used = self._read(), dict[str, str]()
-        found: dict[Path, FileContent] = {}
-        changed: list[Path] = []
-        for file in dict.fromkeys(files):
-            state = _state(file)
-            name = "" if state is None else _name(file, state)
-            if name in known:
-                used[name] = known[name]
-                found[file] = FileContent((*_kind(file), known[name]), state)
+        found: dict[str, FileContent] = {}
+        changed: list[str] = []
+        for path in dict.fromkeys(paths):
+            state = _state(path)
+            name = "" if state is None else _name(path, state)
+            text = known.get(name)
+            if text is None:
+                changed.append(path)
             else:
-                changed.append(file)
+                used[name] = text
+                found[path] = FileContent(text, state)
         if changed:
             now = time.time_ns()
             with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
-                for file, content in zip(changed, pool.map(_content, changed), strict=True):
-                    found[file] = content
-                    if _is_settled(content, now):
-                        assert content.state is not None
-                        used[_name(file, content.state)] = str(content.parts[-1])
+                for path, content in zip(changed, pool.map(_content, changed), strict=True):
+                    found[path] = content
+                    if content.state is not None and content.is_readable and _is_settled(content.state, now):
+                        used[_name(path, content.state)] = content.text
         self._keep(used, is_new=used != known)
         return found
 
@@ -102,39 +106,39 @@ class FileDigests:
         self._unfinished.unlink(missing_ok=True)
 
 
-def _state(file: Path) -> State | None:
+def _state(path: str) -> State | None:
     """Number, size, time of the content, and time of the state, which changes with rights and with restored times."""
     try:
-        status = os.stat(file)  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _name(file: Path, state: State) -> str:
-    return hashlib.sha256(f"{file}\0{state}".encode(errors="surrogateescape")).hexdigest()[:32]
+def _name(path: str, state: State) -> str:
+    """How a file is called in the list. A checksum of the path is enough beside number and time, and no name."""
+    number, size, modified, changed = state
+    return f"{zlib.crc32(path.encode(errors='surrogateescape'))} {number} {size} {modified} {changed}"
 
 
-def _kind(file: Path) -> tuple[str, str]:
-    return "content", next((suffix for suffix in reversed(_NAMED_SUFFIXES) if file.name.endswith(suffix)), "")
-
-
-def _content(file: Path) -> FileContent:
+def _content(path: str) -> FileContent:
     """Read a file. Its state is that before: whoever compares it later notices a change while it was read."""
-    state = _state(file)
+    state = _state(path)
     try:
         # A pipe would let a reader wait for a writer.
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise IsADirectoryError
-            return FileContent((*_kind(file), hashlib.file_digest(stream, "sha256").hexdigest()), state)
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        # Its name counts only as far as it decides how the file is read.
+        named = ".nii.gz" if path.endswith(".nii.gz") else ".nii" if path.endswith(".nii") else ""
+        return FileContent(f"{_READ} {named} {digest}", state)
     except (OSError, ValueError) as error:
         code = error.errno if isinstance(error, OSError) else None
-        return FileContent(("unreadable", os.path.abspath(file), type(error).__name__, code, str(state)), state)  # noqa: PTH100
+        where = os.path.abspath(path)  # noqa: PTH100
+        return FileContent(f"unreadable {where} {type(error).__name__} {code} {state}", state)
 
 
-def _is_settled(content: FileContent, now: int) -> bool:
-    """Whether a digest may be kept: it is one, and a later change would change the file's times."""
-    if content.state is None or content.parts[0] != "content":
-        return False
-    return content.state[-1] < now - _COARSEST_CLOCK_NS
+def _is_settled(state: State, now: int) -> bool:
+    """Whether a digest may be kept: a later change would change the time of the file's state."""
+    return state[-1] < now - _COARSEST_CLOCK_NS

@@ -1,12 +1,14 @@
 """A pack of prepared cases on disk: one flat file per kind of tensor, and an index of what lies where."""
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,17 +25,21 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionEr
 Place = tuple[int, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class WantedCase:
+class WantedCase(NamedTuple):
     """A case that is asked for.
 
     Attributes:
         key: of everything that its tensors are made from, wherever the files lie.
-        origin: of where the files lie; a reason for leaving the case out names them, and counts for this origin alone.
+        origin: where the files lie; a reason for leaving the case out names them, and counts there alone.
     """
 
     key: str
     origin: str
+
+    @property
+    def hashed_origin(self) -> str:
+        """What is stored of the origin."""
+        return hashlib.sha256(self.origin.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class StoredCase:
         spacing: size of a voxel along the spatial axes of a sample in millimetres, None in pixels.
         reason: why the case is excluded, None if it is not.
         slice_spacing: distance of neighbouring slices in millimetres, None where there are none.
-        origin: see :class:`WantedCase`; None for a usable case, which is the same everywhere.
+        origin: a hash of where the files lie; None for a usable case, which is the same everywhere.
     """
 
     key: str
@@ -58,7 +64,7 @@ class StoredCase:
 
     def is_for(self, wanted: WantedCase) -> bool:
         """Return whether it is what is asked for."""
-        return self.key == wanted.key and self.origin in (None, wanted.origin)
+        return self.key == wanted.key and (self.origin is None or self.origin == wanted.hashed_origin)
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,13 @@ def prepared_again(case: StoredCase, flat: Mapping[str, torch.Tensor]) -> Prepar
 def view(flat: torch.Tensor, place: Place) -> torch.Tensor:
     """Return the tensor at a place of a flat one, without a copy."""
     start, shape = place
-    return flat[start : start + math.prod(shape)].view(shape)
+    return flat.as_strided(shape, _strides(shape), start)
+
+
+@cache
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a tensor whose elements lie one after the other."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def same_cases(cases: Sequence[StoredCase], wanted: Sequence[WantedCase]) -> bool:

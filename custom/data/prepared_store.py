@@ -183,7 +183,7 @@ class _PackWriter:
         prepare: Prepare,
     ) -> list[StoredCase]:
         """Write the tensors of all cases, known ones and newly prepared ones, into unfinished files."""
-        found = [known.get((case.key, None), known.get((case.key, case.origin))) for case in wanted]
+        found = [known.get((case.key, None), known.get((case.key, case.hashed_origin))) for case in wanted]
         prepared = prepare([position for position, case in enumerate(found) if case is None])
         stored: list[StoredCase] = []
         with ExitStack() as files:
@@ -191,7 +191,7 @@ class _PackWriter:
             for one, case in zip(wanted, found, strict=True):
                 case = next(prepared) if case is None else case  # noqa: PLW2901
                 if isinstance(case, str):
-                    stored.append(StoredCase(one.key, {}, reason=case, origin=one.origin))
+                    stored.append(StoredCase(one.key, {}, reason=case, origin=one.hashed_origin))
                 else:
                     places = self._append(streams, case)
                     stored.append(StoredCase(one.key, places, case.spacing, slice_spacing=case.slice_spacing))

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from ...transforms.errors import DataError
@@ -36,11 +37,7 @@ def private_folder(folder: Path) -> Path:
     """
     is_new = _made_folder(folder)
     if not is_new and is_open_to_others(folder):
-        _LOGGER.warning(
-            "%s: other accounts of this machine can list this folder. What is written into it is private, the names of "
-            "its files are not. To close it: chmod 700",
-            printable(str(folder)),
-        )
+        _warn_of(folder.resolve())
     return folder
 
 
@@ -146,6 +143,16 @@ def replaced(file: Path, *, shared: bool = False) -> Iterator[Path]:
         _sync(file.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@cache
+def _warn_of(folder: Path) -> None:
+    """Say once that others can list a folder."""
+    _LOGGER.warning(
+        "%s: other accounts of this machine can list this folder. What is written into it is private, the names of its "
+        "files are not. To close it: chmod 700",
+        printable(str(folder)),
+    )
 
 
 def _made_folder(folder: Path) -> bool:

@@ -29,7 +29,7 @@ class ServerTest:
     Args:
         network: the network to score with; a copy is used.
         settings: the job's settings.
-        run_folder: where an embedded test set is kept; nothing else of images lies there.
+        run_folder: the server's private folder of the run, where an embedded test set is kept.
         config_folder: the server's own configuration folder, which may hold a ``data.yaml`` and says where prepared
             images lie.
     """

@@ -1,6 +1,7 @@
 """The controller of all jobs with a server: it carries the messages between a run's course and the sites."""
 
 import copy
+import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -22,20 +23,23 @@ from nvflare.widgets.info_collector import InfoCollector
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
 from ..approval.own_limits import own_limits
+from ..data.participant_folder import WAITING_FOLDER
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
 from ..run.course import Course
 from ..run.link import Beginning, Reply, Request
-from ..run.run_progress import Phase, ProgressTracker, RunProgress
+from ..run.run_progress import Phase, RunProgress
 from ..run.state import ResumeError, RunFailedError
 from ..run.threads import set_threads
 from ..settings import SettingsError
 from .console import show_progress_alone
 from .grace_period import GracePeriod
 from .job_meta import sites_of_job
-from .kept_files import model_file, state_file, waiting_folder
+from .kept_files import model_file, own_folder, state_file
 from .live_progress import failure_of, keep_progress, tell_progress
 from .messages import METHOD_TASK, REFUSAL_HEADER, REFUSALS, TASK
+from .private_log import COURSE_LOGGER, keep_console_private
+from .public_errors import is_submitted, public_reason
 from .several_tasks import beside_others
 from .unfetched import ForbearingTensorDecomposer, Unfetched
 
@@ -67,48 +71,55 @@ class FederatedController(ModelController):  # type: ignore[misc]
         # Before NVFlare's own, which ends the job when a result cannot be fetched: the first one counts.
         fobs.register(ForbearingTensorDecomposer)
         show_progress_alone()
+        # What the run says is for everybody; what names files comes from other loggers.
+        self.logger = logging.getLogger(COURSE_LOGGER)
         self.settings = read_job_settings(settings)
         self._method = method_of(self.settings)
         # Of the request that is open; the second, whether its model is a copy that all of its tasks share.
         self._refuse: Callable[[str, str], None] | None = None
         self._is_copy = False
-        self._waiting_folder: Path | None = None
         registry = OutboundRegistry(self._method.leaves)
-        self.progress = ProgressTracker(self.settings, self._keep_progress)
-        self.course = Course(self.settings, self._method.server_half(self.settings), registry, self, self.progress)
+        self.course = Course(self.settings, self._method.server_half(self.settings), registry, self)
+        self.course.progress.keep = self._keep_progress
 
     def run(self) -> None:
-        """Run the rounds; what a person has to mend ends the job with its text, anything else with a traceback too."""
+        """Run the rounds; what goes wrong ends the job.
+
+        In a simulation what a person has to mend is told with its text, anything else with a traceback too. In a
+        submitted job everybody learns a short reason, and the server's private log has all of it.
+        """
         try:
+            if is_submitted(self.fl_ctx):
+                keep_console_private(self._private_folder())
             set_threads(self.settings.threads, self._config_folder())
             self.course.run(self._beginning())
-            self.progress.end(Phase.STOPPED if self.is_stopped() else Phase.FINISHED)
+            self.course.progress.end(Phase.STOPPED if self.is_stopped() else Phase.FINISHED)
         except Exception as error:
-            self.progress.end(Phase.FAILED, failure_of(error))
-            if not isinstance(error, DataError | ResumeError | RunFailedError | SettingsError):
+            self.course.progress.end(Phase.FAILED, failure_of(error))
+            is_known = isinstance(error, DataError | ResumeError | RunFailedError | SettingsError)
+            if not is_known and not is_submitted(self.fl_ctx):
                 raise
-            self.panic(str(error))
+            self.panic(public_reason(error, self.fl_ctx))
         finally:
-            if self._waiting_folder is not None:
-                shutil.rmtree(self._waiting_folder, ignore_errors=True)
+            # Of a round in which the run was stopped.
+            shutil.rmtree(self._private_folder() / WAITING_FOLDER, ignore_errors=True)
 
     def _beginning(self) -> Beginning:
         initial = self.load_model()
         if initial is None or not initial.params:
             raise RunFailedError("The persistor gave no start model.")
         job_id, settings = self.fl_ctx.get_job_id(), self.settings
-        self._waiting_folder = waiting_folder(self.fl_ctx)
         named = sites_of_job(Path(self.engine.get_workspace().get_job_meta_path(job_id)))
         return Beginning(
             network=self.persistor.model,
             params=dict(initial.params),
             run_folder=Path(self.get_run_dir()),
+            private_folder=self._private_folder(),
             config_folder=self._config_folder(),
             job_id=str(job_id),
             absent=tuple(sorted(named - set(self.sites()), key=natural_order)),
             start_model=model_file(settings.start_model, self.fl_ctx) if settings.start_model else None,
             state=state_file(settings.resume_from, self.fl_ctx) if settings.resume_from else None,
-            waiting_folder=self._waiting_folder,
             largest_share=own_limits(self._config_folder()).largest_share,
         )
 
@@ -116,11 +127,14 @@ class FederatedController(ModelController):  # type: ignore[misc]
         """Say how far the run is when somebody with the right to look asks for NVFlare's statistics of the job."""
         super().handle_event(event_type, fl_ctx)
         if event_type == InfoCollector.EVENT_TYPE_GET_STATS:
-            tell_progress(self.progress.current, fl_ctx)
+            tell_progress(self.course.progress.current, fl_ctx)
 
     def _keep_progress(self, progress: RunProgress) -> None:
         if (problem := keep_progress(progress, self.fl_ctx)) is not None:
             self.warning(problem)
+
+    def _private_folder(self) -> Path:
+        return own_folder(self.fl_ctx)
 
     def _config_folder(self) -> Path:
         return Path(self.engine.get_workspace().get_site_config_dir())

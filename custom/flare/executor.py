@@ -18,7 +18,6 @@ from nvflare.fuel.utils import fobs
 from torch import nn
 
 from ...transforms.errors import DataError
-from ..approval.names import is_job_id, is_plain_name
 from ..compatibility import DataMismatchError, check_compatibility
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
@@ -36,7 +35,7 @@ from ..settings import SettingsError
 from ..training.loop import TrainingStopped
 from .at_hand import note_fields, note_samples, note_task, own_name
 from .console import show_progress_alone
-from .kept_files import submitter
+from .kept_files import config_folder, earlier_run_folders, own_folder
 from .messages import (
     DATA_DO_NOT_FIT,
     MODEL_DOES_NOT_FIT,
@@ -48,6 +47,8 @@ from .messages import (
     TOO_FEW_SAMPLES,
     TRAINING_FAILED,
 )
+from .private_log import keep_console_private
+from .public_errors import is_submitted
 from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
 from .task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped
 
@@ -57,7 +58,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
 
     What it answers is what the method of the job's settings does. Whatever goes wrong is logged at the site in full and
     answered with a short reason. The site keeps nothing in memory that a later task needs, since NVFlare may make a new
-    executor for every task: what is to stay lies in the run's folder.
+    executor for every task: what is to stay lies in the site's own folder of the run.
 
     Args:
         settings: the job's settings, the same as the controller's.
@@ -80,9 +81,10 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Make the process ready for tensors before the first message, and end the tasks' process with the run."""
-        del fl_ctx
         if event_type == EventType.START_RUN:
             fobs.register(TensorDecomposer)
+            if is_site_process() and is_submitted(fl_ctx):
+                keep_console_private(own_folder(fl_ctx))
             if is_site_process() and not self.settings.task_process:
                 import_monai_without_extras()
                 train_without_compiler()
@@ -215,7 +217,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
                 self.settings.data,
                 None if self.settings.data_required else self.settings.embedded,
                 Path(workspace.get_site_config_dir()),
-                run_folder(fl_ctx),
+                own_folder(fl_ctx),
             )
         return self._location
 
@@ -231,7 +233,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             stop: is triggered when the run is being stopped.
         """
         earlier: list[Path] = []
-        local = config_folder(fl_ctx)
+        own_config = config_folder(fl_ctx)
         if CONTINUED_JOB in message:
             earlier = earlier_run_folders(str(message[CONTINUED_JOB]), self.settings.resume_from, fl_ctx)
         view = SiteView(
@@ -239,57 +241,27 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             seed=self.settings.seed,
             round_number=round_number,
             message=message,
-            run_folder=run_folder(fl_ctx),
+            run_folder=own_folder(fl_ctx),
             locate=lambda: self.locate(fl_ctx),
-            load=lambda section: self._load(section, view, local),
+            load=lambda section: self._load(section, view, own_config),
             is_stopped=lambda: stop is not None and bool(stop.triggered),
             info=lambda text: self.log_info(fl_ctx, text),
             warning=lambda text: self.log_warning(fl_ctx, text, fire_event=False),
             earlier_folders=tuple(earlier),
             continued_round=int(message[CONTINUED_ROUND]) if CONTINUED_ROUND in message else None,
-            floor=own_floor(local),
+            floor=own_floor(own_config),
         )
         return view
 
-    def _load(self, section: str, view: SiteView, config_folder: Path) -> SiteData:
+    def _load(self, section: str, view: SiteView, own_config: Path) -> SiteData:
         """The cases of a section, loaded again if the annotations in use have changed."""
         folder, replaced = view.locate().folder, self.method.labels_in_use(section, view)
         if section not in self._data or self._data[section][0] != replaced:
             check_compatibility(folder, self.settings, site=view.name)
-            store = participant_store(config_folder)
+            store = participant_store(own_config)
             data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
             self._data[section] = replaced, data
         return self._data[section][1]
-
-
-def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
-    """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
-
-    Args:
-        job_id: the earlier job, as the server names it; what is no plain name, or another account's, leads nowhere.
-        resume_from: the state that is continued, ``WORKSPACE/PARTICIPANT/JOB/fedannot_state.pt``, or in a kit the job
-            itself; empty for none.
-        fl_ctx: NVFlare's context.
-    """
-    workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
-    folders = []
-    own = fl_ctx.get_job_id()
-    if is_plain_name(job_id) and job_id != own and submitter(job_id, fl_ctx) == submitter(own, fl_ctx):
-        folders.append(Path(workspace.get_run_dir(job_id)))
-    if resume_from and not is_job_id(resume_from):
-        job_folder = Path(resume_from).parent
-        folders.append(job_folder.parent.parent / site / job_folder.name)
-    return folders
-
-
-def run_folder(fl_ctx: FLContext) -> Path:
-    """Return the folder of the run at this site."""
-    return Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
-
-
-def config_folder(fl_ctx: FLContext) -> Path:
-    """Return the site's own configuration folder, in a kit ``local``."""
-    return Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
 
 
 def _reason_of(error: DataError) -> str:

@@ -12,9 +12,9 @@ from nvflare.private.fed.server.job_meta_validator import JobMetaValidator
 
 from ..approval.approved import check_job
 from ..approval.submission import read_job
+from ..data.participant_folder import PRIVATE_FOLDER, WAITING_FOLDER
 from .approved_jobs import ApprovedDeployer, refusal
 from .kit_files import own_folder
-from .messages import WAITING_MODELS
 from .server_commands import OperatorsCommands
 from .start_check import check_start
 
@@ -42,7 +42,7 @@ class JobGate(FLComponent):  # type: ignore[misc]
             if not hasattr(module, name):
                 raise RuntimeError(f"Expected {module.__name__}.{name} in this version of NVFlare, but found none.")
         folder = own_folder() / config_folder
-        self._waiting = folder.parent / WAITING_MODELS
+        self._private = folder.parent / PRIVATE_FOLDER
         job_cmds.JobMetaValidator = lambda: _ApprovedValidator(folder)
         job_runner.AppDeployer = ApprovedDeployer
         admin.AuthzFilter = OperatorsCommands
@@ -51,7 +51,8 @@ class JobGate(FLComponent):  # type: ignore[misc]
         """Say in the server's log that jobs are looked at, and remove what killed jobs have left of sites' models."""
         if event_type == EventType.SYSTEM_START:
             # No job runs yet.
-            shutil.rmtree(self._waiting, ignore_errors=True)
+            for waiting in self._private.glob(f"*/{WAITING_FOLDER}"):
+                shutil.rmtree(waiting, ignore_errors=True)
             self.log_info(fl_ctx, "Jobs run only if their configuration is approved here.")
 
 

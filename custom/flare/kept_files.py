@@ -7,9 +7,9 @@ from pathlib import Path
 from nvflare.apis.fl_context import FLContext
 
 from ..approval.names import is_job_id, is_plain_name
+from ..data.participant_folder import job_folder_of, participant_folder, participant_folder_beside
 from ..data.whole_files import private_file
 from ..run.state import STATE_FILE, ResumeError
-from .messages import WAITING_MODELS
 
 # In a kit: models that the operator offers to jobs, each under its name.
 MODELS_FOLDER = "models"
@@ -69,6 +69,43 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
     raise ResumeError(f"Expected the state of job {named} in its folder or in the job store, but found none.")
 
 
+def own_folder(fl_ctx: FLContext) -> Path:
+    """Return the participant's own folder of the run, outside the job's workspace, which NVFlare stores and returns.
+
+    Raises:
+        DataError: if something else is in its place.
+    """
+    return participant_folder(_workspace_root(fl_ctx), fl_ctx.get_job_id())
+
+
+def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
+    """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
+
+    In a workspace it lies in the site's own folder of the job, of earlier versions in the job's folder.
+
+    Args:
+        job_id: the earlier job, as the server names it; what is no plain name, or another account's, leads nowhere.
+        resume_from: the state that is continued, ``WORKSPACE/PARTICIPANT/JOB/fedannot_state.pt``, of a swarm's site
+            ``WORKSPACE/SITE/private/JOB/fedannot_state.pt``, or in a kit the job itself; empty for none.
+        fl_ctx: NVFlare's context.
+    """
+    workspace, site = fl_ctx.get_engine().get_workspace(), fl_ctx.get_identity_name()
+    job_folders = []
+    own = fl_ctx.get_job_id()
+    if is_plain_name(job_id) and job_id != own and submitter(job_id, fl_ctx) == submitter(own, fl_ctx):
+        job_folders.append(Path(workspace.get_run_dir(job_id)))
+    if resume_from and not is_job_id(resume_from):
+        folder = Path(resume_from).parent
+        job_folder = job_folder_of(folder) or folder
+        job_folders.append(job_folder.parent.parent / site / job_folder.name)
+    return [place for folder in job_folders for place in (participant_folder_beside(folder), folder)]
+
+
+def config_folder(fl_ctx: FLContext) -> Path:
+    """Return the site's own configuration folder, in a kit ``local``."""
+    return Path(fl_ctx.get_engine().get_workspace().get_site_config_dir())
+
+
 def submitter(job_id: str, fl_ctx: FLContext) -> str | None:
     """Return whose a job is, by what this participant keeps of it; None in simulators, which submit nothing."""
     return _submitter(Path(fl_ctx.get_engine().get_workspace().get_job_meta_path(job_id)))
@@ -80,11 +117,6 @@ def _submitter(meta: Path) -> str | None:
         return str(json.loads(meta.read_text(encoding="utf-8"))["submitter_name"])
     except FileNotFoundError:
         return None
-
-
-def waiting_folder(fl_ctx: FLContext) -> Path:
-    """Return where models of single sites wait for their weights: not in the job's folder, which is downloaded."""
-    return _workspace_root(fl_ctx) / WAITING_MODELS / str(fl_ctx.get_job_id())
 
 
 def _workspace_root(fl_ctx: FLContext) -> Path:

@@ -17,6 +17,7 @@ from ...transforms.errors import DataError
 from ..approval.approved import ApprovedJobs, installed_version, read_approved
 from ..approval.participants import Role
 from .kit_files import START_CHECK_FILE, KitFiles, components_of
+from .private_log import keeps_names_private
 
 START_CHECK = {"id": "fedannot_start_check", "path": "fedannot.custom.flare.start_check.StartCheck", "args": {}}
 _FILTER = "fedannot.custom.flare.outbound_filter.OutboundFilter"
@@ -31,12 +32,6 @@ _GATES: dict[Role, dict[str, str]] = {
 }
 # Components of NVFlare's that send logs, or write what others send under names of their choice.
 _LOG_COMPONENTS = ("SiteLogStreamer", "JobLogStreamer", "JobLogReceiver")
-# Files that NVFlare shows to others, stores with a job or returns with its results.
-_SHARED_LOGS = frozenset({"log.txt", "error_log.txt", "log.json", "log_fl.txt"})
-# Of the course of a run, without names of files; it may go anywhere.
-_COURSE = "fedannot.course"
-# Roles whose policies say where fedannot's own lines go.
-_ROLES_WITH_LOG_RULES: tuple[Role, ...] = ("site",)
 # Keys with which NVFlare builds a component as it is named; "disabled" and the like are none of them.
 _COMPONENT_KEYS = frozenset({"id", "path", "args"})
 
@@ -51,6 +46,7 @@ class Policy(StrEnum):
     NO_FILES = "files and logs"
     OPERATORS = "who operates it"
     LOGS = "logs"
+    PRIVATE_LOG = "private log"
     OUTBOUND_FILTER = "outbound filter"
 
 
@@ -218,31 +214,15 @@ def _log_faults(kit: KitFiles) -> Iterator[KitFault]:
     classes = {str(entry.get(key)) for values in merged for entry in components_of(values) for key in _CLASS_KEYS}
     if named := sorted(name for name in classes if name.endswith(_LOG_COMPONENTS)):
         yield KitFault(Policy.LOGS, f"are sent, or written as others send them: by {named[0]}")
-    elif kit.role in _ROLES_WITH_LOG_RULES and (shared := sorted(_shared_handlers(kit.logs()))):
-        yield KitFault(Policy.LOGS, f"names of files go where others may see them, by the handler {', '.join(shared)}")
 
 
 # NVFlare takes the first of these that a component has.
 _CLASS_KEYS = ("path", "class_path", "name")
 
 
-def _shared_handlers(config: Mapping[str, Any]) -> set[str]:
-    """Names of the handlers that bring what may name files to the console, or into logs that NVFlare shares.
-
-    NVFlare's launchers keep the console of a job in its folder, which the server returns with the results.
-    """
-    loggers, handlers = _mapping(config.get("loggers")), _mapping(config.get("handlers"))
-    own = {name: spec for name, spec in loggers.items() if str(name).split(".")[0] == "fedannot" and name != _COURSE}
-    used = list(own.values())
-    if _mapping(own.get("fedannot")).get("propagate", True) is not False:
-        used += [config.get("root"), loggers.get("root"), loggers.get("")]
-    names = {str(name) for spec in used for name in _mapping(spec).get("handlers", ())}
-    files = {name: Path(str(_mapping(handlers.get(name)).get("filename", ""))).name for name in names}
-    return {name for name, file in files.items() if not file or file in _SHARED_LOGS}
-
-
-def _mapping(values: Any) -> Mapping[str, Any]:
-    return values if isinstance(values, Mapping) else {}
+def _private_log_faults(kit: KitFiles) -> Iterator[KitFault]:
+    if not keeps_names_private(kit.logs()):
+        yield KitFault(Policy.PRIVATE_LOG, "logs that NVFlare stores or returns may hold names of files")
 
 
 def _filter_faults(kit: KitFiles) -> Iterator[KitFault]:
@@ -279,5 +259,6 @@ _RULES: tuple[tuple[Callable[[KitFiles], Iterator[KitFault]], tuple[Policy, ...]
     (_right_faults, (Policy.NO_CODE, Policy.NO_FILES)),
     (_operator_faults, (Policy.OPERATORS,)),
     (_log_faults, (Policy.LOGS,)),
+    (_private_log_faults, (Policy.PRIVATE_LOG,)),
     (_filter_faults, (Policy.OUTBOUND_FILTER,)),
 )

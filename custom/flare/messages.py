@@ -50,6 +50,3 @@ WITHHELD_FIELDS = "fedannot_withheld_fields"
 
 # Another one, in a swarm: the number of sites that train.
 SWARM_SITES = "fedannot_swarm_sites"
-
-# In the server's kit, beside the folders of jobs: models of single sites that wait for their weights, by job.
-WAITING_MODELS = "waiting_models"

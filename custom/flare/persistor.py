@@ -7,12 +7,12 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
 from nvflare.app_opt.pt.file_model_persistor import PTFileModelPersistor
 
-from ...transforms.errors import DataError
 from ..methods.lookup import read_job_settings
 from ..networks.building import load_checkpoint
 from ..networks.described import described_network
 from ..settings import ClassifierSettings
 from .kept_files import model_file
+from .public_errors import public_reason
 
 
 class NetworkPersistor(PTFileModelPersistor):  # type: ignore[misc]
@@ -37,8 +37,9 @@ class NetworkPersistor(PTFileModelPersistor):  # type: ignore[misc]
         if event == EventType.START_RUN:
             try:
                 self.model = self._network(fl_ctx)
-            except DataError as error:
-                self.system_panic(str(error), fl_ctx)
+            except Exception as error:
+                # NVFlare would log it, go on without a network, and tell everybody.
+                self.system_panic(public_reason(error, fl_ctx), fl_ctx)
                 return
         super().handle_event(event, fl_ctx)
 

@@ -90,8 +90,6 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
         if reference is None:
             raise OutboundError("The received model is not known, so that the update cannot be made private.")
         try:
-            if not is_finite_update(dxo.data, reference):
-                self.log_warning(fl_ctx, "Privacy: the update is not finite, and counts as zero.", fire_event=False)
             params = privatised(
                 dxo.data,
                 reference,
@@ -102,6 +100,8 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
         except ValueError as error:
             raise OutboundError(f"The update cannot be made private: {error}") from error
         spent, delta = self.budget.spend(fl_ctx), self.budget.delta
+        if not is_finite_update(dxo.data, reference):
+            self.log_warning(fl_ctx, "Privacy: the update is not finite, and counts as zero.", fire_event=False)
         dxo.data = params
         dxo.meta["privacy_epsilon"], dxo.meta["privacy_delta"] = spent.epsilon, delta
         dxo.meta["patient_epsilon"] = spent.patient_epsilon

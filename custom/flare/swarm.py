@@ -1,5 +1,6 @@
 """Swarm learning: the sites aggregate among themselves, by NVFlare's workflow; the aggregating site changes."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from ..run.state import ResumeError, RunState
 from ..settings import SettingsError
 from .console import show_progress_alone
 from .messages import SWARM_SITES
+from .private_log import COURSE_LOGGER
+from .public_errors import public_reason
 from .swarm_state import FIRST_ROUND, kept_state, note_beginning, set_model_round
 
 # Seconds in which the first site loads its model and starts the swarm.
@@ -54,6 +57,8 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
         waiting = {"start_task_timeout": _START_TIMEOUT, "progress_timeout": float(self.settings.task_timeout)}
         # All sites have to be there at the start: NVFlare would not wait for more than those that it is told to need.
         super().__init__(num_rounds=self.settings.rounds, start_round=FIRST_ROUND, **(waiting | options))
+        # What the server says of the swarm is for everybody.
+        self.logger = logging.getLogger(COURSE_LOGGER)
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Begin, unless NVFlare's simulator has fewer processes than sites: sites could not talk to each other.
@@ -104,7 +109,7 @@ class SwarmSiteController(SwarmClientController):  # type: ignore[misc]
             try:
                 self._go_on(kept_state(self.settings, fl_ctx), fl_ctx)
             except ResumeError as error:
-                self.system_panic(str(error), fl_ctx)
+                self.system_panic(public_reason(error, fl_ctx), fl_ctx)
                 return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         return reply
 

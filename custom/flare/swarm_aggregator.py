@@ -26,7 +26,7 @@ from ..run.round_results import site_report
 from ..run.round_training import share_refusal
 from ..run.state import METRICS_FILE, append_record
 from ..settings import SettingsError
-from .executor import config_folder, run_folder
+from .kept_files import config_folder, own_folder
 from .messages import REFUSAL_HEADER, SWARM_SITES
 from .swarm_state import seconds_in_round
 
@@ -36,7 +36,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
 
     A result is checked as the server does; one that cannot be used is refused by name, and the round goes on with the
     others. A site may claim its part of what all may have, and later no more than in the first result of it that came
-    to this site. The rounds that this site averages lie in its run's folder, as those of a server do.
+    to this site. The rounds that this site averages lie in its own folder of the run.
 
     Args:
         settings: the job's settings.
@@ -113,7 +113,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self.log_info(fl_ctx, averaged.describe(self.settings.rounds, seconds))
         if dominant_site(weights) is not None:
             self.log_warning(fl_ctx, dominance_sentence(weights), fire_event=False)
-        append_record(run_folder(fl_ctx) / METRICS_FILE, averaged.record(self.settings.task, seconds))
+        append_record(own_folder(fl_ctx) / METRICS_FILE, averaged.record(self.settings.task, seconds))
 
     def _start_round(self, round_number: int, fl_ctx: FLContext) -> AveragedRound:
         weights = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)[ModelLearnableKey.WEIGHTS]

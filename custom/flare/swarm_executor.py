@@ -89,8 +89,12 @@ class SwarmExecutor(FederatedExecutor):
         if event_type == EventType.END_RUN:
             model, after_round = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL), model_round(fl_ctx)
             if after_round >= FIRST_ROUND and model and model.get(ModelLearnableKey.WEIGHTS):
-                network = self.received_network(model[ModelLearnableKey.WEIGHTS])
-                self.method.after_run(network, self.view(after_round, {}, fl_ctx))
+                try:
+                    network = self.received_network(model[ModelLearnableKey.WEIGHTS])
+                    self.method.after_run(network, self.view(after_round, {}, fl_ctx))
+                except Exception:
+                    # NVFlare would write the text, and names of files with it, to its own log.
+                    self.log_exception(fl_ctx, "The last model was not kept.")
 
 
 def _refused(reason: str) -> Shareable:

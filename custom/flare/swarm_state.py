@@ -8,7 +8,7 @@ from nvflare.apis.fl_context import FLContext
 from ..approval.names import is_job_id
 from ..run.state import STATE_FILE, RunState
 from ..settings import RunSettings
-from .executor import earlier_run_folders
+from .kept_files import earlier_run_folders
 
 # Our rounds count from 1, NVFlare's from 0.
 FIRST_ROUND = 1

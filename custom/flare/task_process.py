@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,9 +27,11 @@ from nvflare.apis.signal import Signal
 from nvflare.apis.workspace import Workspace
 from nvflare.app_common.app_constant import AppConstants
 
+from ..data.participant_folder import participant_folder
 from ..outbound.private_statistics import SampleValues
 from ..run.site_tasks import Note
 from .messages import REFUSAL_HEADER, SAMPLE_VALUES
+from .private_log import keep_console_private
 from .site_start import train_without_compiler
 
 # How often a waiting parent looks whether the run is being stopped, in seconds.
@@ -187,10 +190,13 @@ def describe_exit(exit_code: int | None) -> str:
 def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any], place: SiteContext) -> None:
     """The child: do tasks until the parent closes the connection or dies."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    keep_console_private(participant_folder(Path(place.workspace), place.job_id))
     train_without_compiler()
     logger = logging.getLogger()
     logger.setLevel(logging.INFO)
     logger.addHandler(_ToParent(connection))
+    # Libraries name files in warnings.
+    logging.captureWarnings(capture=True)
     context = place.context()
     worker = executor(settings)
 

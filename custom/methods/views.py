@@ -148,7 +148,7 @@ class SiteView:
         seed: the job's seed.
         round_number: the round of the task.
         message: what came with the model, see :meth:`ServerMethod.message`.
-        run_folder: where the site keeps what a later task needs; nothing stays in memory.
+        run_folder: the site's own folder of the run, where it keeps what a later task needs; nothing stays in memory.
         locate: where the site's data lie.
         load: returns the cases of a section with the annotations in use.
         is_stopped: whether the run is being stopped.

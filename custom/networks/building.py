@@ -89,7 +89,7 @@ def build_classifier(
         seed: seed of the start weights; the global random state is left as it was.
 
     Raises:
-        DataError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
+        ModelFileError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
 
     Example:
         >>> network = build_classifier(num_classes=4, depth=10, widths=(4, 4, 8, 8))
@@ -123,7 +123,7 @@ def load_checkpoint(network: nn.Module, file: Path) -> None:
     """Give a classifier the weights of a checkpoint; a last layer for another number of classes is not taken.
 
     Raises:
-        DataError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
+        ModelFileError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
     """
     wanted, found = network.state_dict(), read_state_dict(file)
     last = [name for name in wanted if name.startswith(f"{_LAST_LAYER}.")]

@@ -16,23 +16,27 @@ _KEYS = ("state_dict", "model")
 _REMEMBERED = "curvature."
 
 
+class ModelFileError(DataError):
+    """A file with weights cannot be used; the text names it and what is in it."""
+
+
 def read_state_dict(file: Path) -> dict[str, torch.Tensor]:
     """Read a state dict, or one under the key ``state_dict`` or ``model``, with ``weights_only``.
 
     Raises:
-        DataError: if the file cannot be read or holds anything else.
+        ModelFileError: if the file cannot be read or holds anything else.
     """
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         # Whatever a broken file makes of the unpickler, whose text recommends to load it without care.
         what = type(error).__name__
-        raise DataError(f"{file}: is no checkpoint that can be read ({what}); expected a state dict.") from error
+        raise ModelFileError(f"{file}: is no checkpoint that can be read ({what}); expected a state dict.") from error
     for key in _KEYS:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
-        raise DataError(f"{file}: holds {type(content).__name__}; expected a state dict of tensors.")
+        raise ModelFileError(f"{file}: holds {type(content).__name__}; expected a state dict of tensors.")
     return {name.removeprefix("module."): tensor for name, tensor in content.items()}
 
 
@@ -40,12 +44,12 @@ def check_fits(file: Path, found: Mapping[str, torch.Tensor], wanted: Mapping[st
     """Check that a state dict has the names and shapes of a network's.
 
     Raises:
-        DataError: with the first three names of every kind that do not fit.
+        ModelFileError: with the first three names of every kind that do not fit.
     """
     missing, unknown = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
     differing = sorted(name for name in set(wanted) & set(found) if wanted[name].shape != found[name].shape)
     if missing or unknown or differing:
-        raise DataError(
+        raise ModelFileError(
             f"{file}: does not fit the network; missing {missing[:3]}, unknown {unknown[:3]}, of another shape "
             f"{differing[:3]} (the first three of {len(missing)}, {len(unknown)} and {len(differing)})."
         )
@@ -61,11 +65,11 @@ def read_start_weights(source: Path, start: Mapping[str, torch.Tensor]) -> dict[
             begins as it is here where the file has none of it.
 
     Raises:
-        DataError: if there are no weights, or they do not fit the network or are not finite.
+        ModelFileError: if there are no weights, or they do not fit the network or are not finite.
     """
     file = source / BUNDLE_WEIGHTS if source.is_dir() else source
     if not file.is_file():
-        raise DataError(
+        raise ModelFileError(
             f"{file}: found no such file; expected as start model a state dict, or a bundle's folder with "
             f"{BUNDLE_WEIGHTS}."
         )
@@ -73,5 +77,7 @@ def read_start_weights(source: Path, start: Mapping[str, torch.Tensor]) -> dict[
     found = remembered | read_state_dict(file)
     check_fits(file, found, start)
     if unusable := [name for name, tensor in found.items() if not bool(torch.isfinite(tensor).all())]:
-        raise DataError(f"{file}: found values that are not finite in {unusable[:3]}; expected the weights of a model.")
+        raise ModelFileError(
+            f"{file}: found values that are not finite in {unusable[:3]}; expected the weights of a model."
+        )
     return {name: found[name].to(tensor.dtype).clone() for name, tensor in start.items()}

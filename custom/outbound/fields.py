@@ -34,6 +34,8 @@ class OutboundField:
         only_private: whether the field is not in a site's answer, and leaves with noise alone: made from its samples
             where the site's statistics are private.
         noise_of: for the standard deviations of the noise in another field, that field's name; likewise.
+        follows_model: whether the received model decides who is counted. Weights made for it turn such a number into an
+            answer about one patient, so that it is 0 where nothing leaves that it counts.
     """
 
     name: str
@@ -47,6 +49,7 @@ class OutboundField:
     sample_bound: float | None = None
     only_private: bool = False
     noise_of: str | None = None
+    follows_model: bool = False
 
 
 COMMON_FIELDS = (

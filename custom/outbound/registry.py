@@ -80,17 +80,22 @@ class OutboundRegistry:
     def without_counted(self, task: str, result: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Any]:
         """Return a site's result without what is computed over patients, so that the server can still use the rest.
 
-        Of fields that a site need not send the whole group is left out. Numbers that it has to send become NaN.
+        Of fields that a site need not send the whole group is left out. Numbers that it has to send become NaN. Counts
+        of patients become 0 where the model decides who counts, and nothing stays that they count.
 
         Args:
             task: the task that the result answers.
             result: its fields.
             kept: names of fields that may stay.
         """
-        counted = [
-            field for name, field in self.of_task(task).items() if field.counted_by and name in set(result) - set(kept)
-        ]
-        return self._without(counted, task, result)
+        fields = self.of_task(task)
+        counted = [field for name, field in fields.items() if field.counted_by and name in set(result) - set(kept)]
+        left, needed = (
+            self._without(counted, task, result),
+            {fields[name].counted_by for name in set(kept) & set(fields)},
+        )
+        told = {name for name, field in fields.items() if field.follows_model and name in left} - needed
+        return left | {name: [0] * len(left[name]) if isinstance(left[name], list) else 0 for name in sorted(told)}
 
     def without_small(self, task: str, result: Mapping[str, Any]) -> dict[str, Any]:
         """Return a site's result without single numbers over fewer patients than the minimum count, likewise.

@@ -3,15 +3,15 @@
 import gc
 import shutil
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
 import torch
 
-from ...transforms.natural_order import natural_order
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.sample_claims import SampleClaims, claim_limit
+from ..data.participant_folder import WAITING_FOLDER
 from ..data.whole_files import replaced
 from ..evaluation.global_test import ServerTest
 from ..evaluation.score_records import RoundScores
@@ -24,12 +24,12 @@ from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
 from .answers import Answers
 from .continuing import earlier_state, start_params, told_with_its_file
-from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Params, Reply, Request
+from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Params, Request
 from .plain_values import check_restorable
 from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
-from .round_record import dominance_sentence, failure_sentence, progress_sentence, recorded_weights, round_scalars
-from .round_training import Averaged, RoundTraining, share_refusal
-from .run_progress import ProgressTracker
+from .round_record import failure_sentence, note_weights, progress_sentence, round_scalars
+from .round_training import RoundTraining, share_refusal
+from .run_progress import ProgressTracker, give_noted
 from .state import (
     METRICS_FILE,
     STATE_FILE,
@@ -41,9 +41,6 @@ from .state import (
     write_records,
 )
 from .summary import summarize, write_summary
-
-# Where models wait for their weights, in the server's run folder.
-WAITING_FOLDER = "waiting_models"
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
 _TRAINING, _VALIDATION = "training", "validation"
@@ -62,26 +59,19 @@ class Course:
         method: what the job's method does at the server.
         registry: the fields that may leave a site.
         link: carries the messages.
-        progress: keeps how far the run is; None where nobody looks.
 
     Attributes:
+        progress: how far the run is, at every moment.
         refused: why sites were refused in this round, by name.
     """
 
-    def __init__(
-        self,
-        settings: RunSettings,
-        method: ServerMethod,
-        registry: OutboundRegistry,
-        link: Link,
-        progress: ProgressTracker | None = None,
-    ) -> None:
+    def __init__(self, settings: RunSettings, method: ServerMethod, registry: OutboundRegistry, link: Link) -> None:
         self.settings = settings
         self.refused: dict[str, str] = {}
         self._method = method
         self._registry, self._link = registry, link
         self._scoring = Scoring.of(settings.task)
-        self._progress = progress or ProgressTracker(settings)
+        self.progress = ProgressTracker(settings)
         self._num_samples: dict[str, int] = {}
         self._claims = {kind: SampleClaims(link.warning) for kind in (_TRAINING, _VALIDATION)}
         self._continued: dict[str, Any] = {}
@@ -106,7 +96,7 @@ class Course:
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
             started = time.monotonic()
             self.refused, self._of_weights = {}, {}
-            self._progress.begin_round(round_number)
+            self.progress.begin_round(round_number, self.state.history, beginning.absent)
             self._round = self._round_of(round_number)
             self._method.before_round(self._round)
             if self._link.is_stopped():
@@ -135,14 +125,15 @@ class Course:
         params = start_params(beginning, self._link.info) if beginning.state is None else dict(beginning.params)
         self.state = RunState(self.settings.method, self.settings.model_dump(mode="json"), 0, params)
         self._layout = NetworkLayout.of(beginning.network, params, self.settings.blocks)
-        self._server_test = ServerTest(beginning.network, self.settings, beginning.run_folder, beginning.config_folder)
+        self._server_test = ServerTest(
+            beginning.network, self.settings, beginning.private_folder, beginning.config_folder
+        )
         if self._method.is_scored_at_server:
             self._server_test.check_data()
         if beginning.state is not None:
             earlier = earlier_state(beginning.state, self.settings, self._method.rounds_of_averaging, params)
             with told_with_its_file(beginning.state):
                 self._resume(earlier)
-        self._progress.start(self.state.history, beginning.absent)
         self._round = self._round_of(self.state.round_number)
         write_records(beginning.run_folder / METRICS_FILE, self.state.history)
         if beginning.absent:
@@ -176,7 +167,7 @@ class Course:
     def refuse(self, site: str, reason: str) -> None:
         """Take note of why a site's answer does not count; the first reason stays."""
         self.refused.setdefault(site, reason)
-        self._progress.refuse(site, reason)
+        self.progress.refuse(site, reason)
         self._link.warning(f"Refused {site}: {reason}.")
 
     @property
@@ -195,23 +186,8 @@ class Course:
         claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
         answers = Answers(task, number, self._registry, self.settings.network.num_classes, self.refuse)
         request = Request(task, number, params or self.state.params, self._message, sites, own_messages or {})
-        self._give(request, answers.receive)
+        give_noted(self._link, request, answers.receive, self.refuse, self.progress)
         return answers.counted(claims, claim_limit(max(len(self._link.sites()), 1)))
-
-    def _give(self, request: Request, receive: Callable[[Reply], bool]) -> None:
-        """Send a request and wait for the sites, whose answers are noted as they come."""
-
-        def receive_and_note(reply: Reply) -> bool:
-            is_usable = receive(reply)
-            if is_usable:
-                self._progress.answer(reply.site)
-            return is_usable
-
-        there = sorted(self._link.sites(), key=natural_order)
-        asked = there if request.sites is None else [site for site in there if site in request.sites]
-        self._progress.ask(request.task, asked)
-        self._link.give(request, receive_and_note, self.refuse)
-        self._progress.compute()
 
     # --- a round
 
@@ -229,12 +205,12 @@ class Course:
             self._registry,
             self._claims[_TRAINING],
             num_sites=len(asked),
-            waiting_folder=self._beginning.waiting_folder or self._beginning.run_folder / WAITING_FOLDER,
+            waiting_folder=self._beginning.private_folder / WAITING_FOLDER,
             refuse=self.refuse,
         )
         results = training.results
         request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
-        self._give(request, results.receive)
+        give_noted(self._link, request, results.receive, self.refuse, self.progress)
         self._num_samples |= results.num_samples
         this_round.reports, this_round.drifts = results.reports, results.drifts
         if len(results.reports) < self.settings.min_sites:
@@ -245,22 +221,13 @@ class Course:
             training.give_up()
             return False
         averaged = training.average()
-        self._note_weights(averaged)
+        self._of_weights = note_weights(averaged.weights, self.state.history, self._link.warning) | averaged.chosen
         if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
             self.refuse(*refused)
             return False
         self.state.params, this_round.shadow, this_round.weighed = averaged.params, averaged.shadow, averaged.weights
         self._method.after_training(this_round)
         return True
-
-    def _note_weights(self, averaged: Averaged) -> None:
-        """Take note of the round's weights and of how many sites they are of in effect, and warn where it is one."""
-        self._of_weights, history = recorded_weights(averaged.weights), self.state.history
-        if averaged.kept is not None:
-            self._of_weights["kept"] = averaged.kept
-        # Said once for all rounds in a row.
-        if "dominant" in self._of_weights and not (history and history[-1].dominant is not None):
-            self._link.warning(dominance_sentence(averaged.weights))
 
     def _finish(self, started: float) -> None:
         """Score the model, and write what the round leaves behind."""
@@ -281,7 +248,7 @@ class Course:
                 shutil.copyfile(folder / STATE_FILE, kept)
         append_record(folder / METRICS_FILE, record)
         self._write_result()
-        self._progress.finish_round(self.state.history)
+        self.progress.finish_round(self.state.history)
         self._show(record)
         if self.settings.task_process:
             # NVFlare's tasks and messages refer to each other in circles, with the models in them.

@@ -70,25 +70,25 @@ class Beginning:
     Attributes:
         network: the network that is trained.
         params: its start weights.
-        run_folder: the run's folder.
+        run_folder: the run's folder, which may be stored and handed out.
+        private_folder: the server's own folder of the run, for what shows or names files and for models of one site.
         config_folder: the server's own configuration folder.
         job_id: the job.
         absent: sites that the job names and that are not there.
         start_model: file or bundle with other start weights; None for none.
         state: the state of the run that is continued; None for none.
-        waiting_folder: where models wait for their weights; None for a folder in the run's.
         largest_share: largest weight of one site in a layer block; a round in which one has more does not count.
     """
 
     network: nn.Module
     params: dict[str, torch.Tensor]
     run_folder: Path
+    private_folder: Path
     config_folder: Path
     job_id: str
     absent: tuple[str, ...] = ()
     start_model: Path | None = None
     state: Path | None = None
-    waiting_folder: Path | None = None
     largest_share: float = 1.0
 
 

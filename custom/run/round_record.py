@@ -1,6 +1,6 @@
 """What is said and drawn of a finished round, and how many sites its weights are of in effect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
@@ -31,6 +31,20 @@ def dominance_sentence(weights: LayerWeights) -> str:
         f"{site} nearly decides alone: it has {weight:.2f} of the weight in a layer block, "
         f"{weights.fewest_effective_sites:.2f} effective sites of {len(weights.sites)}."
     )
+
+
+def note_weights(weights: LayerWeights, history: Sequence[RoundRecord], warn: Callable[[str], None]) -> dict[str, Any]:
+    """Return what a round's record says of its weights, and warn where one site nearly decides alone.
+
+    Args:
+        weights: of the round.
+        history: records of the rounds before it; the warning comes once for all rounds in a row.
+        warn: writes a sentence to the log.
+    """
+    noted = recorded_weights(weights)
+    if "dominant" in noted and not (history and history[-1].dominant is not None):
+        warn(dominance_sentence(weights))
+    return noted
 
 
 def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequence[str]) -> dict[str, float]:

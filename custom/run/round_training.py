@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,6 +38,11 @@ class Averaged:
     weights: LayerWeights
     kept: tuple[str, ...] | None = None
     shadow: dict[str, torch.Tensor] | None = None
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What the round's record says of a rule that keeps some of the sites; empty with other rules."""
+        return {} if self.kept is None else {"kept": self.kept}
 
 
 class RoundTraining:

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ...transforms.natural_order import natural_order
 from ..evaluation.scoring import Scoring
 from ..settings import RunSettings
+from .link import Link, Reply, Request
 from .records import Record, RoundRecord
 from .time_left import latest_round_seconds, time_left
 from .versions import installed_versions
@@ -121,17 +123,15 @@ class ProgressTracker:
 
     Args:
         settings: the job's settings.
-        keep: is given the progress whenever the run has come to another step; None for nobody.
         clock: gives seconds since 1970.
+
+    Attributes:
+        keep: is given the progress whenever the run has come to another step; None for nobody.
     """
 
-    def __init__(
-        self,
-        settings: RunSettings,
-        keep: Callable[[RunProgress], None] | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._keep, self._clock = keep, clock
+    def __init__(self, settings: RunSettings, clock: Callable[[], float] = time.time) -> None:
+        self.keep: Callable[[RunProgress], None] | None = None
+        self._clock = clock
         self._lock = threading.Lock()
         self._progress = RunProgress(
             fedannot=installed_versions()["fedannot"],
@@ -150,13 +150,17 @@ class ProgressTracker:
         with self._lock:
             return self._progress.model_copy(update={"written": self._clock()})
 
-    def start(self, history: Sequence[RoundRecord], absent: Collection[str]) -> None:
-        """Note with which finished rounds the run starts, and who is not there."""
-        self._change(absent=tuple(absent), **self._of_rounds(history))
+    def begin_round(self, number: int, history: Sequence[RoundRecord], absent: Collection[str] = ()) -> None:
+        """Note that a round begins.
 
-    def begin_round(self, number: int) -> None:
-        """Note that a round begins."""
-        self._change(phase=Phase.COMPUTING, round_number=number, refused={})
+        Args:
+            number: of the round.
+            history: records of the rounds before it.
+            absent: sites that the job names and that were not there when it started.
+        """
+        self._change(
+            phase=Phase.COMPUTING, round_number=number, refused={}, absent=tuple(absent), **self._of_rounds(history)
+        )
 
     def ask(self, task: str, sites: Collection[str]) -> None:
         """Note that sites are asked."""
@@ -206,5 +210,34 @@ class ProgressTracker:
     def _change(self, **values: Any) -> None:
         with self._lock:
             self._progress = self._progress.model_copy(update=values | {"written": self._clock()})
-            if self._keep is not None:
-                self._keep(self._progress)
+            if self.keep is not None:
+                self.keep(self._progress)
+
+
+def give_noted(
+    link: Link,
+    request: Request,
+    receive: Callable[[Reply], bool],
+    refuse: Callable[[str, str], None],
+    progress: ProgressTracker,
+) -> None:
+    """Send a request by a link, and note in the progress who is asked and whose answers can be used.
+
+    Args:
+        link: see :meth:`Link.give`, which says what the next three are.
+        request: likewise.
+        receive: likewise.
+        refuse: likewise; it notes refusals itself.
+        progress: of the run.
+    """
+
+    def receive_and_note(reply: Reply) -> bool:
+        is_usable = receive(reply)
+        if is_usable:
+            progress.answer(reply.site)
+        return is_usable
+
+    there = sorted(link.sites(), key=natural_order)
+    progress.ask(request.task, [site for site in there if request.sites is None or site in request.sites])
+    link.give(request, receive_and_note, refuse)
+    progress.compute()

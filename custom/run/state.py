@@ -39,6 +39,7 @@ _LATER_SETTINGS: dict[str, Any] = {
     "start_model": "",
     "training": {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0},
     "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
+    "aggregation": {"rule": "mean", "trim": 1, "byzantine": 1, "kept": None},
 }
 
 # The method that others start with.

@@ -33,6 +33,7 @@ from fedannot.custom.audit.findings import CASES_FOLDER
 from fedannot.custom.audit.measuring import examined_cases, measured_site
 from fedannot.custom.audit.reporting import audited_cases
 from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.participant_folder import PRIVATE_FOLDER
 from fedannot.custom.data.round_tensors import load_latest_tensors
 from fedannot.custom.data.site_data import LoadedCase, SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
@@ -82,7 +83,7 @@ class Judged:
         """Return which model judges a case of a site: of several parts that which has not learnt it."""
         if not isinstance(self.settings, FoldsSettings):
             return lambda _: self.network
-        run, rounds = self.folder / "run" / RUN_FOLDER / data.site / JOB_ID, self.settings.rounds
+        run, rounds = self.folder / "run" / RUN_FOLDER / data.site / PRIVATE_FOLDER / JOB_ID, self.settings.rounds
         found = {
             fold: load_latest_tensors([(run / JUDGES_FOLDER / f"part_{fold + 1}", rounds)])
             for fold in range(self.settings.folds - 1)

@@ -82,8 +82,8 @@ def main() -> None:
     by_run: dict[tuple[str, int], Found] = defaultdict(Found)
     for record in records(parser.parse_args().folders):
         undone = read_undone(record)
-        # <run>/run/<site>/simulate_job/undone/round_<number>
-        run = str(record.parents[4])
+        # <run>/run/<site>/private/simulate_job/undone/round_<number>
+        run = str(record.parents[5])
         with TemporaryDirectory() as cache:
             data = load_site_data(Path(undone.data), Path(cache), site=undone.site)
             add_site(by_run[run, undone.round_number], record, data, Path(undone.data))

@@ -39,6 +39,10 @@ SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("em
 # What deployed jobs bound, where the method lets them; a simulated run has the same bits with the same bounds.
 BOUNDS = {f"influence.{key}": value for key, value in deployed_influence(len(SITES)).items()}
 END_TIMEOUT = 240
+# Of three sites one may be missing, where the kits let it: by default they want three in every round.
+MAJORITY = 2
+# For tests in which sites fail and a single one is left: a federation of hospitals has no such limits.
+LOWER_LIMITS: dict[str, Any] = {"smallest": {"min_sites": 1}, "largest_share": 1.0}
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Hospitals(Federation):
     ports: list[int] = field(kw_only=True)
     data: Path = field(kw_only=True)
     jobs: Path = field(kw_only=True)
+    limits: dict[str, Any] | None = field(kw_only=True, default=None)
 
     def start(self, participant: str) -> None:
         """Start the server or a site."""
@@ -78,9 +83,24 @@ class Hospitals(Federation):
         """Make a deployable job."""
         out = self.jobs / f"job-{len(list(self.jobs.glob('job-*')))}"
         changes = {key: value for key, value in SETTINGS.items() if name == "fedaaai" or "." in key or key == "rounds"}
+        if self.limits is not None:
+            changes["min_sites"] = MAJORITY
         like = self.kits / "site-1" / "local" / "data.yaml"
         deployable_job(JOBS / name, out, sites=SITES, description=like, overrides=changes | settings)
         return out
+
+    @contextmanager
+    def with_limits(self, limits: dict[str, Any], *participants: str) -> Iterator[None]:
+        """Let participants have other limits; they are read whenever a job is looked at."""
+        files = [self.kits / participant / "local" / "limits.json" for participant in participants]
+        before = [file.read_text(encoding="utf-8") for file in files]
+        try:
+            for file in files:
+                file.write_text(json.dumps(limits), encoding="utf-8")
+            yield
+        finally:
+            for file, text in zip(files, before, strict=True):
+                file.write_text(text, encoding="utf-8")
 
     def result(self, job_id: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """Download a finished job's summary and model."""
@@ -101,6 +121,9 @@ def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Pa
     project = yaml.safe_load(text)
     server = next(participant for participant in project["participants"] if participant["type"] == "server")
     server["fed_learn_port"], server["admin_port"] = ports
+    # As a careless operator might: of the server's organisation. The researcher may not operate it all the same.
+    lead = next(participant for participant in project["participants"] if participant.get("role") == "lead")
+    lead["org"] = server["org"]
     project["participants"].append({"name": NEWCOMER, "type": "client", "org": "hospital_4"})
     folder.mkdir(exist_ok=True)
     (folder / "project.yml").write_text(yaml.safe_dump(project))
@@ -110,12 +133,15 @@ def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Pa
 
 
 @contextmanager
-def started_hospitals(tmp_path_factory: pytest.TempPathFactory, capture: Path | None = None) -> Iterator[Hospitals]:
+def started_hospitals(
+    tmp_path_factory: pytest.TempPathFactory, capture: Path | None = None, limits: dict[str, Any] | None = None
+) -> Iterator[Hospitals]:
     """Provision, prepare and start a server and three hospitals, and stop them at the end.
 
     Args:
         tmp_path_factory: where their files go.
         capture: folder for what the sites send; see capture/sitecustomize.py.
+        limits: of server and sites, in place of those that `deploy prepare` writes.
     """
     folder = tmp_path_factory.mktemp("hospitals")
     environment = commands_environment(tmp_path_factory.mktemp("home"))
@@ -139,8 +165,12 @@ def started_hospitals(tmp_path_factory: pytest.TempPathFactory, capture: Path | 
         description["datalist"] = str(data / site / "datalist.json")
         (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
         prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml", JOBS)
+    if limits is not None:
+        for participant in ("localhost", *SITES):
+            (kits / participant / "local" / "limits.json").write_text(json.dumps(limits), encoding="utf-8")
     who = ("--startup-kit", str(kits / "lead@research.org"))
-    made = Hospitals(kits, environment, who, data=data, jobs=tmp_path_factory.mktemp("jobs"), ports=ports)
+    jobs = tmp_path_factory.mktemp("jobs")
+    made = Hospitals(kits, environment, who, data=data, jobs=jobs, ports=ports, limits=limits)
     with nothing_left(folder):
         for participant in ("localhost", *SITES):
             made.start(participant)

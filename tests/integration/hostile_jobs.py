@@ -163,6 +163,27 @@ def named_attacks(honest: Path, bait: Bait) -> list[HostileJob]:
                 for file, config in ((_CLIENT, client), (_SERVER, server))
             },
         ),
+        # The model would be the exact gradient of one hospital; the others need not even be there.
+        HostileJob("one hospital", {}, meta={"min_clients": 1, "deploy_map": {"app": ["server", "site-1"]}}),
+        HostileJob(
+            "one hospital of those that are named",
+            {file: _with_setting(config, "min_sites", 1) for file, config in ((_CLIENT, client), (_SERVER, server))},
+            meta={"min_clients": 1},
+        ),
+        HostileJob(
+            "a model that is one hospital's",
+            {
+                file: _with_setting(config, "influence.max_share", 1.0)
+                for file, config in ((_CLIENT, client), (_SERVER, server))
+            },
+        ),
+        HostileJob(
+            "steps of one sample",
+            {
+                file: _with_setting(config, "training.batch_size", 1)
+                for file, config in ((_CLIENT, client), (_SERVER, server))
+            },
+        ),
         HostileJob("code", {"app/custom/mine.py": f"open({str(bait.marker)!r}, 'w')\n"}),
         HostileJob("a launcher of its own", {}, meta={"launcher_spec": {"site-1": {"process": {"python": "/bin/sh"}}}}),
     ]

@@ -18,6 +18,7 @@ import yaml
 from conftest import JOBS
 
 from fedannot.apps.runs.job import Job
+from fedannot.custom.data.participant_folder import PRIVATE_FOLDER
 
 COMMAND_TIMEOUT = 150
 
@@ -69,9 +70,13 @@ class Federation:
         return out / job_id / "workspace"
 
     def log(self, site: str, job_id: str) -> str:
-        """What a site has logged of a job, in NVFlare's log and in its own."""
-        files = [self.kits / site / job_id / name for name in ("log.txt", "fedannot_site.log")]
+        """What a participant has logged of a job, in NVFlare's log and in its own."""
+        files = [self.kits / site / job_id / "log.txt", *self.private(site, job_id).glob("fedannot_*.log")]
         return "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+
+    def private(self, participant: str, job_id: str) -> Path:
+        """A participant's own folder of a job."""
+        return self.kits / participant / PRIVATE_FOLDER / job_id
 
     def processes(self, participant: str) -> list[tuple[psutil.Process, str]]:
         """The processes that were started with a participant's kit, with their command lines."""

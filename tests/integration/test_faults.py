@@ -120,13 +120,13 @@ def test_a_site_that_exaggerates_is_scaled_down_and_named(faulty_job: Callable[.
         return float(end["conv_0.conv_0.conv.weight"].norm()), summary
 
     lying = {"site-3": "exaggerates"}
-    honest, summary = way("honest", {}, 2.0)
+    honest, summary = way("honest", {}, 4.0)
     assert summary["bounded"] == []
-    bounded, summary = way("bounded", lying, 2.0)
+    bounded, summary = way("bounded", lying, 4.0)
     (entry,) = summary["bounded"]
     assert (entry["round"], entry["site"]) == (1, "site-3")
-    # 50 times as long as an update of its own, cut to twice the others' median.
-    assert 0.02 < entry["update_factor"] < 0.08
+    # 50 times as long as an update of its own, cut to four times the others' median in every part of the network.
+    assert 0.02 < entry["update_factor"] < 0.12
     unbounded, summary = way("unbounded", lying, None)
     assert summary["bounded"] == []
     assert abs(bounded - honest) < 0.2 * abs(unbounded - honest)

@@ -27,6 +27,7 @@ from hospitals import (
     BOUNDS,
     CONFIGS,
     END_TIMEOUT,
+    LOWER_LIMITS,
     NEWCOMER,
     ROUNDS,
     SETTINGS,
@@ -52,7 +53,7 @@ _TIME_TO_JOIN = 15
 
 @pytest.fixture(scope="module")
 def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
-    with started_hospitals(tmp_path_factory) as started:
+    with started_hospitals(tmp_path_factory, limits=LOWER_LIMITS) as started:
         yield started
 
 
@@ -73,6 +74,8 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 
 def test_the_check_finds_everybody_ready(hospitals: Hospitals) -> None:
     for participant in ("localhost", "site-1"):
+        # Of this test's making: what `deploy prepare` writes is private.
+        (hospitals.kits / participant / "local" / "limits.json").chmod(0o600)
         command = [str(Path(sys.executable).parent / "fedannot"), "deploy", "check", str(hospitals.kits / participant)]
         finished = subprocess.run(
             command, env=hospitals.environment, capture_output=True, text=True, timeout=60, check=False
@@ -152,6 +155,7 @@ def test_a_newcomer_gets_in_and_takes_part_in_the_next_job(hospitals: Hospitals)
     running = hospitals.submit(hospitals.job("fedavg", rounds=6))
     wait_for(lambda: hospitals.rounds_done(running) >= 1, "the first round")
     prepare_kit(hospitals.kits / NEWCOMER, CONFIGS, hospitals.kits / "site-1" / "local" / "data.yaml", JOBS)
+    (hospitals.kits / NEWCOMER / "local" / "limits.json").write_text(json.dumps(LOWER_LIMITS), encoding="utf-8")
     hospitals.start(NEWCOMER)
     try:
         hospitals.wait_for_sites(NEWCOMER)

@@ -27,7 +27,7 @@ from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.submission import read_job
 from fedannot.custom.methods import lookup
 
-SITES = ("site-1", "site-2")
+SITES = ("site-1", "site-2", "site-3")
 
 
 @pytest.fixture(scope="module")

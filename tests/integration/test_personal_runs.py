@@ -68,8 +68,8 @@ def model(out: Path) -> dict[str, torch.Tensor]:
 
 
 def local_models(workspaces: Path) -> dict[str, dict[str, Any]]:
-    files = sorted(workspaces.glob(f"site-*/simulate_job/personal/{LOCAL_MODEL_FILE}"))
-    return {file.parents[2].name: torch.load(file, weights_only=True) for file in files}
+    files = sorted(workspaces.glob(f"site-*/private/simulate_job/personal/{LOCAL_MODEL_FILE}"))
+    return {file.parents[3].name: torch.load(file, weights_only=True) for file in files}
 
 
 def assert_same_tensors(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -113,8 +113,10 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
     # As if all had been killed in the last round.
     for site in ("site-1", "site-2"):
         for file in ("round_3.pt", LOCAL_MODEL_FILE):
-            (tmp_path / "workspace" / site / "simulate_job" / "personal" / file).unlink()
-    monkeypatch.setenv("FEDANNOT_RESUME", str(tmp_path / "workspace" / "site-1" / "simulate_job" / STATE_FILE))
+            (tmp_path / "workspace" / site / "private" / "simulate_job" / "personal" / file).unlink()
+    monkeypatch.setenv(
+        "FEDANNOT_RESUME", str(tmp_path / "workspace" / "site-1" / "private" / "simulate_job" / STATE_FILE)
+    )
     start_simulator(job, tmp_path / "again", threads=2)
     assert_same_local_models(whole / "whole" / "run", tmp_path / "again")
     log = (tmp_path / "simulator.log").read_text(encoding="utf-8")
@@ -180,7 +182,9 @@ def test_what_sites_stored_is_shown_where_no_server_has_a_summary(
     summary = read_summary(out)
     assert summary.own_cases is not None
     for site in ("site-1", "site-2"):
-        stored = read_record(sites_alone / site / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores)
+        stored = read_record(
+            sites_alone / site / "private" / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores
+        )
         assert stored is not None
         assert summary.own_cases[site].model_dump(mode="json") == {"round": 3} | stored.model_dump(mode="json")
         dice = stored.models["local"].dice
@@ -195,7 +199,7 @@ def test_a_sites_own_workspace_is_shown_with_a_site_that_lags_named(sites_alone:
     alone = show(sites_alone / "site-2", "--out", tmp_path / "one")
     assert "from the files of: site-2" in alone
     assert {file.name for file in (tmp_path / "one" / "pictures").iterdir()} == {"own_cases.png"}
-    file = sites_alone / "site-1" / "simulate_job" / "personal" / LOCAL_MODEL_FILE
+    file = sites_alone / "site-1" / "private" / "simulate_job" / "personal" / LOCAL_MODEL_FILE
     content = torch.load(file, weights_only=True)
     torch.save(content | {"round": 2, "shared": {k: v * 0 for k, v in content["shared"].items()}}, file)
     text = show(sites_alone, "--out", tmp_path / "both")
@@ -205,11 +209,13 @@ def test_a_sites_own_workspace_is_shown_with_a_site_that_lags_named(sites_alone:
 
 def test_two_runs_or_none_in_a_workspace_are_an_error_that_says_so(sites_alone: Path, tmp_path: Path) -> None:
     assert "found neither a server's summary.json nor a model" in show(tmp_path / "absent", code=1)
-    shutil.copytree(sites_alone / "site-1" / "simulate_job", sites_alone / "site-1" / "another_job")
+    for parent in (sites_alone / "site-1", sites_alone / "site-1" / "private"):
+        shutil.copytree(parent / "simulate_job", parent / "another_job")
     text = show(sites_alone / "site-1", "--out", tmp_path / "out", code=1)
     assert "found 2 runs; give the folder of one of them" in text
     assert not (tmp_path / "out").exists()
-    assert "from the files of: site-1" in show(sites_alone / "site-1" / "another_job", "--out", tmp_path / "out")
+    for folder in ("another_job", "private/another_job"):
+        assert "from the files of: site-1" in show(sites_alone / "site-1" / folder, "--out", tmp_path / "out")
 
 
 def test_a_round_that_is_done_once_more_begins_with_the_layers_before_it(whole: Path, tmp_path: Path) -> None:
@@ -236,7 +242,7 @@ def test_nothing_personal_leaves_a_site(
         reply = do_task(site, task, server_context)
         own_name = from_shareable(task.data).meta[TASK] if task.name == METHOD_TASK else task.name
         sent.append((site.name, own_name, from_shareable(reply)))
-        for file in Path(site.workspace.get_run_dir("simulate_job")).glob("personal/round_*.pt"):
+        for file in Path(site.workspace.get_root_dir()).glob("private/simulate_job/personal/round_*.pt"):
             personal.extend(torch.load(file, weights_only=True).values())
         return reply
 
@@ -277,7 +283,9 @@ def test_scores_on_generic_and_on_own_cases_are_those_of_the_models_that_count(w
     settings = read_job_settings(summary.settings)
     assert isinstance(settings, FedAvgSettings)
     for site, dice in described.centres.own.items():
-        scores = read_record(run / "run" / site / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores)
+        scores = read_record(
+            run / "run" / site / "private" / "simulate_job" / "personal" / LOCAL_SCORES_FILE, LocalScores
+        )
         assert scores is not None
         assert (scores.num_cases, scores.models["local"].dice) == (6, dice)
         cases = load_site_data(run / "data" / site, whole / "cache", section="validation", site=site).cases
@@ -293,7 +301,7 @@ def test_without_a_test_set_nothing_is_generic_and_a_site_without_its_model_is_l
     summary = read_summary(run)
     before = centre_scores(run, summary, run / "data")
     shutil.rmtree(run / "data" / "test")
-    shutil.rmtree(run / "run" / "site-1" / "simulate_job" / "personal")
+    shutil.rmtree(run / "run" / "site-1" / "private" / "simulate_job" / "personal")
     found = centre_scores(run, summary, run / "data")
     assert before is not None
     assert found.plain() == {"generic": None, "own": {"site-2": before.own["site-2"]}}

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fedannot.apps.reports.summary_text import print_summary
 from fedannot.apps.runs.job import Job
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.flare import privacy_filter
+from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.outbound.private_updates import spent_epsilon
 
 MakeJob = Callable[..., Path]
@@ -67,6 +69,35 @@ def test_what_is_spent_is_in_the_summary(
         "updates": {"results": 2, "mu_squared": 0.5},
         "statistics": {"results": 0, "mu_squared": 0.0},
     }
+
+
+@pytest.mark.parametrize(("name", "private"), [("fedia", True), ("fedavg", False)])
+def test_a_training_that_fails_at_one_site_is_seen_by_nobody_else(
+    small_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, private: bool
+) -> None:
+    """Where updates are private, it is one more update with noise, of the same fields; else a refusal."""
+    train = FedAvgSite.train_on
+
+    def failing(self: FedAvgSite, batches: Any, network: Any, site: Any) -> Any:
+        if (site.name, site.round_number) == ("site-1", 2):
+            raise FloatingPointError("The loss is not finite.")
+        return train(self, batches, network, site)
+
+    monkeypatch.setattr(FedAvgSite, "train_on", failing)
+    job = small_job(name, rounds=2, embedded__sites=2, min_sites=1)
+    if private:
+        make_private(job, PRIVATE)
+    summary = simulate(job, tmp_path / "out")
+    refused = [(entry["round"], entry["site"]) for entry in summary["refusals"]]
+    assert refused == ([] if private else [(2, "site-1")])
+    assert "The loss is not finite." in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+    if private:
+        one, other = (summary["sites"][site] for site in ("site-1", "site-2"))
+        assert set(one) == set(other)
+        assert {key for key in one if one[key] != other[key]} <= {"num_samples"}
+        ledgers = [tmp_path / "out" / "run" / site / "fedannot_privacy.json" for site in ("site-1", "site-2")]
+        assert ledgers[0].read_bytes() == ledgers[1].read_bytes()
+        assert json.loads(ledgers[0].read_text(encoding="utf-8"))["updates"]["results"] == 2
 
 
 def test_a_site_sends_nothing_more_when_its_budget_is_spent(small_job: MakeJob, tmp_path: Path) -> None:

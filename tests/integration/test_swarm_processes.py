@@ -54,7 +54,7 @@ def aggregator_of_latest_round(federation: Poc, job_id: str) -> str | None:
 
 def local_model(federation: Poc, site: str, job_id: str) -> dict[str, Any]:
     content: dict[str, Any] = torch.load(
-        federation.kits / site / job_id / "personal" / "local_model.pt", weights_only=True
+        federation.private(site, job_id) / "personal" / "local_model.pt", weights_only=True
     )
     return content
 
@@ -111,7 +111,7 @@ def test_after_all_processes_were_killed_a_swarm_goes_on_to_the_same_end(federat
     whole = submit_small(federation, "decoupled", rounds=15)
     assert federation.wait(whole, END_TIMEOUT) == "FINISHED:COMPLETED"
     job_id = submit_small(federation, "decoupled", rounds=15)
-    state = federation.kits / "site-1" / job_id / STATE_FILE
+    state = federation.private("site-1", job_id) / STATE_FILE
     wait_for(lambda: state.is_file() and RunState.load(state).round_number >= 3, "the state after the third round")
     for participant in (*SITES, "server"):
         federation.kill(participant)

@@ -88,5 +88,5 @@ def test_what_is_no_tracking_server_is_refused(text: str, tmp_path: Path) -> Non
 def test_what_is_not_installed_is_named_with_the_command() -> None:
     if importlib.util.find_spec("mlflow") is not None:
         pytest.skip("MLflow is installed here")
-    with pytest.raises(JobError, match=r"mlflow is not installed\. Install it with: pip install 'fedannot\[mlflow\]'$"):
+    with pytest.raises(JobError, match=r"mlflow is not installed\. Install it with: pip install 'mlflow-skinny>=3'$"):
         Tracking.parse("mlflow=http://here")

@@ -184,7 +184,7 @@ def test_the_model_is_the_simulators(ran: Ran, cells: Path, tmp_path: Path) -> N
     simulate(JOBS / simulated, tmp_path / "out", data=data_of(ran.name, ran.hospitals, cells), overrides=overrides)
     expected = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
     if ran.name == "decoupled":
-        file = ran.hospitals.kits / "site-1" / ran.job_id / "personal" / "local_model.pt"
+        file = ran.hospitals.private("site-1", ran.job_id) / "personal" / "local_model.pt"
         model = torch.load(file, weights_only=True)["shared"]
     else:
         model = ran.hospitals.result(ran.job_id)[1]

@@ -1,7 +1,9 @@
-"""What `pip install fedannot` gives: the wheel alone, in an environment of its own, outside the repository."""
+"""What an installation of the wheel gives: the wheel alone, in an environment of its own, outside the repository."""
 
+import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -55,6 +57,22 @@ def test_the_wheel_holds_everything_of_the_tree(wheel: Path) -> None:
     }
     assert {"fedannot/jobs/fedaaai/settings/skin-ns.conf", "fedannot/site_configs/data/volume.yaml"} <= wanted
     assert sorted(wanted ^ held) == []
+
+
+@pytest.mark.simulator
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the wheel that is handed out is made of a commit")
+def test_the_wheel_that_is_handed_out_has_the_same_bits_whoever_makes_it(tmp_path: Path) -> None:
+    """From the same commit, under another umask and at another time; SHA256SUMS says which file it is."""
+    for umask in ("022", "077"):
+        command = f"umask {umask}; exec sh {shlex.quote(str(ROOT / 'release' / 'wheel.sh'))} {sys.executable} {umask}"
+        subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=True, timeout=TIMEOUT)
+    first, second = (
+        {file.name: file.read_bytes() for file in (tmp_path / umask).iterdir()} for umask in ("022", "077")
+    )
+    assert first == second
+    assert len(first) == 3
+    sums = dict(reversed(line.split()) for line in first["SHA256SUMS"].decode().splitlines())
+    assert sums == {name: hashlib.sha256(of).hexdigest() for name, of in first.items() if name != "SHA256SUMS"}
 
 
 Run = Callable[..., str]

@@ -7,9 +7,9 @@ import torch
 from plain_records import record, report, site_report
 
 from fedannot.custom.aggregation.influence import InfluenceBounds
+from fedannot.custom.aggregation.settings import InfluenceSettings
 from fedannot.custom.methods.views import Round
 from fedannot.custom.run.records import RoundRecord
-from fedannot.custom.settings import InfluenceSettings
 
 BLOCKS = ("first", "last")
 

@@ -36,7 +36,7 @@ def sheet_rows(file: Path) -> Iterator[list[str]]:
         import openpyxl  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise DataError(
-            f"{file}: reading .xlsx needs openpyxl; install it with pip install 'fedannot[xlsx]', or {_AS_CSV}."
+            f"{file}: reading .xlsx needs openpyxl; install it with pip install 'openpyxl>=3.1', or {_AS_CSV}."
         ) from error
     try:
         content = _checked_content(file)

@@ -1,6 +1,7 @@
 import contextlib
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -402,3 +403,44 @@ def test_the_command_ends_when_the_page_asks_nothing(audit_of):
     result = CliRunner().invoke(audit_app, arguments)
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-1].startswith("Ended after 0.02 minutes without a request.")
+
+
+ASK_AS_ANOTHER = """
+import http.client, os, socket, sys
+os.setgid(65534)
+os.setuid(65534)
+family, port, path, token = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+host = f"127.0.0.1:{port}"
+connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+connection.sock = socket.socket(socket.AF_INET6 if family == "mapped" else socket.AF_INET)
+connection.sock.connect(("::ffff:127.0.0.1" if family == "mapped" else "127.0.0.1", port))
+connection.request("GET", path, headers={"Host": host, "X-Review-Token": token})
+print(connection.getresponse().status)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.geteuid() != 0, reason="needs a second account")
+@pytest.mark.parametrize("family", ["plain", "mapped"])
+def test_another_account_gets_nothing_even_with_the_token(server, family):
+    for path in ("/page", "/case/0", "/"):
+        arguments = [
+            sys.executable,
+            "-I",
+            "-c",
+            ASK_AS_ANOTHER,
+            family,
+            str(server.server_port),
+            path,
+            token_of(server),
+        ]
+        answer = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+        assert answer.stdout.strip() == "403", answer.stderr
+
+
+@pytest.mark.parametrize(("account", "status"), [(None, 200), (0, 200), ("own", 200), (1234567, 403)])
+def test_the_account_at_the_other_end_decides(server, monkeypatch, account, status):
+    found = os.geteuid() if account == "own" else account
+    monkeypatch.setattr("fedannot.apps.audit.review.account_at", lambda *_: found)
+    assert ask(server, "/case/0")[0] == status
+    assert ask(server, "/decisions", "POST", posted(server))[0] == status
+    assert bool(stored(server)) == (status == 200)

@@ -59,14 +59,15 @@ def write_run(folder: Path, settings: RunSettings, description: AnyDescription =
     )
     if isinstance(settings, PersonalSettings):
         for number, site in enumerate(SITES):
-            _store_model(folder / "run" / site / "simulate_job", site, settings, network, seed=number)
+            _store_model(folder / "run" / site, site, settings, network, seed=number)
     return folder
 
 
-def _store_model(folder: Path, site: str, settings: PersonalSettings, shared: torch.nn.Module, seed: int) -> None:
-    config = folder / f"app_{site}" / "config"
+def _store_model(workspace: Path, site: str, settings: PersonalSettings, shared: torch.nn.Module, seed: int) -> None:
+    config = workspace / "simulate_job" / f"app_{site}" / "config"
     config.mkdir(parents=True)
-    (folder / "personal").mkdir()
+    folder = workspace / "private" / "simulate_job" / "personal"
+    folder.mkdir(parents=True)
     # JSON is HOCON.
     (config / "settings.conf").write_text(json.dumps({"settings": settings.model_dump(mode="json")}), encoding="utf-8")
     method = method_of(settings).site_half(settings)
@@ -78,4 +79,4 @@ def _store_model(folder: Path, site: str, settings: PersonalSettings, shared: to
     content = {"shared": shared.state_dict(), "personal": personal.state_dict(), "round": settings.rounds}
     if settings.own_threshold:
         content["threshold"] = 0.35
-    torch.save(content, folder / "personal" / "local_model.pt")
+    torch.save(content, folder / "local_model.pt")

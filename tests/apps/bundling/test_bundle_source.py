@@ -108,13 +108,28 @@ def test_a_sites_own_workspace_is_enough(tmp_path: Path) -> None:
     workspace = shutil.copytree(run / "run" / "site-2", tmp_path / "site-2")
     shutil.copytree(run / "data" / "site-2", workspace / "local")
     scores = LocalScores(num_cases=4, models={"local": ModelScores(dice=0.5, hd95=2.0)})
-    file = workspace / "simulate_job" / "personal" / "local_scores.json"
+    file = workspace / "private" / "simulate_job" / "personal" / "local_scores.json"
     file.write_text(json.dumps(scores.model_dump()), encoding="utf-8")
     source, expected = read_source(workspace, site="site-2"), read_source(run, site="site-2")
     assert torch.equal(outputs(source.network), outputs(expected.network))
     assert (source.summary, source.description, source.local_scores) == (None, PICTURES, scores)
     # The shared part came to the site after the last round.
     assert torch.equal(outputs(read_source(workspace).network), outputs(read_source(run).network))
+
+
+@pytest.mark.parametrize("place", [".", "simulate_job", "private/simulate_job"])
+def test_a_job_s_folder_and_the_site_s_own_one_of_the_job_are_one_place(tmp_path: Path, place: str) -> None:
+    run = write_run(tmp_path / "run", settings_of("ditto"))
+    found = read_source(run / "run" / "site-2" / place, run / "data" / "site-2", site="site-2")
+    assert torch.equal(outputs(found.network), outputs(read_source(run, site="site-2").network))
+
+
+def test_a_run_of_an_earlier_version_has_its_files_in_the_job_s_folder(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("ditto"))
+    expected = outputs(read_source(run, site="site-2").network)
+    workspace = run / "run" / "site-2"
+    (workspace / "private" / "simulate_job" / "personal").rename(workspace / "simulate_job" / "personal")
+    assert torch.equal(outputs(read_source(run, site="site-2").network), expected)
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -130,10 +130,39 @@ def test_contact_sheets_lie_in_a_default_folder_that_is_printed(tmp_path):
     assert str(sheet.parent.relative_to(tmp_path / "work")) in result.output
 
 
+def salt_file(folder, salt):
+    file = folder / "salt.txt"
+    file.write_text(f"{salt}\n")
+    return file
+
+
+def test_a_salt_is_no_argument(tmp_path):
+    """Every account of a machine reads the arguments of a process."""
+    picture_site(tmp_path / "site")
+    result = check(tmp_path / "site", "--salt", "correct horse")
+    assert result.exit_code == 2
+    assert "--salt-file" in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [(None, "cannot be read"), (b"a\nb\n", "2 lines"), (b"\xff", "cannot be read")]
+)
+def test_a_file_that_is_no_salt_is_named(tmp_path, content, found):
+    picture_site(tmp_path / "site")
+    if content is not None:
+        (tmp_path / "salt.txt").write_bytes(content)
+    result = check(tmp_path / "site", "--salt-file", tmp_path / "salt.txt", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert found in result.output.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
+
+
 def test_fingerprints_of_two_hospitals_are_compared(tmp_path):
     for name, first in (("a", 0), ("b", 2)):
         picture_site(tmp_path / name, first=first)
-        result = check(tmp_path / name, "--salt", "correct horse", "--out", tmp_path / "out" / name)
+        result = check(
+            tmp_path / name, "--salt-file", salt_file(tmp_path, "correct horse"), "--out", tmp_path / "out" / name
+        )
         assert result.exit_code == 0, result.output
     files = [tmp_path / "out" / name / "fingerprints.json" for name in ("a", "b")]
     result = run("overlap", *files)
@@ -145,14 +174,14 @@ def test_fingerprints_of_two_hospitals_are_compared(tmp_path):
 def test_hospitals_without_overlap_are_told_so(tmp_path):
     for name, first in (("a", 0), ("b", 10)):
         picture_site(tmp_path / name, first=first)
-        check(tmp_path / name, "--salt", "correct horse", "--out", tmp_path / name)
+        check(tmp_path / name, "--salt-file", salt_file(tmp_path, "correct horse"), "--out", tmp_path / name)
     result = run("overlap", tmp_path / "a" / "fingerprints.json", tmp_path / "b" / "fingerprints.json")
     assert "No image and no group is at two sites." in result.output
 
 
 def test_a_short_salt_ends_with_code_1_and_writes_nothing(tmp_path):
     picture_site(tmp_path / "site")
-    result = check(tmp_path / "site", "--salt", "short", "--out", tmp_path / "out")
+    result = check(tmp_path / "site", "--salt-file", salt_file(tmp_path, "short"), "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert "expected at least 8" in result.output
     assert not (tmp_path / "out").exists()
@@ -176,8 +205,8 @@ def test_what_is_written_anew_leaves_the_further_names_of_older_files_alone(tmp_
         out,
         "--json",
         out / "found.json",
-        "--salt",
-        "a secret of sixteen",
+        "--salt-file",
+        salt_file(tmp_path, "a secret of sixteen"),
     ]
     assert run(*arguments).exit_code == 0
     names = sorted(file.name for file in out.iterdir())

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fedannot.apps.commands.cli import app
 from fedannot.apps.deployment.deployable_job import GRACE_PERIOD, deployable_job, read_configuration
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.custom.aggregation.influence import deployed_influence
@@ -96,6 +98,46 @@ def test_without_names_it_is_for_all_that_are_there(tmp_path: Path) -> None:
     job = deployable_job(JOBS / "fedavg", tmp_path / "out")
     assert meta(tmp_path / "out")["deploy_map"] == {"app": ["@ALL"]}
     assert (job.settings.min_sites, job.refused_by_default) == (3, "")
+
+
+NAMED_SETTINGS = sorted((path.parents[1].name, path.stem) for path in JOBS.glob("*/settings/*.conf"))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
+@pytest.mark.parametrize("sites", [(), SITES, tuple("abcdefgh")], ids=len)
+def test_kits_with_the_limits_of_fedannot_take_every_job(name: str, sites: tuple[str, ...], tmp_path: Path) -> None:
+    made = deployable_job(JOBS / name, tmp_path / "out", sites=sites)
+    assert made.refused_by_default == ""
+    assert made.settings.min_sites == max(3, len(sites) // 2 + 1)
+
+
+@pytest.mark.parametrize(("name", "settings"), NAMED_SETTINGS)
+def test_and_every_set_of_settings(name: str, settings: str, tmp_path: Path) -> None:
+    assert deployable_job(JOBS / name, tmp_path / "out", sites=SITES, settings=settings).refused_by_default == ""
+
+
+@pytest.mark.parametrize(
+    ("sites", "overrides", "said"),
+    [
+        (("a", "b"), {}, "The setting 'min_sites' is 2; at least 3"),
+        (("a",), {}, "The setting 'min_sites' is 1; at least 3"),
+        (SITES, {"min_sites": 2}, "The setting 'min_sites' is 2; at least 3"),
+        (SITES, {"influence.max_share": 1.0}, "'influence.max_share' is 1; at most 0.5"),
+        (SITES, {"training.batch_size": 2}, "'training.batch_size' is 2; at least 4"),
+        (SITES, {"rounds": 2001}, "'rounds' is 2001; at most 2000"),
+    ],
+)
+def test_a_job_that_prepared_kits_refuse_is_made_and_said(
+    sites: tuple[str, ...], overrides: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    """Participants may have other limits."""
+    made = deployable_job(JOBS / "fedavg", tmp_path / "out", sites=sites, overrides=overrides)
+    assert said in made.refused_by_default
+    more = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
+    arguments = ["deploy", "job", str(JOBS / "fedavg"), "--sites", ",".join(sites), *more]
+    shown = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "other")])
+    assert shown.exit_code == 0, shown.output
+    assert said in " ".join(shown.output.split())
 
 
 def test_settings_come_from_the_data_then_a_set_then_the_caller(tmp_path: Path) -> None:

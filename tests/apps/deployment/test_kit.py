@@ -91,7 +91,7 @@ def test_the_filters_in_comments_can_be_used(make_kit: MakeKit, tmp_path: Path) 
     for entry in entries:
         module, _, name = entry["path"].rpartition(".")
         made.append(getattr(importlib.import_module(module), name)(**entry["args"]))
-    assert [type(each).__name__ for each in made] == ["OutboundFilter", "PrivacyFilter", "StatisticsPrivacyFilter"]
+    assert [type(each).__name__ for each in made] == ["PrivacyFilter", "StatisticsPrivacyFilter", "OutboundFilter"]
 
 
 def test_the_server_keeps_jobs_beside_its_kit(make_kit: MakeKit) -> None:

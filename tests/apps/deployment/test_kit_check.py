@@ -16,7 +16,7 @@ from fedannot.apps.deployment import identity_checks, machine_checks
 from fedannot.apps.deployment.check_points import Point, State
 from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
 from fedannot.apps.deployment.kit_check import check_kit
-from fedannot.apps.deployment.policy_checks import check_policies
+from fedannot.apps.deployment.policy_checks import check_minimum, check_policies
 from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -122,6 +122,7 @@ def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
         "files and logs",
         "who operates it",
         "logs",
+        "private log",
         "outbound filter",
     }
     assert {point.state for point in found.values()} == {State.PROBLEM}
@@ -191,6 +192,20 @@ def changed(folder: Path, name: str, change: Callable[[Any], None]) -> None:
             "files and logs",
             "open to lead",
         ),
+        # As kits were prepared before there was a private log.
+        (
+            "log_config.json",
+            lambda c: c["handlers"]["site"].update({"class": "logging.handlers.RotatingFileHandler"}),
+            "private log",
+            "may hold names of files",
+        ),
+        ("log_config.json", lambda c: c["loggers"]["root"]["handlers"].append("nvflare"), "private log", "may hold"),
+        (
+            "log_config.json",
+            lambda c: c["loggers"].update(fedannot={"handlers": ["console"]}),
+            "private log",
+            "may hold",
+        ),
         # A second scope, which is not the default one.
         ("privacy.json", lambda p: p["scopes"].append({"name": "swarm"}), "outbound filter", "in the scope swarm"),
         ("privacy.json", lambda p: p.pop("default_scope"), "outbound filter", "only jobs that have it"),
@@ -228,6 +243,26 @@ def test_an_administrator_of_a_sites_own_organisation_may_operate_it(make_kit: M
     folder = make_kit()
     prepare_kit(folder, CONFIGS)
     assert operators(folder) == (State.READY, "project_admin, and org_admin of its own organisation")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda limits: None, ""),
+        # Of a kit that was prepared before, and counts as one with the defaults.
+        (lambda limits: limits.pop("smallest"), ""),
+        (lambda limits: limits["smallest"].update(min_sites=2), "min_sites 2, by default 3"),
+        (lambda limits: limits["smallest"].update(patients=1, samples_per_step=9), "patients 1, by default 3"),
+        (lambda limits: limits.update(largest_share=1), "largest_share 1, by default 0.5"),
+    ],
+)
+def test_a_minimum_below_the_default_is_said(make_kit: MakeKit, change: Callable[[Any], None], said: str) -> None:
+    folder = make_kit()
+    prepare_kit(folder, CONFIGS)
+    changed(folder, "limits.json", change)
+    point = only(check_minimum, folder)
+    assert point.state == (State.WARNING if said else State.READY)
+    assert said in point.found
 
 
 def test_where_the_server_keeps_jobs(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:

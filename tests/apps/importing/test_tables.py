@@ -47,7 +47,7 @@ def test_a_workbook_without_openpyxl_is_an_error_that_tells_both_ways_out(file, 
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(
         DataError,
-        match=r"table\.xlsx: reading \.xlsx needs openpyxl; install it with pip install 'fedannot\[xlsx\]', or open it "
+        match=r"table\.xlsx: reading \.xlsx needs openpyxl; install it with pip install 'openpyxl>=3\.1', or open it "
         r".* and save it as CSV beside it\.",
     ):
         read_table(file, ["ID"])

@@ -214,6 +214,13 @@ def test_a_run_in_which_nothing_was_corrected_is_no_error(run, tmp_path):
     assert "there is no such folder" in " ".join(invoke("list", tmp_path / "absent", code=1).split())
 
 
+def test_a_job_s_folder_of_a_kit_leads_to_the_site_s_own_one(run, tmp_path):
+    shutil.copytree(run / "run" / "site-1" / "simulate_job", tmp_path / "private" / "simulate_job")
+    (tmp_path / "simulate_job" / "app_site-1").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "simulate_job", tmp_path / "private" / "simulate_job"):
+        assert "2 of 2 annotations are used" in invoke("list", folder)
+
+
 def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_path):
     copy = shutil.copytree(run / "run", tmp_path / "run")
     (copy / "site-2" / "simulate_job" / "app_site-2").mkdir(parents=True)

@@ -16,8 +16,8 @@ from fedannot.custom.aggregation.influence import (
     share_limits,
     update_factors,
 )
+from fedannot.custom.aggregation.settings import InfluenceSettings
 from fedannot.custom.aggregation.weighting import LayerWeights
-from fedannot.custom.settings import InfluenceSettings
 
 
 def weights(*columns):

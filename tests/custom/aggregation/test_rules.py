@@ -13,11 +13,11 @@ from fedannot.custom.aggregation.counted_models import CountedModels
 from fedannot.custom.aggregation.model_spool import ModelSpool
 from fedannot.custom.aggregation.multi_krum import chosen_models, krum_scores, squared_distances_between
 from fedannot.custom.aggregation.round_average import RoundAverage
+from fedannot.custom.aggregation.settings import AggregationSettings
 from fedannot.custom.aggregation.streaming_average import PIECE
 from fedannot.custom.aggregation.trimmed_mean import TrimmedMean
 from fedannot.custom.aggregation.weighted_median import weighted_median
 from fedannot.custom.aggregation.weighting import LayerWeights
-from fedannot.custom.settings import AggregationSettings
 
 # Of Yin et al.: five sites, two coordinates.
 YIN = ((1.0, 10.0), (2.0, 0.0), (3.0, 20.0), (4.0, 6.0), (100.0, -50.0))

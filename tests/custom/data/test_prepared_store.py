@@ -94,7 +94,7 @@ def test_reasons_and_spacings_are_kept(tmp_path):
         cases, _, prepared = load(tmp_path, "abc", results)
         assert [case.reason for case in cases] == [None, "is damaged", None]
         assert [case.spacing for case in cases] == [None, None, (1.0, 0.5, 2.25)]
-        assert cases[1] == StoredCase("b", {}, None, "is damaged", origin="here")
+        assert cases[1] == StoredCase("b", {}, None, "is damaged", origin=wanted("b")[0].hashed_origin)
     assert prepared == []
     cases, _, prepared = load(tmp_path, "bca")
     assert prepared == []

@@ -381,7 +381,7 @@ def test_a_file_that_could_not_be_opened_is_read_when_it_can_be(site, decoded, m
     original, build = os.open, case_preparation.build_preparation
 
     def refused(path, *arguments, **options):
-        if path == file:
+        if path == str(file):
             raise PermissionError(13, "Permission denied", str(path))
         return original(path, *arguments, **options)
 

@@ -3,18 +3,21 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fedannot.custom.data import whole_files
-from fedannot.custom.data.whole_files import new_folder, replaced, write_text
+from fedannot.custom.data.whole_files import new_folder, private_file, private_folder, replaced, write_text
 
 WRITER = """
 import sys, time
+from collections.abc import Iterator
 from pathlib import Path
 from fedannot.custom.data.whole_files import new_folder
 with new_folder(Path(sys.argv[1])) as folder:
@@ -170,3 +173,104 @@ def test_a_link_with_such_a_name_is_not_followed(tmp_path):
     (tmp_path / ".out-unfinished-abcdefgh").symlink_to("precious")
     write(tmp_path / "out")
     assert (tmp_path / "precious" / "out").is_dir()
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """What a process makes is open to everybody, unless it says otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_replaced_file_is_private_from_its_first_byte_on(tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text("before")
+    file.chmod(0o666)
+    with replaced(file) as temporary:
+        assert mode(temporary) == 0o600
+        temporary.write_text("content")
+        assert mode(temporary) == 0o600
+    assert mode(file) == 0o600
+    with replaced(file, shared=True) as temporary:
+        temporary.write_text("content")
+    assert mode(file) == 0o666
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_what_a_killed_process_of_the_same_number_has_left_is_not_written_to(tmp_path):
+    """It may be a link, or open to others."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("of others")
+    (tmp_path / f".{os.getpid()}.a.json").symlink_to(elsewhere)
+    write_text(tmp_path / "a.json", "content")
+    assert elsewhere.read_text() == "of others"
+    assert mode(tmp_path / "a.json") == 0o600
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_new_folder_and_all_in_it_is_private_and_what_it_links_to_stays(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("of others")
+    other.chmod(0o644)
+    with new_folder(tmp_path / "parent" / "made") as folder:
+        assert mode(folder.parent) == 0o700
+        (folder / "inner").mkdir()
+        (folder / "inner" / "file").write_text("content")
+        (folder / "link").symlink_to(other)
+    made = tmp_path / "parent" / "made"
+    assert [mode(path) for path in (made.parent, made, made / "inner", made / "inner" / "file")] == [0o700] * 3 + [
+        0o600
+    ]
+    assert mode(other) == 0o644
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_shared_folder_is_as_the_umask_says(tmp_path):
+    os.umask(0o022)
+    with new_folder(tmp_path / "parent" / "made", shared=True) as folder:
+        write_text(folder / "file", "content", shared=True)
+    made = tmp_path / "parent" / "made"
+    assert [mode(path) for path in (made.parent, made, made / "file")] == [0o755, 0o755, 0o644]
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_private_folder_has_private_parents_and_one_that_exists_stays_with_a_warning(tmp_path, caplog):
+    private_folder(tmp_path / "a" / "b")
+    assert (mode(tmp_path / "a"), mode(tmp_path / "a" / "b")) == (0o700, 0o700)
+    private_folder(tmp_path / "a" / "b")
+    assert caplog.records == []
+    own = tmp_path / "own"
+    own.mkdir(0o755)
+    private_folder(own)
+    assert mode(own) == 0o755
+    assert "other accounts of this machine can list this folder" in caplog.text
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        private_folder(tmp_path / "file")
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_private_file_keeps_its_content_and_takes_the_rights_of_others(tmp_path):
+    file = tmp_path / "log.txt"
+    file.write_text("before")
+    file.chmod(0o666)
+    with private_file(file).open("a") as stream:
+        stream.write(", after")
+    assert file.read_text() == "before, after"
+    assert mode(file) == 0o600
+    assert mode(private_file(tmp_path / "new")) == 0o600
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o277, 0o777])
+def test_a_strict_umask_takes_nothing_from_the_owner_of_a_file(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        assert mode(private_file(tmp_path / "file")) == 0o600
+    finally:
+        os.umask(before)

@@ -15,6 +15,7 @@ from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.settings import EmbeddedSettings
 from fedannot.custom.data.phantoms.writer import write_phantom_test
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.data.store_location import CACHE_VARIABLE
 from fedannot.custom.evaluation import global_test as server_test
 from fedannot.custom.evaluation.global_test import ServerTest
 from fedannot.custom.evaluation.inference import Inference
@@ -95,6 +96,27 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
     dice = [2 * (a & b).sum() / (a.sum() + b.sum()) for a, b in zip(found, truth, strict=True)]
     assert scores.dice == pytest.approx(np.mean(dice))
     assert 0.0 < scores.dice < 1.0
+
+
+def test_nothing_of_an_image_lies_in_the_runs_folder(with_test_set, monkeypatch):
+    """The researcher downloads it."""
+    run_folder, config = with_test_set
+    monkeypatch.delenv(CACHE_VARIABLE)
+    (config / "cache.json").write_text("{}")
+    scorer = ServerTest(Threshold(), SETTINGS, run_folder, config)
+    scorer.check_data()
+    scorer.score(Threshold().state_dict(), sites_are_embedded=False)
+    assert list(run_folder.rglob("*")) == []
+    assert len(list((config.parent / "cache" / "packs").iterdir())) == 1
+
+
+def test_a_store_that_cannot_be_used_is_said_before_anybody_trains(with_test_set, monkeypatch):
+    run_folder, config = with_test_set
+    (config / "thesis").mkdir()
+    (config / "thesis" / "thesis.tex").write_text("x")
+    monkeypatch.setenv(CACHE_VARIABLE, str(config / "thesis"))
+    with pytest.raises(DataError, match=r"thesis: found other files \(thesis\.tex, …\); expected an empty"):
+        ServerTest(Threshold(), SETTINGS, run_folder, config).check_data()
 
 
 def test_every_model_is_scored_with_its_own_weights_and_the_same_again(with_test_set):

@@ -23,6 +23,7 @@ from nvflare.private.fed.server import admin, job_cmds, job_runner
 
 from fedannot.custom.approval.approved import ApprovedJob, ApprovedJobs, installed_version, write_approved
 from fedannot.custom.approval.configuration import JobConfiguration
+from fedannot.custom.data.participant_folder import WAITING_FOLDER
 from fedannot.custom.flare.approved_jobs import ApprovedDeployer
 from fedannot.custom.flare.job_gate import JobGate
 from fedannot.custom.flare.site_gate import SiteGate
@@ -250,10 +251,12 @@ def test_a_site_decides_of_how_few_sites_a_model_may_be(
 @pytest.mark.usefixtures("unchecked_start")
 def test_models_that_a_killed_job_left_are_removed_when_the_server_starts(kit: Path) -> None:
     before = job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter
-    (kit / "waiting_models" / JOB_ID).mkdir(parents=True)
+    waiting = kit / "private" / JOB_ID / WAITING_FOLDER
+    waiting.mkdir(parents=True)
     JobGate(str(kit / "local")).handle_event(EventType.SYSTEM_START, FLContext())
     job_cmds.JobMetaValidator, job_runner.AppDeployer, admin.AuthzFilter = before
-    assert not (kit / "waiting_models").exists()
+    assert not waiting.exists()
+    assert waiting.parent.exists()
 
 
 class Asked:

@@ -13,13 +13,16 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
 
+from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.flare import controller as controller_module
 from fedannot.custom.flare import grace_period
 from fedannot.custom.flare.controller import FederatedController
 from fedannot.custom.flare.messages import METHOD_TASK, NO_USABLE_DATA, REFUSAL_HEADER, TASK
+from fedannot.custom.flare.private_log import COURSE_LOGGER
 from fedannot.custom.flare.several_tasks import Deliveries
 from fedannot.custom.flare.unfetched import Unfetched
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
+from fedannot.custom.networks.start_weights import ModelFileError
 from fedannot.custom.run.link import Reply, Request
 from fedannot.custom.run.state import ResumeError, RunFailedError
 from fedannot.custom.settings import SettingsError
@@ -267,14 +270,72 @@ def test_a_run_that_is_stopped_waits_for_nobody_and_refuses_nobody(clock: Clock)
 def test_what_a_person_has_to_mend_ends_the_job_with_its_text(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    controller = Federation(clock, at(0)).controller
-    panics: list[str] = []
-    monkeypatch.setattr(controller, "panic", panics.append)
-    monkeypatch.setattr(controller, "_config_folder", lambda: Path("local"))
-    monkeypatch.setattr(controller_module, "set_threads", lambda threads, folder: None)
-    monkeypatch.setattr(controller, "_beginning", raising(error("look here")))
+    controller, panics = failing(clock, monkeypatch, error("look here"), "simulate_job")
     controller.run()
     assert panics == ["look here"]
+
+
+JOB = "01234567-89ab-cdef-0123-456789abcdef"
+SECRET = "/kits/server/../data/patient-7-scan.png: found no image"
+DATA, OTHER = "The server's test set", "The run failed at a participant"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (DataError(SECRET), DATA),
+        (DataMismatchError(SECRET), DATA),
+        (SettingsError(SECRET), "A participant's own settings"),
+        (OSError(5, SECRET), f"{OTHER} (OSError)"),
+        (RuntimeError(SECRET), f"{OTHER} (RuntimeError)"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_of_a_submitted_job_everybody_learns_a_short_reason_without_names(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, told: str
+) -> None:
+    """What the course says and the reason are for everybody; the full text comes from another logger."""
+    controller, panics = failing(clock, monkeypatch, error, JOB)
+    controller.run()
+    (reason,) = panics
+    assert reason.startswith(told)
+    assert reason.endswith("the operator's log says why.")
+    assert SECRET in caplog.text
+    public = [record for record in caplog.records if record.name.startswith((COURSE_LOGGER, "nvflare"))]
+    assert not any(SECRET in record.getMessage() or record.exc_info for record in public)
+
+
+def test_what_the_job_itself_names_is_told_without_the_servers_folder(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error in (ModelFileError("/kits/server/models/mine: does not fit"), ResumeError("/kits/server/job/x: is old")):
+        controller, panics = failing(clock, monkeypatch, error, JOB)
+        controller.run()
+        assert panics == [str(error).removeprefix("/kits/server/")]
+
+
+def test_an_unknown_error_of_a_simulation_keeps_its_traceback(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, panics = failing(clock, monkeypatch, OSError("disk"), "simulate_job")
+    with pytest.raises(OSError, match="disk"):
+        controller.run()
+    assert panics == []
+
+
+def failing(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception, job_id: str
+) -> tuple[FederatedController, list[str]]:
+    """A controller whose run fails, and what it says when it ends the job."""
+    controller, panics = Federation(clock, at(0)).controller, list[str]()
+    workspace = SimpleNamespace(get_root_dir=lambda: "/kits/server")
+    engine = SimpleNamespace(get_workspace=lambda: workspace)
+    controller.fl_ctx = SimpleNamespace(get_job_id=lambda: job_id, get_engine=lambda: engine)
+    monkeypatch.setattr(controller, "panic", panics.append)
+    monkeypatch.setattr(controller, "_config_folder", lambda: Path("local"))
+    monkeypatch.setattr(controller, "_private_folder", lambda: Path("private"))
+    monkeypatch.setattr(controller_module, "keep_console_private", lambda folder: None)
+    monkeypatch.setattr(controller_module, "set_threads", lambda threads, folder: None)
+    monkeypatch.setattr(controller, "_beginning", raising(error))
+    return controller, panics
 
 
 def raising(error: Exception) -> Callable[[], None]:

@@ -1,5 +1,6 @@
 """The executor: tasks by their own names, what goes wrong as a short reason, and what filters find afterwards."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
 
@@ -18,10 +19,13 @@ from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.data.store_location import CACHE_VARIABLE
 from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import (
     DATA_DO_NOT_FIT,
+    FIELDS_WITHOUT_MODEL,
     METHOD_TASK,
     MODEL_DOES_NOT_FIT,
     NO_USABLE_DATA,
@@ -31,14 +35,16 @@ from fedannot.custom.flare.messages import (
     SAMPLE_VALUES,
     TASK,
     TASK_NOT_KNOWN,
+    TOO_FEW_SAMPLES,
     TRAINING_FAILED,
 )
+from fedannot.custom.flare.outbound_filter import check_reply
 from fedannot.custom.flare.task_process import SiteContext, TaskProcessError, TaskStopped
 from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND
-from fedannot.custom.run.site_tasks import UnknownTaskError
+from fedannot.custom.run.site_tasks import Note, UnknownTaskError
 from fedannot.custom.run.threads import THREADS_VARIABLE
 from fedannot.custom.settings import SettingsError
 from fedannot.custom.training.loop import TrainingStopped
@@ -99,6 +105,100 @@ def test_a_training_is_answered_with_a_model_of_its_round_that_may_leave(tmp_pat
     assert result.meta["num_samples"] == 3
     assert result.meta["embedded_data"] is False
     OutboundRegistry().check("train", result.meta | {"params": result.data})
+
+
+FULL_BATCH = {"optimizer": "sgd", "momentum": 0.0, "learning_rate": 0.5, "batch_size": 1024, "local_epochs": 1}
+
+
+def gradient(executor: FederatedExecutor, folder: Path) -> dict[str, torch.Tensor]:
+    """The mean gradient of the site's images, by hand."""
+    data = load_site_data(folder / "data" / "site-1", folder / "by_hand", section="training", site="site-1")
+    network = described_network(executor.settings.network).train()
+    loss = torch.nn.functional.cross_entropy(network(data.images), data.labels.long())
+    names, parameters = zip(*network.named_parameters(), strict=True)
+    return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+
+
+@pytest.mark.usefixtures("phantom")
+def test_one_full_step_is_the_sites_gradient_and_does_not_leave_a_kit_with_few_samples(tmp_path: Path) -> None:
+    """The attack that the minimum is against; a simulation has none."""
+    executor = FederatedExecutor(SETTINGS | {"training": FULL_BATCH})
+    received = params_of(executor)
+    reply, _ = ask(executor, tmp_path, "train", params=received)
+    sent = from_shareable(reply).data
+    for name, expected in gradient(executor, tmp_path).items():
+        torch.testing.assert_close((received[name] - sent[name]) / 0.5, expected, atol=1e-5, rtol=1e-3)
+    (tmp_path / "local" / "limits.json").write_text("{}")
+    reply, _ = ask(FederatedExecutor(SETTINGS | {"training": FULL_BATCH}), tmp_path, "train", params=received)
+    assert reply.get_header(REFUSAL_HEADER) == TOO_FEW_SAMPLES
+    assert set(reply) == {ReservedHeaderKey.HEADERS}, "nothing but the reason"
+    check_reply(reply, "train", OutboundRegistry())
+
+
+@pytest.mark.usefixtures("phantom")
+@pytest.mark.parametrize(
+    ("file", "content", "refused"),
+    [
+        # Three images of three patients. Of a kit that was prepared before there was a minimum, or lost its limits:
+        ("limits.json", {"largest": {"rounds": 5}}, True),
+        ("approved_jobs.json", {}, True),
+        ("limits.json", {"smallest": {"samples_per_step": 3}}, False),
+        ("limits.json", {"smallest": {"samples_per_step": 1, "patients": 4}}, True),
+        ("limits.json", {"smallest": {"samples_per_step": 1, "patients": 3}}, False),
+    ],
+)
+def test_a_site_decides_of_how_few_samples_an_update_may_be(
+    tmp_path: Path, file: str, content: dict[str, Any], refused: bool
+) -> None:
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / file).write_text(json.dumps(content))
+    reply, _ = ask(FederatedExecutor(SETTINGS | {"training": FULL_BATCH}), tmp_path, "train")
+    assert reply.get_header(REFUSAL_HEADER) == (TOO_FEW_SAMPLES if refused else None)
+
+
+@pytest.mark.usefixtures("phantom")
+def test_limits_that_cannot_be_read_let_no_update_leave(tmp_path: Path) -> None:
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "limits.json").write_text('{"smallest": {"patient": 1}}')
+    reply, _ = ask(FederatedExecutor(SETTINGS), tmp_path, "train")
+    assert reply.get_header(REFUSAL_HEADER) == NO_USABLE_DATA
+
+
+@pytest.mark.usefixtures("phantom")
+def test_prepared_images_lie_in_the_sites_own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE_VARIABLE)
+    site = tmp_path / "kit"
+    (site / "local").mkdir(parents=True)
+    (site / "local" / "cache.json").write_text("{}")
+    reply, _ = ask(FederatedExecutor(SETTINGS), site, "train")
+    assert reply.get_return_code() == ReturnCode.OK
+    assert len(list((site / "cache" / "packs").iterdir())) == 1
+    assert not [path for path in (site / "job").rglob("*") if path.is_file()]
+
+
+@pytest.mark.usefixtures("phantom")
+def test_filters_find_what_an_answer_holds_whatever_training_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = {"num_samples": 3, "num_excluded": 0, "embedded_data": False, "num_threads": 1}
+    monkeypatch.setattr("fedannot.custom.methods.fedavg.site.train", raising(FloatingPointError("not finite")))
+    reply, fl_ctx = ask(FederatedExecutor(SETTINGS | {"threads": 1}), tmp_path, "train")
+    assert reply.get_header(REFUSAL_HEADER) == TRAINING_FAILED
+    assert reply.get_header(AppConstants.CURRENT_ROUND) == 1
+    assert fl_ctx.get_prop(FIELDS_WITHOUT_MODEL) == expected
+    monkeypatch.undo()
+    # Not where a task never came as far.
+    _, fl_ctx = ask(FederatedExecutor(SETTINGS), tmp_path, "dance")
+    assert fl_ctx.get_prop(FIELDS_WITHOUT_MODEL) is None
+
+
+def test_a_number_in_place_of_a_scalar_does_not_fit(tmp_path: Path) -> None:
+    """PyTorch loads it. The trained model would fit the received one no more, but one that failed to train would."""
+    executor = FederatedExecutor(SETTINGS)
+    params = params_of(executor)
+    name = next(name for name in params if name.endswith("num_batches_tracked"))
+    reply, _ = ask(executor, tmp_path, "train", params=params | {name: params[name].reshape(1)})
+    assert reply.get_header(REFUSAL_HEADER) == MODEL_DOES_NOT_FIT
 
 
 @pytest.mark.usefixtures("phantom")
@@ -207,9 +307,15 @@ def test_a_site_learns_where_its_part_of_the_continued_run_may_lie(tmp_path: Pat
     plain = executor.view(4, {}, fl_ctx)
     assert (list(plain.earlier_folders), plain.continued_round) == ([], None)
     view = executor.view(4, {CONTINUED_JOB: "job-0", CONTINUED_ROUND: 3}, fl_ctx)
-    assert list(view.earlier_folders) == [tmp_path / "job-0", Path("/runs/site-1/job-0")]
+    # Of earlier versions it lies in the job's folder.
+    assert list(view.earlier_folders) == [
+        tmp_path / "private" / "job-0",
+        tmp_path / "job-0",
+        Path("/runs/site-1/private/job-0"),
+        Path("/runs/site-1/job-0"),
+    ]
     assert (view.continued_round, view.round_number, view.name) == (3, 4, "site-1")
-    assert view.run_folder == tmp_path / "job"
+    assert view.run_folder == tmp_path / "private" / "job"
 
 
 def test_a_view_says_when_the_run_is_stopped(tmp_path: Path) -> None:
@@ -232,8 +338,11 @@ class Process:
     def __init__(self, *made_with: Any) -> None:
         self.made_with, self.ended, self.tasks = made_with, False, list[str]()
 
-    def do(self, task: str, *_: Any) -> tuple[Shareable, dict[str, Any]]:
+    def do(
+        self, task: str, shareable: Shareable, timeout: float, should_stop: Callable[[], bool], note: Note
+    ) -> tuple[Shareable, dict[str, Any]]:
         self.tasks.append(task)
+        note({"num_samples": 3})
         if self.fails is not None:
             raise self.fails
         return DXO(DataKind.METRICS, data={"num_samples": 3}).to_shareable(), {"inner_difficulty": "values"}
@@ -293,6 +402,8 @@ def test_after_a_process_that_died_or_was_stopped_comes_a_new_one(
     reply, fl_ctx = ask(executor, tmp_path, "train")
     assert (reply.get_return_code(), reply.get_header(REFUSAL_HEADER)) == (code, reason)
     assert fl_ctx.get_prop(SAMPLE_VALUES) == {}
+    # What it has said before it died is for a filter that answers in its place.
+    assert fl_ctx.get_prop(FIELDS_WITHOUT_MODEL) == {"num_samples": 3}
     monkeypatch.setattr(Process, "fails", None)
     assert ask(executor, tmp_path, "train")[0].get_return_code() == ReturnCode.OK
     assert len(processes) == 2

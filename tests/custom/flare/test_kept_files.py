@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from nvflare.apis.workspace import Workspace
 
-from fedannot.custom.flare.executor import earlier_run_folders
-from fedannot.custom.flare.kept_files import model_file, state_file
+from fedannot.custom.flare.kept_files import earlier_run_folders, model_file, state_file
 from fedannot.custom.run.state import STATE_FILE, ResumeError
 
 NOW, BEFORE = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
@@ -89,4 +88,12 @@ def test_a_server_leads_a_site_into_no_other_folder(at_server: Any, job_id: str)
 
 def test_a_sites_part_of_an_earlier_job_lies_in_its_own_workspace(at_server: Any) -> None:
     running(at_server.root, "lead")
-    assert earlier_run_folders(BEFORE, BEFORE, at_server) == [at_server.root / BEFORE]
+    folders = [at_server.root / "private" / BEFORE, at_server.root / BEFORE]
+    assert earlier_run_folders(BEFORE, BEFORE, at_server) == folders
+
+
+def test_a_state_of_a_swarms_site_leads_to_the_sites_beside_it(at_server: Any) -> None:
+    """It lies in the site's own folder of the job."""
+    for state in ("/runs/site-2/private/job-0/fedannot_state.pt", "/runs/site-2/job-0/fedannot_state.pt"):
+        folders = [Path("/runs/site-1/private/job-0"), Path("/runs/site-1/job-0")]
+        assert earlier_run_folders("", state, at_server) == folders

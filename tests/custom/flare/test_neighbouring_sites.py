@@ -45,7 +45,7 @@ Params = dict[str, torch.Tensor]
 
 @pytest.fixture
 def sites(tmp_path: Path) -> Iterator[Path]:
-    """Two workspaces of one site, whose data differ in one image: the neighbour's is a chequerboard."""
+    """Two workspaces of one site, whose data differ in one image; threads are as before afterwards."""
     before = torch.get_num_threads()
     for site in SITES:
         data = tmp_path / site / "data"

@@ -235,6 +235,25 @@ def test_with_private_updates_alone_no_estimate_leaves_and_the_server_can_do_wit
     assert spent(tmp_path) == (0, 0)
 
 
+@pytest.mark.parametrize("order", [(updates,), (OutboundFilter, updates)])
+def test_with_private_updates_alone_no_number_leaves_of_patients_in_whom_a_model_finds_something(
+    tmp_path: Path, order: Sequence[Any]
+) -> None:
+    """Made weights would ask by it about one patient. Numbers that follow from the annotations alone stay."""
+    made = context(tmp_path, ESTIMATE_CHANNEL)
+    reply = filtered(made, DXO(DataKind.METRICS, data=channel_estimate([8, 7])).to_shareable(), *(m() for m in order))
+    data = from_shareable(OutboundFilter().process(reply, made)).data
+    counts = {name: value for name, value in data.items() if name.endswith("_patients")}
+    assert counts.pop("annotated_patients") == [8, 7]
+    assert counts.pop("num_patients") == 8
+    assert len(counts) == 6
+    assert {number for value in counts.values() for number in value} == {0}
+    leaves = OutboundRegistry(find_method("segmentation", "auto").leaves)
+    assert leaves.refusal(ESTIMATE_CHANNEL, data, 2) is None
+    answer = ChannelAnswer.of(data)
+    assert [one.patients for one in answer.offset] == [0, 0]
+
+
 @pytest.mark.parametrize("method", OF_TRAINING)
 def test_with_private_updates_alone_no_loss_or_selector_leaves(tmp_path: Path, method: str) -> None:
     dxo = sent(tmp_path, TRAIN, updates(), method=method)
@@ -434,6 +453,13 @@ def test_statistics_of_which_one_sample_is_not_finite_leave_with_noise_and_are_p
     data = from_shareable(filtered(made, reply, statistics(), OutboundFilter())).data
     assert 0 <= data["inner_difficulty"][0] <= 2
     assert spent(tmp_path) == (0, 1)
+
+
+def test_an_update_of_another_network_is_not_sent_and_spends_nothing(tmp_path: Path) -> None:
+    reply = DXO(DataKind.WEIGHTS, data={"v": torch.ones(300)}, meta=dict(COUNTS)).to_shareable()
+    with pytest.raises(OutboundError, match="Expected entries of the same names and shapes"):
+        updates().process(reply, context(tmp_path, TRAIN))
+    assert spent(tmp_path) == (0, 0)
 
 
 def test_an_update_without_the_received_model_is_not_sent(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ SETTINGS = {
 @pytest.fixture(autouse=True)
 def metrics(tmp_path, monkeypatch):
     """The file in which this site keeps the rounds that it averages."""
-    monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.run_folder", lambda _: tmp_path)
+    monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.own_folder", lambda _: tmp_path)
     monkeypatch.setattr("fedannot.custom.flare.swarm_aggregator.config_folder", lambda _: tmp_path / "local")
     return tmp_path / METRICS_FILE
 
@@ -258,6 +258,20 @@ def test_a_failed_training_is_answered_with_its_reason(monkeypatch):
     assert not SwarmAggregator(SETTINGS).accept(reply, context("site-1", reference=network_params(0)))
 
 
+def test_what_a_filter_sends_in_place_of_a_failed_training_goes_to_another_site(monkeypatch):
+    class Standing(Filter):
+        def process(self, shareable, fl_ctx):
+            assert shareable.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+            return result({"w": torch.zeros(2)})
+
+    scope, at_site = Scope(), FLContext()
+    scope.add_task_result_filter(Standing(), FilterKey.OUT)
+    at_site.set_prop(FLContextKey.SCOPE_OBJECT, scope, private=True, sticky=False)
+    failed = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    reply = executor_that_answers(failed, monkeypatch).execute("train", Shareable(), at_site, Signal())
+    assert torch.equal(from_shareable(reply).data["w"], torch.zeros(2))
+
+
 def started(processes, sites):
     engine = SimpleNamespace(get_clients=lambda: list(range(sites)), args=SimpleNamespace(threads=processes))
     return SimpleNamespace(get_engine=lambda: engine)
@@ -314,8 +328,9 @@ def keep_state(folder, round_number, **changes):
         ({"workspace/site-1/job": 1}, 1),
         ({"workspace/site-1/job": 1, "workspace/site-2/job": 2}, 2),
         ({"workspace/site-1/job": 1, "own/job": 2}, 2),
+        ({"workspace/site-1/job": 1, "own/job": 1, "own/private/job": 2}, 2),
     ],
-    ids=["the named one", "beside the named one", "in its own workspace"],
+    ids=["the named one", "beside the named one", "in its own workspace", "in its own folder"],
 )
 def test_a_continued_swarm_begins_after_the_state_that_the_site_kept(kept, expected, tmp_path, monkeypatch):
     for folder, round_number in kept.items():

@@ -14,6 +14,7 @@ from torch import nn
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.data.location import DATA_VARIABLE
+from fedannot.custom.data.participant_folder import WAITING_FOLDER
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_test
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
@@ -21,8 +22,9 @@ from fedannot.custom.methods.method import ServerMethod
 from fedannot.custom.methods.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, WAITING_FOLDER, Course
+from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, Course
 from fedannot.custom.run.link import Beginning, Reply, Request
+from fedannot.custom.run.run_progress import Phase, RunProgress
 from fedannot.custom.run.state import (
     METRICS_FILE,
     STATE_FILE,
@@ -145,6 +147,7 @@ class Run:
         network = Bright()
         params = {name: value.clone() for name, value in network.state_dict().items()}
         given = {"network": network, "params": params, "run_folder": self.folder / "run"}
+        given |= {"private_folder": self.folder / "private"}
         given |= {"config_folder": self.folder / "local", "job_id": "job-1"}
         self.course.run(Beginning(**(given | changes)))
         return self
@@ -622,7 +625,7 @@ def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path) -> Non
     def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
         seen["waiting"] = {site: float(models.params(site)["stem.weight"]) for site in models.sites}
         seen["samples"] = this_round.samples_of_reports
-        seen["files"] = len(list((tmp_path / "run" / WAITING_FOLDER).iterdir()))
+        seen["files"] = len(list((tmp_path / "private" / WAITING_FOLDER).iterdir()))
         return weights_of(a=[0.25, 1.0], b=[0.75, 0.0])
 
     run.method.rule = rule
@@ -630,7 +633,7 @@ def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path) -> Non
     assert seen == {"waiting": {"a": 1.0, "b": 3.0}, "samples": {"a": 10, "b": 30}, "files": 2}
     assert run.stem == 2.5
     assert float(run.course.state.params["head.bias"]) == 1.0
-    assert not (tmp_path / "run" / WAITING_FOLDER).exists()
+    assert not (tmp_path / "private" / WAITING_FOLDER).exists()
 
 
 def test_weights_by_a_rule_give_the_bits_of_weights_known_before(tmp_path: Path) -> None:
@@ -651,7 +654,7 @@ def test_models_that_wait_for_too_few_others_are_dropped(tmp_path: Path) -> None
     run.method.rule = lambda this_round, models: weights_of(a=[1.0, 1.0])
     run.begin()
     assert run.stem == 0.0
-    assert not (tmp_path / "run" / WAITING_FOLDER).exists()
+    assert not (tmp_path / "private" / WAITING_FOLDER).exists()
 
 
 def test_a_model_that_is_nearly_one_sites_does_not_count(tmp_path: Path) -> None:
@@ -684,12 +687,12 @@ def test_models_of_single_sites_wait_where_nobody_downloads_them(tmp_path: Path)
 
     def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
         del this_round, models
-        seen["modes"] = oct((tmp_path / "elsewhere" / "job").stat().st_mode & 0o777)
+        seen["modes"] = oct((tmp_path / "private" / WAITING_FOLDER).stat().st_mode & 0o777)
         seen["run"] = [path.name for path in (tmp_path / "run").rglob("*.pt")]
         return weights_of(a=[0.5, 0.5], b=[0.5, 0.5])
 
     run.method.rule = rule
-    run.begin(waiting_folder=tmp_path / "elsewhere" / "job")
+    run.begin()
     assert seen == {"modes": "0o700", "run": []}
 
 
@@ -1003,3 +1006,32 @@ def test_what_a_restart_could_not_give_back_is_no_state(tmp_path: Path, monkeypa
         TypeError, match=r"the state of the method 'fedavg'\['method'\]\['found'\]\['of'\], but found Posix"
     ):
         run.begin()
+
+
+# --- how far it is
+
+
+def test_how_far_the_run_is_can_be_seen_while_a_site_works(tmp_path: Path) -> None:
+    """Looked at from within the last site of round 2, in which one site fails."""
+    seen: dict[int, RunProgress] = {}
+
+    def watched(request: Request) -> Reply:
+        seen.setdefault(request.round_number, run.course.progress.current)
+        return StepSite("site-10")(request)
+
+    def failing(request: Request) -> Reply | str:
+        return "its task failed" if request.round_number == 2 else StepSite("site-2")(request)
+
+    run = Run(tmp_path, MemoryLink({"site-1": StepSite("site-1"), "site-2": failing, "site-10": watched}))
+    run.begin(absent=("site-11",))
+    first, second = seen[1], seen[2]
+    assert (first.round_number, first.finished_rounds, first.phase) == (1, 0, Phase.WAITING)
+    assert (first.seconds_left, first.score, first.absent) == (None, None, ("site-11",))
+    assert second.request is not None
+    assert second.request.sites == ("site-1", "site-2", "site-10")
+    assert second.request.answered == ("site-1",)
+    assert (second.refused, second.missing) == ({"site-2": "its task failed"}, ("site-10",))
+    assert second.finished_rounds == 1
+    assert second.round_seconds == second.seconds_left == run.records[0]["seconds"]
+    assert second.score == run.records[0]["dice"]
+    assert run.course.progress.current.finished_rounds == 2

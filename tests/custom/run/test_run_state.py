@@ -194,7 +194,7 @@ def test_records_are_lines_of_json(tmp_path):
 
 def test_a_state_from_before_a_setting_existed_is_of_its_default():
     earlier, now = SETTINGS.copy(), FedA3ISettings().model_dump(mode="json")
-    added = {"start_model": now["start_model"], "influence": now["influence"]}
+    added = {name: now[name] for name in ("start_model", "influence", "aggregation")}
     RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | added)
     for values, defaults in (
         ({}, {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0}),
@@ -208,6 +208,9 @@ def test_a_state_from_before_a_setting_existed_is_of_its_default():
     bounded = added | {"influence": now["influence"] | {"max_update_ratio": 3.0}}
     with pytest.raises(ResumeError, match=r"now influence\."):
         RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | bounded)
+    trimmed = added | {"aggregation": now["aggregation"] | {"rule": "trimmed_mean"}}
+    with pytest.raises(ResumeError, match=r"now aggregation\.rule='trimmed_mean' instead of 'mean'"):
+        RunState("feda3i", earlier, 1, {}).check_continues("feda3i", earlier | trimmed)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,10 @@ from fedannot.custom.methods.lookup import find_method
 from fedannot.custom.methods.views import SiteView, Trained
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.site_tasks import TaskResult, UnknownTaskError, do_task
-from fedannot.custom.settings import ClassifierSettings
+from fedannot.custom.run.update_floor import TooFewSamplesError, UpdateFloor
+from fedannot.custom.settings import ClassifierSettings, TrainingSettings
+from fedannot.custom.training.batch import Batches
+from fedannot.custom.training.batches import training_batches
 from fedannot.custom.training.loop import TrainingOutcome
 
 
@@ -100,3 +103,74 @@ def test_a_task_of_another_method_or_kind_is_unknown(tmp_path: Path, kind: str, 
     with pytest.raises(UnknownTaskError) as caught:
         done(tmp_path, task, kind=kind)
     assert str(caught.value) == f"Task {task!r} is not known to the method 'fedavg' for {kind}."
+
+
+class OnSome(FedAvgSite):
+    """Trains on some of the site's samples, and does not say on whose."""
+
+    used = (0, 1, 2)
+
+    def batches(self, data: SiteData, network: nn.Module) -> Batches:
+        flags = torch.zeros(data.num_samples, dtype=torch.bool)
+        flags[list(self.used)] = True
+        return training_batches(data, self.settings.training, torch.device("cpu"), used=flags)
+
+
+def update_of(folder: Path, used: tuple[int, ...], floor: UpdateFloor, batch_size: int = 8) -> Any:
+    """The update of a training on some of six samples, two of each patient."""
+    settings = FedAvgSettings(training=TrainingSettings(batch_size=batch_size, local_epochs=2))
+    data = make_data([(1,)] * 6)
+    twice = tuple(replace(case, unit=f"patient {number // 2}") for number, case in enumerate(data.cases))
+    site, half = HandmadeSite(folder, replace(data, cases=twice)), OnSome(settings)
+    half.used = used
+    view = site.view(half, floor=floor)
+    return do_task(find_method("segmentation", "fedavg"), half, "train", Scale(), view)
+
+
+class Scale(nn.Module):
+    """One trained number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.cat((torch.zeros_like(images), self.weight * images), dim=1)
+
+
+@pytest.mark.parametrize(
+    ("used", "floor", "batch_size", "said"),
+    [
+        ((0, 1, 2, 3, 4, 5), UpdateFloor(3, 4), 8, ""),
+        # The site has three patients, the training two of them.
+        ((0, 1, 2, 3), UpdateFloor(3, 4), 8, "over 2 patients or volumes"),
+        ((0, 2, 4), UpdateFloor(3, 3), 8, ""),
+        ((0, 2, 4), UpdateFloor(3, 4), 8, "over 3 samples or patches"),
+        # The last step of an epoch has two samples: what leaves is the sum of both.
+        ((0, 1, 2, 3, 4, 5), UpdateFloor(3, 4), 4, ""),
+        ((0, 1, 2, 3, 4, 5), UpdateFloor(3, 4), 3, "over 3 samples or patches"),
+        ((0, 1, 2, 3, 4, 5), UpdateFloor(4, 1), 8, "over 3 patients or volumes"),
+    ],
+)
+def test_an_update_leaves_if_it_is_of_enough_patients_and_samples(
+    tmp_path: Path, used: tuple[int, ...], floor: UpdateFloor, batch_size: int, said: str
+) -> None:
+    """Of what was trained on, whatever the site has besides."""
+    if not said:
+        assert update_of(tmp_path, used, floor, batch_size).params is not None
+        return
+    with pytest.raises(TooFewSamplesError, match=said):
+        update_of(tmp_path, used, floor, batch_size)
+
+
+def test_what_a_method_says_of_its_training_counts(tmp_path: Path) -> None:
+    with pytest.raises(TooFewSamplesError, match="over 2 patients"):
+        done(tmp_path, "train", floor=UpdateFloor(3, 1))
+
+
+def test_a_site_without_enough_patients_does_not_train(tmp_path: Path) -> None:
+    site, half = HandmadeSite(tmp_path, make_data([(1,)] * 2)), Site(FedAvgSettings())
+    network = Threshold(1)
+    with pytest.raises(TooFewSamplesError, match="over 2 patients"):
+        do_task(find_method("segmentation", "fedavg"), half, "train", network, site.view(half, floor=UpdateFloor(3)))
+    assert float(network.state_dict()["scale"]) == 1.0

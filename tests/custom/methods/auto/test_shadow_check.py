@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.rounds import round_of
 
+from fedannot.custom.aggregation.settings import AggregationSettings
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
@@ -21,7 +22,6 @@ from fedannot.custom.methods.auto.shadow_gains import fewest_found, pooled_gain
 from fedannot.custom.methods.views import Round
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.plain_values import check_restorable
-from fedannot.custom.settings import AggregationSettings
 
 SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
 SITES = tuple("abcdefg")

@@ -3,9 +3,10 @@
 import pytest
 from support.rounds import round_of
 
+from fedannot.custom.aggregation.settings import InfluenceSettings
 from fedannot.custom.methods.fedcurv.server import CURVATURE_SAMPLES, CURVATURE_SITES, FedCurvServer
 from fedannot.custom.methods.fedcurv.settings import FedCurvSettings
-from fedannot.custom.settings import InfluenceSettings, SettingsError
+from fedannot.custom.settings import SettingsError
 
 REPORTS = {"b": {"num_samples": 30}, "a": {"num_samples": 10}}
 

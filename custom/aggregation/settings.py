@@ -1,0 +1,87 @@
+"""Settings of how the sites' models become one, and of what one site can do to it. Types only."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ..strict_model import SettingsModel
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class InfluenceSettings(SettingsModel):
+    """Bounds on what one site can do to the global model; see :mod:`fedannot.custom.aggregation.influence`.
+
+    Args:
+        min_share: smallest share of a site in every layer block.
+        max_share: largest share.
+        max_update_ratio: how many times the others' median the norm of a site's update may be; None for any. The norm
+            is over the parameters; normalisation statistics are scaled down with them, and count, element by element,
+            within the range of the other sites'.
+        max_quality_ratio: how many times its share by quantity a site's share of a block may be by its quality, or its
+            share by quantity how many times that; None for any. With shares by quantity nothing changes.
+    """
+
+    min_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    max_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_update_ratio: Annotated[float, Field(gt=0)] | None = None
+    max_quality_ratio: Annotated[float, Field(ge=1)] | None = None
+
+    @property
+    def bounds_shares(self) -> bool:
+        """Whether shares have bounds."""
+        return self.min_share > 0 or self.max_share < 1 or self.max_quality_ratio is not None
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether there is any bound."""
+        return self.bounds_shares or self.max_update_ratio is not None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> "InfluenceSettings":
+        if self.min_share > self.max_share:
+            raise ValueError(f"key 'min_share' is {self.min_share}, above 'max_share', {self.max_share}")
+        return self
+
+
+class AggregationSettings(SettingsModel):
+    """How the sites' models become one; see :class:`fedannot.custom.aggregation.round_average.RoundAverage`.
+
+    With all rules but the mean a site that lies cannot move the model beyond the others, whatever it sends, as long as
+    no more sites lie than the rule is made for. The weights of the method count in all of them.
+
+    Args:
+        rule: ``mean``; ``median``, the weighted median of every coordinate; ``trimmed_mean``, the mean of every
+            coordinate without its largest and smallest values; ``multi_krum``, the mean of the models that lie closest
+            to the others.
+        trim: of the trimmed mean, b, how many sites' values are dropped at each end.
+        byzantine: of multi-Krum, f, how many sites may lie.
+        kept: of multi-Krum, how many models are kept; None for all but f.
+    """
+
+    rule: Literal["mean", "median", "trimmed_mean", "multi_krum"] = "mean"
+    trim: Positive = 1
+    byzantine: Positive = 1
+    kept: Positive | None = None
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether it is another rule than the mean."""
+        return self.rule != "mean"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the rule wants all models at one place before any counts."""
+        return self.rule in ("median", "multi_krum")
+
+    @property
+    def num_dropped(self) -> int:
+        """How many sites' values are dropped in every coordinate."""
+        return 2 * self.trim if self.rule == "trimmed_mean" else 0
+
+    @property
+    def fewest_results(self) -> int:
+        """How many models the rule needs; of two nobody can tell which is odd."""
+        return {"mean": 1, "median": 3, "trimmed_mean": 2 * self.trim + 1, "multi_krum": 2 * self.byzantine + 3}[
+            self.rule
+        ]

@@ -1,0 +1,48 @@
+"""What others learn of an error that ends a job at a participant: a short reason. Its private log has the full text."""
+
+from nvflare.apis.fl_context import FLContext
+
+from ...transforms.errors import DataError
+from ...transforms.printable import printable_logger
+from ..approval.names import is_job_id
+from ..networks.start_weights import ModelFileError
+from ..run.state import ResumeError, RunFailedError
+from ..settings import SettingsError
+
+NO_TEST_SET = "The server's test set or its reviewed cases cannot be used; the operator's log says why."
+NO_SETTINGS = "A participant's own settings cannot be used; the operator's log says why."
+FAILED = "The run failed at a participant ({kind}); the operator's log says why."
+
+# Their texts are made of sites, settings, and states and models that the job itself has named.
+_ABOUT_THE_JOB = (ModelFileError, ResumeError, RunFailedError)
+_LOGGER = printable_logger(__name__)
+
+
+def is_submitted(fl_ctx: FLContext) -> bool:
+    """Return whether a job was submitted to a federation; who runs a simulation is operator and researcher in one."""
+    return is_job_id(str(fl_ctx.get_job_id()))
+
+
+def public_reason(error: Exception, fl_ctx: FLContext) -> str:
+    """Return what an error that ends the job is to say to everybody, and log all of it.
+
+    NVFlare writes the reason to its logs, which it returns to the researcher. An error may name files of a test set.
+
+    Args:
+        error: the error.
+        fl_ctx: NVFlare's context.
+
+    Returns:
+        In a simulation the error's text. In a submitted job one that names no file but those that the job names, and
+        no folder of the participant.
+    """
+    is_known = isinstance(error, (DataError, SettingsError, *_ABOUT_THE_JOB))
+    if is_submitted(fl_ctx) or not is_known:
+        _LOGGER.error("The job ends here: %s", error, exc_info=None if is_known else error)
+    if not is_submitted(fl_ctx):
+        return str(error)
+    if isinstance(error, _ABOUT_THE_JOB):
+        return str(error).replace(f"{fl_ctx.get_engine().get_workspace().get_root_dir()}/", "")
+    if isinstance(error, DataError):
+        return NO_TEST_SET
+    return NO_SETTINGS if isinstance(error, SettingsError) else FAILED.format(kind=type(error).__name__)
