@@ -19,8 +19,8 @@ from ..run.run_progress import PROGRESS_FILE, Failure, RunProgress
 from ..run.state import ResumeError, RunFailedError
 from ..settings import SettingsError
 
-# The group of NVFlare's statistics of a job, and the key of a job's meta.
-PROGRESS_GROUP = "fedannot"
+# The group of NVFlare's statistics of a job, and the key of a job's meta, which has the version as "fedannot".
+PROGRESS_GROUP = "fedannot_progress"
 
 _FAILURES: tuple[tuple[type[Exception], Failure], ...] = (
     (RunFailedError, Failure.TOO_FEW_RESULTS),

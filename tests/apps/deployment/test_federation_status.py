@@ -26,6 +26,7 @@ from fedannot.apps.deployment.federation_status import (
 )
 from fedannot.apps.deployment.kit import KitError
 from fedannot.apps.deployment.status_text import as_json, status_lines
+from fedannot.custom.flare.live_progress import PROGRESS_GROUP
 from fedannot.custom.run.run_progress import Failure, OpenRequest, Phase, RunProgress
 
 NOW = 1_800_000_000.0
@@ -132,7 +133,7 @@ def texts(status: FederationStatus) -> list[str]:
 
 
 def running(**silent: float) -> FederationStatus:
-    return Server(**silent).add(stats={"fedannot": progress().model_dump(mode="json")}).look(JOB)
+    return Server(**silent).add(stats={PROGRESS_GROUP: progress().model_dump(mode="json")}).look(JOB)
 
 
 def test_a_running_job_tells_round_sites_score_and_time_left() -> None:
@@ -169,7 +170,7 @@ def test_where_too_few_sites_are_left_that_is_said() -> None:
 
 def test_a_dead_process_is_told_apart_with_what_to_do() -> None:
     kept = progress(refused={"b": "no answer"}).model_dump(mode="json")
-    found = Server(a=1).add(status="FINISHED:ABNORMAL", fedannot=kept).look(JOB)
+    found = Server(a=1).add(status="FINISHED:ABNORMAL", fedannot_progress=kept).look(JOB)
     assert found.is_trouble
     said = texts(found)
     assert f"Job {JOB} mine: ended: the server's process of the job died in round 5 of 12 (FINISHED:ABNORMAL)" in said
@@ -182,14 +183,14 @@ def test_a_dead_process_is_told_apart_with_what_to_do() -> None:
 
 def test_without_a_finished_round_there_is_nothing_to_go_on_with() -> None:
     kept = progress(finished_rounds=0, round_number=1).model_dump(mode="json")
-    found = Server(a=1).add(status="FINISHED:ABANDONED", fedannot=kept).look(JOB)
+    found = Server(a=1).add(status="FINISHED:ABANDONED", fedannot_progress=kept).look(JOB)
     assert texts(found)[-1] == "No round was finished: submit the job again."
 
 
 @pytest.mark.parametrize("failure", Failure)
 def test_each_kind_of_failure_has_a_text_and_a_remedy(failure: Failure) -> None:
     kept = progress(phase=Phase.FAILED, failure=failure).model_dump(mode="json")
-    found = Server(a=1).add(status="FINISHED:EXECUTION_EXCEPTION", fedannot=kept).look(JOB)
+    found = Server(a=1).add(status="FINISHED:EXECUTION_EXCEPTION", fedannot_progress=kept).look(JOB)
     assert found.jobs[0].state is JobState.FAILED
     lines = status_lines(found)
     assert lines[-1].is_remedy
@@ -209,7 +210,7 @@ def test_a_process_that_hangs_is_told_from_one_that_starts_and_one_that_ends(mon
 
 
 def test_what_another_version_says_is_left_out_and_a_swarm_says_nothing() -> None:
-    for stats in ({"fedannot": {"version": 99}}, {"ServerRunner": {"status": "started"}}):
+    for stats in ({PROGRESS_GROUP: {"version": 99}}, {"ServerRunner": {"status": "started"}}):
         (job,) = Server(a=1).add(stats=stats).look(JOB).jobs
         assert (job.state, job.progress) == (JobState.RUNNING, None)
 
@@ -295,7 +296,7 @@ def test_the_exit_code_says_whether_somebody_is_needed(
 
 
 def test_watching_a_job_ends_with_it(monkeypatch: pytest.MonkeyPatch, lead: Path) -> None:
-    server = Server(a=1, b=1, c=1).add(stats={"fedannot": progress().model_dump(mode="json")})
+    server = Server(a=1, b=1, c=1).add(stats={PROGRESS_GROUP: progress().model_dump(mode="json")})
     looks = [server.look(JOB), server.look(JOB), Server(a=1).add(status="FINISHED:COMPLETED").look(JOB)]
     seconds: list[float] = []
 

@@ -62,6 +62,8 @@ class Jobs:
         self.status[job_id] = status
 
     def update_meta(self, job_id: str, added: dict[str, Any], _: Any) -> None:
+        # What a submitted job says of itself stays.
+        assert not set(added) & {"fedannot", "name", "status"}
         self.meta[job_id] = added
 
 
