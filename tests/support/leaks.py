@@ -34,6 +34,7 @@ CORRELATION = 0.99
 # How deep archives and encodings may be nested.
 DEPTH = 4
 _BASE64 = re.compile(rb"[A-Za-z0-9+/\r\n]{24,}={0,2}")
+_LONG = 192
 _ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 
 
@@ -205,11 +206,13 @@ def _unpacked(content: bytes) -> Iterator[tuple[str, bytes]]:
                 yield "compressed", unpack(content)
             except (OSError, EOFError, zlib.error):
                 continue
-    for run in _BASE64.findall(content):
-        letters = re.sub(rb"[\r\n=]", b"", run)
-        for shift in range(4):
-            part = letters[shift:]
-            yield "base64", base64.b64decode(part[: len(part) // 4 * 4])
+    runs = [re.sub(rb"[\r\n=]", b"", run) for run in _BASE64.findall(content)]
+    for shift in range(4):
+        parts = [base64.b64decode(run[shift : shift + (len(run) - shift) // 4 * 4]) for run in runs]
+        # A log has thousands of short ones, paths among them; an archive is long.
+        yield from (("base64", part) for part in parts if len(part) > _LONG)
+        if short := b"\n".join(part for part in parts if len(part) <= _LONG):
+            yield "base64", short
 
 
 def _arrays(content: bytes) -> Iterator[NDArray[Any]]:
