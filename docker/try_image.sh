@@ -29,8 +29,9 @@ if [ "$base" = debootstrap ]; then
     "$folder/debian" > "$folder/debootstrap.out"
   made=$(images from scratch)
   images add "$made" "$folder/debian" / > /dev/null
-  # Debian keeps pip from its own folders; here there is nothing else. NVFlare looks for Python where python:slim has it.
-  images config --env PIP_BREAK_SYSTEM_PACKAGES=1 --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$made"
+  # Debian keeps pip from its own folders; here there is nothing else. NVFlare looks for Python where
+  # python:slim has it, the check of a kit where the packages are.
+  images config --env PIP_BREAK_SYSTEM_PACKAGES=1 --env PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin "$made"
   images run "$made" -- ln -s /usr/bin/python3 /usr/local/bin/python3
   images commit "$made" "$base" > /dev/null
   images rm "$made" > /dev/null

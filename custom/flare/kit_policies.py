@@ -100,6 +100,10 @@ def kit_faults(folder: Path) -> list[KitFault]:
             faults += list(rule(kit))
         except DataError as error:
             faults += [KitFault(policy, str(error)) for policy in policies]
+        except Exception as error:
+            # A value of another type, where NVFlare may or may not stumble.
+            found = f"cannot be judged, since a file of local has other values than expected: {error!r}"
+            faults += [KitFault(policy, found) for policy in policies]
     return faults
 
 

@@ -146,9 +146,20 @@ BOTH: dict[str, tuple[Change, Policy]] = {
     "all classes": (resources(lambda r: r["class_allow_list"].append("*")), Policy.ALLOW_LIST),
     "one more class": (resources(lambda r: r["class_allow_list"].append("subprocess.Popen")), Policy.ALLOW_LIST),
     "no list": (resources(lambda r: r.pop("class_allow_list")), Policy.ALLOW_LIST),
+    "list of another type": (resources(lambda r: r.update(class_allow_list=5)), Policy.ALLOW_LIST),
+    "logs of another type": (changed("local/log_config.json", lambda c: c.update(loggers=[1])), Policy.PRIVATE_LOG),
     "list that warns": (resources(lambda r: r.update(class_list_enforcement_mode="warn")), Policy.ALLOW_LIST),
     "streaming": (resources(lambda r: r.update(allow_log_streaming=True)), Policy.LOGS),
     "streaming by default": (resources(lambda r: r.pop("allow_log_streaming")), Policy.LOGS),
+    "logs of NVFlare": (removed("log_config.json"), Policy.PRIVATE_LOG),
+    "own lines on the console, too": (
+        changed("local/log_config.json", lambda c: c["loggers"]["root"]["handlers"].append("console")),
+        Policy.PRIVATE_LOG,
+    ),
+    "own lines on the console": (
+        changed("local/log_config.json", lambda c: c["loggers"].update(fedannot={"handlers": ["console"]})),
+        Policy.PRIVATE_LOG,
+    ),
     "rights of NVFlare": (removed("authorization.json"), Policy.NO_CODE),
     "no rights": (removed("authorization.json", "authorization.json.default"), Policy.NO_FILES),
     "no approved jobs": (removed("approved_jobs.json"), Policy.APPROVED_JOBS),
@@ -178,15 +189,6 @@ OF_SITE: dict[str, tuple[Change, Policy]] = {
     "streamer in another file": (written("more__resources.json", {"components": [STREAMER]}), Policy.LOGS),
     "streaming by the start file": (
         changed("startup/fed_client.json", lambda r: r.update(allow_log_streaming=True)),
-        Policy.LOGS,
-    ),
-    "logs of NVFlare": (removed("log_config.json"), Policy.LOGS),
-    "own lines in NVFlare's log": (
-        changed("local/log_config.json", lambda c: c["loggers"]["root"]["handlers"].append("nvflare")),
-        Policy.LOGS,
-    ),
-    "own lines on the console": (
-        changed("local/log_config.json", lambda c: c["loggers"].update(fedannot={"handlers": ["console"]})),
         Policy.LOGS,
     ),
     "no privacy": (removed("privacy.json"), Policy.OUTBOUND_FILTER),
