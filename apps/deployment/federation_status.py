@@ -8,11 +8,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from nvflare.apis.job_def import JobMetaKey, RunStatus
+from nvflare.apis.job_def import JobMetaKey
 from nvflare.fuel.flare_api.api_spec import JobNotFound, JobNotRunning, NoConnection
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 from pydantic import ValidationError
@@ -20,8 +19,9 @@ from pydantic import ValidationError
 from ...custom.approval.names import is_job_id
 from ...custom.flare.live_progress import PROGRESS_GROUP
 from ...custom.flare.server_watch import SILENT_AFTER
-from ...custom.run.run_progress import Phase, RunProgress
+from ...custom.run.run_progress import RunProgress
 from .identity_checks import server_time
+from .job_state import JobState, Process, state_of
 from .kit import KitError, read_json
 
 _START_FILE = "fed_admin.json"
@@ -35,64 +35,6 @@ _START_SECONDS = 120.0
 # NVFlare waits 5 s for a process that is there.
 _HANG_SECONDS = 3.0
 _LOOKED_AT = 50
-
-
-class JobState(StrEnum):
-    """What has become of a job."""
-
-    QUEUED = "queued"
-    STARTING = "starting"
-    RUNNING = "running"
-    NOT_ANSWERING = "not answering"
-    ENDING = "ending"
-    COMPLETED = "completed"
-    ABORTED = "aborted"
-    STOPPED = "stopped"
-    FAILED = "failed"
-    DIED = "died"
-    REFUSED = "refused"
-    NOT_STARTED = "not started"
-
-    @property
-    def is_trouble(self) -> bool:
-        """Whether somebody has to do something for this job to have a result."""
-        return self not in _FINE
-
-    @property
-    def is_end(self) -> bool:
-        """Whether nothing comes after it."""
-        return self not in _GOES_ON
-
-
-_FINE = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.ENDING, JobState.COMPLETED, JobState.ABORTED)
-_GOES_ON = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.NOT_ANSWERING, JobState.ENDING)
-
-
-class Process(StrEnum):
-    """What the server's process of a job does."""
-
-    NONE = "none"
-    STARTS = "starts"
-    RUNS = "runs"
-    HANGS = "hangs"
-
-
-_OF_PROCESS = {
-    Process.NONE: JobState.ENDING,
-    Process.STARTS: JobState.STARTING,
-    Process.RUNS: JobState.RUNNING,
-    Process.HANGS: JobState.NOT_ANSWERING,
-}
-# What NVFlare's status says by itself.
-_PLAIN: dict[str, JobState] = {
-    RunStatus.SUBMITTED.value: JobState.QUEUED,
-    RunStatus.APPROVED.value: JobState.QUEUED,
-    RunStatus.DISPATCHED.value: JobState.STARTING,
-    RunStatus.FINISHED_COMPLETED.value: JobState.COMPLETED,
-    RunStatus.FINISHED_ABORTED.value: JobState.ABORTED,
-    RunStatus.FINISHED_CANT_SCHEDULE.value: JobState.NOT_STARTED,
-    RunStatus.FAILED_TO_RUN.value: JobState.REFUSED,
-}
 
 
 class NoAnswerError(RuntimeError):
@@ -250,29 +192,6 @@ class Observer:
             # So NVFlare calls it, too, when the job's process does not answer.
             return {}
         return stats if isinstance(stats, dict) else {}
-
-
-def state_of(status: str, process: "Process", progress: RunProgress | None) -> JobState:
-    """Return what has become of a job.
-
-    NVFlare says RUNNING until it has written down how a job ended, and calls jobs abnormal whose process was killed as
-    well as jobs that a site has left. The progress that the job's own process has kept tells them apart.
-
-    Args:
-        status: NVFlare's.
-        process: what the server's process of the job does.
-        progress: the last that it has said, or kept.
-    """
-    if status == RunStatus.RUNNING:
-        return _OF_PROCESS[process]
-    phase = None if progress is None else progress.phase
-    if phase is Phase.FAILED:
-        return JobState.FAILED
-    if status in _PLAIN:
-        return _PLAIN[status]
-    if phase is Phase.FINISHED:
-        return JobState.COMPLETED
-    return JobState.STOPPED if phase is Phase.STOPPED else JobState.DIED
 
 
 def _without_answer(waited: float, age: float) -> Process:

@@ -6,7 +6,8 @@ from typing import Any
 
 from ...custom.run.run_progress import Failure, Phase, RunProgress
 from ...custom.run.time_left import duration
-from .federation_status import FederationStatus, JobState, JobStatus
+from .federation_status import FederationStatus, JobStatus
+from .job_state import JobState
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,8 @@ import pytest
 from hospitals import END_TIMEOUT, SITES, Hospitals, started_hospitals
 from real_processes import wait_for
 
-from fedannot.apps.deployment.federation_status import FederationStatus, JobState, Observer, connected
+from fedannot.apps.deployment.federation_status import FederationStatus, Observer, connected
+from fedannot.apps.deployment.job_state import JobState
 from fedannot.apps.deployment.status_text import what_to_do
 
 pytestmark = pytest.mark.processes

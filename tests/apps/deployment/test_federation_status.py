@@ -17,13 +17,11 @@ from fedannot.apps.commands.cli import app
 from fedannot.apps.deployment import federation_status
 from fedannot.apps.deployment.federation_status import (
     FederationStatus,
-    JobState,
     NoAnswerError,
     Observer,
-    Process,
     connected,
-    state_of,
 )
+from fedannot.apps.deployment.job_state import JobState, Process, state_of
 from fedannot.apps.deployment.kit import KitError
 from fedannot.apps.deployment.status_text import as_json, status_lines
 from fedannot.custom.flare.live_progress import PROGRESS_GROUP
