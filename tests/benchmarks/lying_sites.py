@@ -136,22 +136,41 @@ def run(
     }
 
 
+def last_scores(results: list[dict[str, Any]], method: str, attack: str, bounded: bool) -> dict[int, float]:
+    """Return by seed the mean score of a run's last rounds."""
+    return {
+        result["seed"]: statistics.mean(result["scores"][-LAST_ROUNDS:])
+        for result in results
+        if (result["method"], result["attack"], result["bounds"]) == (method, attack, bounded)
+    }
+
+
 def table(results: list[dict[str, Any]]) -> str:
-    """Return the table: mean ± standard deviation over the seeds of the mean score of a run's last rounds."""
+    """Return the table: mean ± standard deviation over the seeds, and the worst of them in parentheses."""
     methods = [method for method in METHODS if any(result["method"] == method for result in results)]
-    lines = ["| attack | bounds | " + " | ".join(methods) + " |", "|---|---|" + "---|" * len(methods)]
+    titles = [f"{job_of(method).name}, {METHODS[method]} sites" for method in methods]
+    lines = ["| one of the sites sends | bounds | " + " | ".join(titles) + " |", "|---|---|" + "---|" * len(methods)]
     for attack, said in ATTACKS.items():
         for bounded in (False, True):
             cells = []
             for method in methods:
-                last = [
-                    statistics.mean(result["scores"][-LAST_ROUNDS:])
-                    for result in results
-                    if (result["method"], result["attack"], result["bounds"]) == (method, attack, bounded)
-                ]
-                spread = f" ± {statistics.stdev(last):.1f}" if len(last) > 1 else ""
+                last = list(last_scores(results, method, attack, bounded).values())
+                spread = f" ± {statistics.stdev(last):.1f} ({min(last):.1f})" if len(last) > 1 else ""
                 cells.append(f"{statistics.mean(last):.1f}{spread}" if last else "–")
-            lines.append(f"| {said} | {'on' if bounded else 'off'} | " + " | ".join(cells) + " |")
+            if set(cells) != {"–"}:
+                lines.append(f"| {said} | {'on' if bounded else 'off'} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def costs(results: list[dict[str, Any]]) -> str:
+    """Return by how much bounds change honest runs of the same seeds, a line per method."""
+    lines = []
+    for method in METHODS:
+        free, bounded = (last_scores(results, method, "honest", on) for on in (False, True))
+        paired = [bounded[seed] - free[seed] for seed in sorted(set(free) & set(bounded))]
+        if len(paired) > 1:
+            said = f"{statistics.mean(paired):+.1f} ± {statistics.stdev(paired):.1f} points over {len(paired)} seeds"
+            lines.append(f"{method}: {said}")
     return "\n".join(lines)
 
 
@@ -178,9 +197,10 @@ def main() -> None:
             bounds = (deployed if arguments.settings is None else arguments.settings) if bounded else {}
             found = run(method, attack, bounds, seed, Path(name), arguments.rounds)
             results.append({"method": method, "attack": attack, "bounds": bounded, "seed": seed} | found)
-            file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            file.write_text("[\n" + ",\n".join(map(json.dumps, results)) + "\n]\n", encoding="utf-8")
             print(*case, found["scores"], found["seconds"], flush=True)
     print(table(results))
+    print("What the bounds cost where all are honest:", costs(results), sep="\n")
 
 
 if __name__ == "__main__":
