@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..plain_lines import say
 from .errors import reported_errors
 
 if TYPE_CHECKING:
@@ -78,6 +79,6 @@ def health(
         show_points([point for point in points if not quiet or point.state is State.PROBLEM])
         is_well = all(point.state is not State.PROBLEM for point in points)
         if not quiet:
-            typer.echo("Healthy." if is_well else "Not healthy.")
+            say("Healthy." if is_well else "Not healthy.")
     if not is_well:
         raise typer.Exit(1)

@@ -85,7 +85,7 @@ def test_a_site_whose_cases_are_empty_has_no_dice_of_its_own(
     job = small_job("single_site", rounds=1, training__batch_size=18, validate_every=1, embedded__sites=2)
     summary = simulate(job, tmp_path / "out", data=chambers)
     files = [
-        next((tmp_path / "out" / "run").glob(f"{site}/*/{PERSONAL_FOLDER}/{LOCAL_SCORES_FILE}"))
+        next((tmp_path / "out" / "run").glob(f"{site}/private/*/{PERSONAL_FOLDER}/{LOCAL_SCORES_FILE}"))
         for site in ("site-1", "site-2")
     ]
     first, second = (scores.models["local"] for file in files if (scores := read_record(file, LocalScores)))

@@ -81,7 +81,7 @@ def test_files_are_0600_and_folders_0700(tour: Path) -> None:
         *("reports/check.json", "audit/run/**/findings.json", "audit/run/**/decisions.json", "audit/run/**/page.html"),
         *("pages/site-1.html", "exported/findings.csv", "data/site-1/reviewed/*.json"),
         *("audit/pictures/*.png", "audit/*.html", "audit/log.txt", "fedia/run/**/corrections.json", "drawn/*/*.png"),
-        *("corrected/**/*.nii.gz", "fedia/summary.json", "audit/run/**/index.json"),
+        *("corrected/**/*.nii.gz", "fedia/summary.json", "audit/run/**/summary.json"),
     ],
 )
 def test_the_tour_has_been_everywhere(tour: Path, pattern: str) -> None:

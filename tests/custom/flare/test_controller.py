@@ -329,6 +329,7 @@ def failing(
     workspace = SimpleNamespace(get_root_dir=lambda: "/kits/server")
     engine = SimpleNamespace(get_workspace=lambda: workspace)
     controller.fl_ctx = SimpleNamespace(get_job_id=lambda: job_id, get_engine=lambda: engine)
+    monkeypatch.setattr(controller.course.progress, "keep", lambda progress: None)
     monkeypatch.setattr(controller, "panic", panics.append)
     monkeypatch.setattr(controller, "_config_folder", lambda: Path("local"))
     monkeypatch.setattr(controller, "_private_folder", lambda: Path("private"))

@@ -93,6 +93,8 @@ def test_the_controller_says_how_a_run_ended(
             raise error
 
     monkeypatch.setattr(controller, "_config_folder", lambda: Path("local"))
+    monkeypatch.setattr(controller, "_private_folder", lambda: Path("private"))
+    controller.fl_ctx = SimpleNamespace(get_job_id=lambda: "simulate_job")
     monkeypatch.setattr("fedannot.custom.flare.controller.set_threads", lambda threads, folder: None)
     monkeypatch.setattr(controller, "_beginning", lambda: None)
     monkeypatch.setattr(controller.course, "run", run)
