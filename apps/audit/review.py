@@ -87,7 +87,10 @@ class ReviewServer(ThreadingHTTPServer):
         if self.cases:
             # What reads images takes seconds to load, for which no reader should wait.
             self.content(0)
-        super().__init__((HOST, port), _Handler)
+        try:
+            super().__init__((HOST, port), _Handler)
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror}; choose another --port, or 0", f"{HOST}:{port}") from error
 
     def address_of(self, code: str) -> str:
         """Return the address with a code; what follows the # is never sent, nor told to other pages."""

@@ -149,11 +149,12 @@ def check(kit: CheckedArgument) -> None:
     """Check before joining whether everything is ready: what is wrong, and what to do about it. Exit code 1 if not."""
     with reported_errors():
         from ..deployment.check_points import show_points
-        from ..deployment.kit_check import check_kit, is_ready
+        from ..deployment.kit_check import check_kit, is_participant, is_ready
 
         points = check_kit(kit)
         show_points(points)
         ready = is_ready(points)
-        say("Ready to join." if ready else "Not ready.")
+        joins = is_participant(kit)
+        say(("Ready to join." if joins else "Closed to others.") if ready else "Not ready.")
     if not ready:
         raise typer.Exit(1)

@@ -36,5 +36,12 @@ def reported_errors(how_to_go_on: Callable[[], str] | None = None) -> Iterator[N
             isinstance(error, OSError) or type(error).__module__.startswith("fedannot.")
         ):
             raise
-        say_error(f"Error: {error}", colour=typer.colors.RED)
+        say_error(f"Error: {_text(error)}", colour=typer.colors.RED)
         raise typer.Exit(1) from None
+
+
+def _text(error: Exception) -> str:
+    """What an error says; of the operating system's the file and the reason, without its number."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -20,6 +20,7 @@ from ...custom.approval.names import is_job_id
 from ...custom.flare.live_progress import PROGRESS_GROUP
 from ...custom.flare.server_watch import SILENT_AFTER
 from ...custom.run.run_progress import RunProgress
+from ..runs.job import ALL_MEMBERS
 from .identity_checks import server_time
 from .job_state import JobState, Process, state_of
 from .kit import KitError, read_json
@@ -29,7 +30,7 @@ _CONNECT_SECONDS = 10.0
 # More than the server itself waits for a job's process.
 _ANSWER_SECONDS = 20.0
 # Jobs that have ended and are shown with those that have not.
-_SHOWN_ENDED = 3
+SHOWN_ENDED = 3
 # That a job's process may take from its start until it answers.
 _START_SECONDS = 120.0
 # NVFlare waits 5 s for a process that is there.
@@ -71,6 +72,7 @@ class JobStatus:
         submitted: when, in ISO 8601.
         refusals: why participants have refused it, each with its name.
         progress: how far it is, or was; None where nobody says, as in swarms and in jobs that have not started.
+        sites: that it names; none where all that are there take part.
     """
 
     job_id: str
@@ -80,6 +82,7 @@ class JobStatus:
     submitted: str
     refusals: tuple[str, ...]
     progress: RunProgress | None
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,10 @@ class FederationStatus:
         asked = job.progress.request.sites if job.progress is not None and job.progress.request is not None else ()
         signs = {site: self.sign_of(site) for site in asked}
         return tuple(site for site, sign in signs.items() if sign is None or sign.is_silent)
+
+    def awaited(self, job: JobStatus) -> tuple[str, ...]:
+        """Return the sites that a job names and that are not registered."""
+        return tuple(site for site in job.sites if self.sign_of(site) is None)
 
     @property
     def is_trouble(self) -> bool:
@@ -162,7 +169,7 @@ class Observer:
             return [self._session.get_job_meta(job_id)]
         listed = self._session.list_jobs(limit=_LOOKED_AT, reverse=True)
         ended = [job for job in listed if _has_ended(job)]
-        shown = [job for job in listed if not _has_ended(job) or job in ended[:_SHOWN_ENDED]]
+        shown = [job for job in listed if not _has_ended(job) or job in ended[:SHOWN_ENDED]]
         return [self._session.get_job_meta(str(job["job_id"])) for job in shown]
 
     def _job(self, meta: Mapping[str, Any], running: Collection[str], now: float) -> JobStatus:
@@ -183,6 +190,7 @@ class Observer:
             submitted=str(meta.get(JobMetaKey.SUBMIT_TIME_ISO.value) or ""),
             refusals=tuple(str(line) for line in detail if not str(line).endswith(": OK")),
             progress=progress,
+            sites=_named_sites(meta),
         )
 
     def _stats(self, job_id: str) -> dict[str, Any]:
@@ -212,6 +220,13 @@ def _start_time(meta: Mapping[str, Any]) -> float:
         return datetime.fromisoformat(str(meta.get(JobMetaKey.START_TIME.value))).timestamp()
     except ValueError:
         return time.time()
+
+
+def _named_sites(meta: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sites that a job names; none where it is for all."""
+    apps = meta.get(JobMetaKey.DEPLOY_MAP.value)
+    names = {str(name) for listed in apps.values() for name in listed} if isinstance(apps, Mapping) else set()
+    return tuple(sorted(names - {"server", ALL_MEMBERS}))
 
 
 def _has_ended(meta: Mapping[str, Any]) -> bool:

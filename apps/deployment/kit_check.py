@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ...custom.approval.participants import START_FILES
 from .check_points import Point, State
 from .identity_checks import check_certificate, check_server_address
 from .kit import Kit
@@ -54,6 +55,11 @@ def check_kit(folder: Path) -> list[Point]:
         return points
     kit = Kit.open(folder)
     return [point for check in _CHECKS for point in check(kit)]
+
+
+def is_participant(folder: Path) -> bool:
+    """Return whether a folder is the kit of a server or a site, which joins a federation."""
+    return any((folder / "startup" / name).is_file() for name in START_FILES.values())
 
 
 def is_ready(points: list[Point]) -> bool:

@@ -13,6 +13,7 @@ import torch
 from packaging.requirements import Requirement
 
 from ...custom.data.description import DESCRIPTION_FILE
+from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.private_folders import check_owner
 from ...custom.data.store_location import CACHE_FILE, CACHE_VARIABLE, locate_store
@@ -29,18 +30,19 @@ _LEAST_SPACE, _ENOUGH_SPACE = 1 * _GIB, 10 * _GIB
 
 
 def check_data(kit: Kit) -> Iterator[Point]:
-    """Can the site train on its data?"""
-    if kit.role == "server":
-        return
-    folder = kit.local
+    """Can the site train on its data, and the server score on its test set, where it has one?"""
+    is_test, folder = kit.role == "server", kit.local
     if named := os.environ.get(DATA_VARIABLE):
-        inside = Path(named) / kit.folder.name
+        inside = Path(named) / (TEST_FOLDER if is_test else kit.folder.name)
         folder = inside if (inside / DESCRIPTION_FILE).is_file() else Path(named)
     if not (folder / DESCRIPTION_FILE).is_file():
+        if is_test and not named:
+            yield Point("data", State.READY, "none: sites' own cases score the model, where they have any")
+            return
         remedy = f"Fill in one of site_configs/data, then: fedannot deploy prepare {kit.folder} --data FILE"
         yield Point("data", State.PROBLEM, f"no {folder / DESCRIPTION_FILE}", remedy)
         return
-    report = check_site(folder, kit.folder.name)
+    report = check_site(folder, kit.folder.name, is_test=is_test)
     counts = ", ".join(f"{usable} of {listed} {name}" for name, (listed, usable) in report.lists.items())
     for finding in report.findings:
         if finding.blocks_training:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...custom.run.run_progress import Failure, Phase, RunProgress
 from ...custom.run.time_left import duration
-from .federation_status import FederationStatus, JobStatus
+from .federation_status import SHOWN_ENDED, FederationStatus, JobStatus
 from .job_state import JobState
 
 
@@ -43,6 +43,8 @@ def status_lines(status: FederationStatus) -> list[Line]:
         lines.append(Line("No jobs."))
     for job in status.jobs:
         lines += _job_lines(job, status)
+    if sum(job.state.is_end for job in status.jobs) >= SHOWN_ENDED:
+        lines.append(Line(f"Of ended jobs the latest {SHOWN_ENDED} are shown; all: nvflare job list"))
     return lines
 
 
@@ -125,6 +127,9 @@ def what_to_do(job: JobStatus, status: FederationStatus) -> str | None:
     if job.state is JobState.RUNNING:
         gone = status.gone(job)
         return None if progress is None or not gone else _without(gone, progress)
+    if job.state is JobState.QUEUED:
+        awaited = ", ".join(status.awaited(job))
+        return f"It may wait for {awaited}: not registered. Are they started, and called so?" if awaited else None
     if job.state in (JobState.DIED, JobState.STOPPED):
         if progress is not None and progress.finished_rounds:
             goes_on = f"it goes on after round {progress.finished_rounds}, to the same bits"
@@ -153,11 +158,15 @@ def _without(gone: tuple[str, ...], progress: RunProgress) -> str:
     if len(progress.request.sites if progress.request else ()) - len(gone) < progress.min_sites:
         return (
             f"Without {names} too few are left (at least {progress.min_sites}): the round fails after "
-            f"{duration(progress.task_timeout)}. Get the sites back, or abort the job and resume it later."
+            f"{duration(progress.task_timeout)}. Get the sites back, or abort the job and {_later(progress)}."
         )
     waits = progress.task_timeout if progress.grace_period is None else progress.grace_period
     after = "" if progress.grace_period is None else f" after {progress.min_sites} have answered"
     return f"The round goes on without {names}, {duration(waits)}{after} at the latest; nothing to do for the job."
+
+
+def _later(progress: RunProgress) -> str:
+    return "resume it later" if progress.finished_rounds else "submit it again later"
 
 
 def _of_failure(job_id: str, progress: RunProgress | None) -> str:
@@ -166,8 +175,7 @@ def _of_failure(job_id: str, progress: RunProgress | None) -> str:
         return f"Mend what the refusals above say, then submit the job made with --set resume_from={job_id}."
     if failure is Failure.STATE:
         return "Name a job of yours in resume_from whose rounds are at the server, with the same settings."
-    where = "The server's operator finds the reason in log.txt of the job"
-    return f"{where} (nvflare job download {job_id} has it, too)."
+    return f"Ask the server's operator: private/{job_id}/fedannot_server.log in the server's kit says why."
 
 
 def as_json(status: FederationStatus) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.data.site_data import count_cases
+from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import make_private, private_folder
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
@@ -80,7 +81,8 @@ def simulate(
     Raises:
         JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
         SettingsError: if a setting cannot be used.
-        DataError: if the data cannot be used, do not fit the job, or are not those that the set of settings is for.
+        DataError: if the data or the store of prepared images cannot be used, or the data do not fit the job or are not
+            those that the set of settings is for.
         ResumeError: if another job or other settings began the run that is to be continued; nothing is changed.
         RunError: if the run ended with an error.
     """
@@ -90,6 +92,8 @@ def simulate(
     check_runs_in_process(job)
     changes = _changes(job, settings, data, overrides or {})
     run_settings = job.settings_with(changes)
+    # A store that cannot be used is no fault of a site's data: said before anything is written.
+    participant_store().open()
     earlier = _earlier_run(out, resume)
     if resume:
         check_continues(run_settings, out, earlier)
@@ -116,9 +120,11 @@ def simulate(
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}.")
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
-        run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
-    # What others have written in it: NVFlare, TensorBoard.
-    make_private(out / RUN_FOLDER)
+        try:
+            run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
+        finally:
+            # What others have written in it: NVFlare, TensorBoard.
+            make_private(out / RUN_FOLDER)
     summary = collect_output(
         run_folder,
         out,

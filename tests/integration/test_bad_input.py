@@ -16,6 +16,7 @@ from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.drawing import Drawing
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.store_location import CACHE_VARIABLE
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError
 
@@ -99,6 +100,16 @@ def test_data_of_another_kind_than_the_network(
     summary = simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
     assert set(summary["sites"]) == {"site-1", "site-2"}
     assert any("2 foreground classes" in message and "expects 1 and 1" in message for message in caplog.messages)
+
+
+def test_a_store_of_prepared_images_that_cannot_be_used_is_named_before_anything_is_written(
+    small_job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(DataError, match=r"file: found a file; expected a folder"):
+        simulate(small_job(), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_federation_is_named(small_job: Callable[..., Path], tmp_path: Path) -> None:

@@ -166,6 +166,12 @@ def test_where_too_few_sites_are_left_that_is_said() -> None:
     assert said[-1].startswith("Without b, c too few are left (at least 2): the round fails after 60 min.")
 
 
+def test_what_has_no_finished_round_is_not_resumed() -> None:
+    stats = {PROGRESS_GROUP: progress(finished_rounds=0, round_number=1).model_dump(mode="json")}
+    said = texts(Server(a=4, b=300, c=301).add(stats=stats).look(JOB))
+    assert said[-1].endswith("Get the sites back, or abort the job and submit it again later.")
+
+
 def test_a_dead_process_is_told_apart_with_what_to_do() -> None:
     kept = progress(refused={"b": "no answer"}).model_dump(mode="json")
     found = Server(a=1).add(status="FINISHED:ABNORMAL", fedannot_progress=kept).look(JOB)
@@ -226,6 +232,20 @@ def test_jobs_that_run_and_the_latest_that_have_ended_are_shown() -> None:
         server.add(job_id, "FINISHED:COMPLETED")
     server.add(ids[5], "SUBMITTED")
     assert [job.job_id for job in server.look().jobs] == [*ids[:3], ids[5]]
+
+
+def test_a_job_that_waits_for_sites_which_are_not_there_names_them() -> None:
+    server = Server(a=1).add(status="SUBMITTED", deploy_map={"app": ["server", "a", "ghost"]})
+    assert texts(server.look(JOB))[-1] == "It may wait for ghost: not registered. Are they started, and called so?"
+    server = Server(a=1).add(status="SUBMITTED", deploy_map={"app": ["@ALL"]})
+    assert texts(server.look(JOB))[-1].startswith(f"Job {JOB}")
+
+
+def test_that_not_all_ended_jobs_are_shown_is_said() -> None:
+    server = Server(a=1)
+    for number in range(3):
+        server.add(f"0123abcd-0123-4567-89ab-0123456789a{number}", "FINISHED:COMPLETED")
+    assert texts(server.look())[-1] == "Of ended jobs the latest 3 are shown; all: nvflare job list"
 
 
 def test_json_has_the_same_and_says_what_to_do() -> None:

@@ -319,6 +319,23 @@ def test_data_of_a_site(make_kit: MakeKit, tmp_path: Path, monkeypatch: pytest.M
     assert only(machine_checks.check_data, folder).state == State.PROBLEM
 
 
+def test_the_servers_test_set(make_kit: MakeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    folder = make_kit("localhost", role="server")
+    assert only(machine_checks.check_data, folder).state == State.READY
+    (folder / "local" / "data.yaml").write_text("datalist: /nowhere/list.json\n")
+    assert only(machine_checks.check_data, folder).state == State.PROBLEM
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=1, images_per_site=1, test_images=3)
+    test = tmp_path / "data" / "test"
+    text = (test / "data.yaml").read_text().replace("datalist: datalist.json", f"datalist: {test / 'datalist.json'}")
+    (folder / "local" / "data.yaml").write_text(text)
+    point = only(machine_checks.check_data, folder)
+    assert (point.state, point.found) == (State.READY, "usable: 3 of 3 testing")
+    sorted((test / "images").iterdir())[0].write_bytes(b"")
+    point = only(machine_checks.check_data, folder)
+    assert (point.state, "usable: 2 of 3 testing" in point.found) == (State.WARNING, True)
+
+
 def test_threads_are_the_participants(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_kit()
     monkeypatch.setenv(THREADS_VARIABLE, "3")
