@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hospitals import END_TIMEOUT, SITES, Hospitals, started_hospitals
+from hospitals import END_TIMEOUT, LOWER_LIMITS, SITES, Hospitals, started_hospitals
 from real_processes import wait_for
 
 from fedannot.apps.deployment.federation_status import FederationStatus, Observer, connected
@@ -29,7 +29,7 @@ NAMED_WITHIN = 60
 
 @pytest.fixture(scope="module")
 def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
-    with started_hospitals(tmp_path_factory) as started:
+    with started_hospitals(tmp_path_factory, limits=LOWER_LIMITS) as started:
         yield started
 
 
