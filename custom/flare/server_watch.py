@@ -5,6 +5,7 @@ keep the status RUNNING for ever. A job that has finished at the server waits up
 word of a site that is gone, and counts as abnormal then.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from nvflare.apis.job_def import JobMetaKey, RunStatus
 from ..approval.names import is_job_id
 from .kept_files import JOB_STORE, STORED_WORKSPACE
 from .live_progress import PROGRESS_GROUP, kept_progress
+from .private_log import COURSE_LOGGER
 
 # Sites send a sign of life every 10 s, from a process that does not train.
 SILENT_AFTER = 30.0
@@ -37,6 +39,8 @@ class ServerWatch(FLComponent):  # type: ignore[misc]
 
     def __init__(self, silent_after: float = SILENT_AFTER, gone_after: float = 60.0, every: float = 5.0) -> None:
         super().__init__()
+        # Names of sites and ids of jobs are for everybody who may see NVFlare's lines; names of files are not in them.
+        self.logger = logging.getLogger(COURSE_LOGGER)
         self._signs = SignsOfLife(silent_after)
         self._gone_after, self._every = gone_after, every
         self._is_over = threading.Event()
