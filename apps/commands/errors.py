@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import typer
 
 from ..plain_lines import say_error
-from ..runs.interruption import Interrupted, ignore_signals, stopping_on_signals
+from ..runs.interruption import Interrupted, ignore_signals, received_signal, stopping_on_signals
 
 
 @contextmanager
@@ -27,7 +27,10 @@ def reported_errors(how_to_go_on: Callable[[], str] | None = None) -> Iterator[N
         with stopping_on_signals():
             try:
                 yield
-            except Interrupted as stop:
+            except BaseException as error:
+                stop = _interruption(error)
+                if stop is None:
+                    raise
                 ignore_signals()
                 say_error(f"Stopped by {stop}.{'' if how_to_go_on is None else f' {how_to_go_on()}'}")
                 raise typer.Exit(stop.exit_code) from None
@@ -38,6 +41,14 @@ def reported_errors(how_to_go_on: Callable[[], str] | None = None) -> Iterator[N
             raise
         say_error(f"Error: {_text(error)}", colour=typer.colors.RED)
         raise typer.Exit(1) from None
+
+
+def _interruption(error: BaseException) -> Interrupted | None:
+    """The interruption that an error is or follows, if any."""
+    if isinstance(error, Interrupted):
+        return error
+    number = received_signal()
+    return None if number is None else Interrupted(number)
 
 
 def _text(error: Exception) -> str:

@@ -71,6 +71,15 @@ def ignore_signals() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
+def received_signal() -> int | None:
+    """Return the signal to end that came while the process listened, if any.
+
+    A library may turn the :class:`Interrupted` that is raised inside it into an error of its own, as PyTorch does
+    while it writes a file; every error after a signal is its consequence.
+    """
+    return _Received.number
+
+
 def check_interruption() -> None:
     """Raise again where something on the way has swallowed an interruption, as a bare ``except`` does.
 

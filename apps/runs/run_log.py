@@ -10,6 +10,7 @@ from pathlib import Path
 from ...custom.data.whole_files import private_file
 from ...custom.flare.console import ProgressFilter
 from ...transforms.printable import printable, printable_lines
+from .interruption import received_signal
 from .progress import Progress
 
 LOG_FILE = "log.txt"
@@ -42,6 +43,9 @@ class _ToProgress(logging.Handler):
         self.addFilter(ProgressFilter())
 
     def emit(self, record: logging.LogRecord) -> None:
+        # Errors after a signal to end are its consequences; the file has them.
+        if received_signal() is not None and record.levelno >= logging.WARNING:
+            return
         self._progress.tell(self.format(record))
 
 

@@ -1,5 +1,6 @@
 """Signals to end within one process: what is raised, what is disturbed, what is put back."""
 
+import logging
 import os
 import shlex
 import signal
@@ -14,6 +15,8 @@ from typer.testing import CliRunner
 from fedannot.apps.commands.cli import app as fedannot
 from fedannot.apps.commands.errors import reported_errors
 from fedannot.apps.runs.interruption import Interrupted, check_interruption, given_command, stopping_on_signals
+from fedannot.apps.runs.progress import Progress
+from fedannot.apps.runs.run_log import LOG_FILE, run_log
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -61,6 +64,24 @@ def test_in_another_thread_nothing_is_changed():
     thread.start()
     thread.join()
     assert found == [before]
+
+
+def test_an_error_that_a_library_makes_of_the_signal_is_no_error_of_the_run(tmp_path, capsys):
+    """As PyTorch does when the signal comes while it writes a file."""
+    with pytest.raises(typer.Exit) as ended, reported_errors(lambda: "Go on."), run_log(tmp_path, Progress()):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except BaseException as stop:
+            logging.getLogger("nvflare").error("unexpected pos", exc_info=True)
+            raise RuntimeError("unexpected pos") from stop
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err == "Stopped by SIGINT. Go on.\n"
+    assert "unexpected pos" in (tmp_path / LOG_FILE).read_text()
+
+
+def test_a_real_fault_keeps_its_traceback():
+    with pytest.raises(RuntimeError, match="unexpected"), reported_errors():
+        raise RuntimeError("unexpected")
 
 
 app = typer.Typer()
