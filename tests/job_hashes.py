@@ -45,6 +45,7 @@ SMALL: dict[str, Any] = {
 }
 # So that every stage of a method comes within three rounds.
 OF_JOBS: dict[str, dict[str, Any]] = {
+    "audit": {"rounds": 4},
     "fedaaai": {"group_decision": "shrink"},
     "fedia": PUBLISHED | {"correction_margin": -1.0},
 }
