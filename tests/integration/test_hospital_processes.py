@@ -267,7 +267,7 @@ def test_after_the_server_was_killed_the_run_goes_on_to_the_same_end(
     state = hospitals.kits / "localhost" / job_id / STATE_FILE
     kept = RunState.load(state)
     assert finished <= kept.round_number < ROUNDS
-    assert (kept.method_state["estimate"] is not None) == has_estimate
+    assert (kept.method_state["method"]["estimate"] is not None) == has_estimate
     hospitals.start("localhost")
     hospitals.wait_for_sites(*SITES)
     again = hospitals.submit(hospitals.job(resume_from=job_id))
@@ -293,7 +293,7 @@ def test_fedia_goes_on_with_its_estimates_and_corrections(hospitals: Hospitals, 
     hospitals.kill("localhost")
     state = hospitals.kits / "localhost" / job_id / STATE_FILE
     kept = RunState.load(state)
-    assert kept.method_state["completeness"] is not None
+    assert kept.method_state["method"]["completeness"] is not None
     assert kept.round_number < ROUNDS
     hospitals.start("localhost")
     hospitals.wait_for_sites(*SITES)
