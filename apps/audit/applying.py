@@ -14,6 +14,7 @@ from ...custom.data.masks import write_changed
 from ...custom.data.whole_files import new_folder
 from ...transforms.errors import DataError
 from ..checking.finding import plural
+from ..wording.findings import finding_in_words
 from .case_files import CaseReader
 from .edited_masks import count_changed, find_edited, read_edited
 from .reference_list import check_can_update, write_reference, write_updated_datalist
@@ -110,7 +111,7 @@ class _Writer:
             changed=changed,
             # Who edits a mask has looked at all of it.
             is_reviewed=origin == "edited" or len(decided) == len(case.findings),
-            decisions=tuple(_decided(self._counting[one.id], one.sentence) for one in decided),
+            decisions=tuple(_decided(self._counting[one.id], finding_in_words(one)) for one in decided),
         )
 
     def _written(self, position: int, case: AuditedCase, accepted: list[str]) -> tuple[Origin, str, int]:

@@ -16,6 +16,7 @@ from ...custom.data.masks import Mask, plain_name
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
+from ..wording.findings import finding_in_words
 from .case_files import CaseReader
 from .dicom_seg import check_highdicom, write_dicom_seg
 from .suggested_files import SuggestedFiles
@@ -233,7 +234,7 @@ def _finding_cells(finding: Finding) -> dict[str, str]:
         "size": _number(finding.size),
         "size_unit": finding.size_unit or "",
         "suggestion": "yes" if finding.has_suggestion else "no",
-        "sentence": finding.sentence,
+        "sentence": finding_in_words(finding),
     }
     if place is not None:
         cells |= {"sample": str(place.sample), "samples": str(place.samples)}

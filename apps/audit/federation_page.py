@@ -73,7 +73,7 @@ def channel_chart(table: ParameterTable) -> Markup | None:
         parts.append(Markup('<text x="0" y="{}">{}</text>').format(y + 4, printable(row.site)))
         if row.deviation is None or row.low is None or row.high is None:
             continue
-        style = row.verdict.replace(" ", "-")
+        style = row.style
         parts.append(
             Markup(
                 '<line class="{0}" x1="{1}" x2="{2}" y1="{3}" y2="{3}"/><circle class="{0}" cx="{4}" cy="{3}" r="5"/>'

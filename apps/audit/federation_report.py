@@ -3,53 +3,38 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...custom.audit.kinds.registry import KINDS
-from ...custom.channel.established import LEVEL, UNKNOWN_ZERO
-from ...custom.channel.estimate_record import EstimateRecord
-from ...custom.methods.audit.conclusions import is_apart
-from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
-from ...custom.methods.audit.settings import AuditSettings
+from ...custom.channel.estimate_record import ParameterRecord, ReferenceLevelRecord
+from ...custom.channel.parameters import WRONG_LABELS, ParameterKey, ParameterKind
+from ...custom.channel.statuses import Evidence, EvidenceCode, Status, Unit
+from ...custom.methods.audit.records import AuditFindings, AuditRecord
 from ...custom.methods.audit_classification.records import LabelAuditFindings
 from ...custom.methods.auto.records import (
-    ALL_CLASSES,
-    MISSING,
-    OFFSET,
-    SWAPPED,
     ChannelFindings,
     ChannelRecord,
-    ParameterRecord,
+    DecisionRecord,
+    Outcome,
     SiteChannelRecord,
-    parameter,
 )
 from ...custom.methods.auto_classification.records import NoiseLevelEstimate
-from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
-
-_WORDS = {
-    "established": "Sure",
-    "small": "Too small to act on",
-    "none": "About right",
-    "cannot tell": "Cannot tell",
-}
-
-
-_KIND_TITLES = {kind.name: kind.title for kind in KINDS}
-# The kind of the one parameter of an audit of labels.
-WRONG_LABELS = "labels"
-_TITLES = {
-    OFFSET: "Contours too large (+) or too small (−)",
-    MISSING: "Objects left out, %",
-    SWAPPED: "Objects of another class, %",
-    WRONG_LABELS: "Wrong labels, %",
-}
-
-
-_ZERO_OF_SHARES = {
-    MISSING: "A share counts from the most complete site.",
-    SWAPPED: "A share counts from the site with the least.",
-}
+from ..wording.decisions import decision_in_words
+from ..wording.evidence import reason_in_words, reference_level_in_words
+from ..wording.federation import (
+    FederationLead,
+    Problem,
+    interval_in_words,
+    lead_in_words,
+    length_in_words,
+    share_in_words,
+    table_title,
+    would_in_words,
+    zero_of_shares,
+)
+from ..wording.findings import kind_title
+from ..wording.parameters import STATUS_WORDS, is_apart
+from ..wording.site_audit import style_of
 
 
 @dataclass(frozen=True)
@@ -62,8 +47,7 @@ class SiteParameter:
         low: lower end of its interval, likewise.
         high: upper end.
         unit: ``px``, ``mm`` or ``%``.
-        verdict: ``established``, ``small``, ``none`` or ``cannot tell``.
-        words: the same for readers.
+        status: what is known.
         would: what `auto` would do.
         reason: evidence, threshold and decision.
         patients: behind the estimate.
@@ -74,23 +58,30 @@ class SiteParameter:
     low: float | None
     high: float | None
     unit: str
-    verdict: str
-    words: str
+    status: Status
     would: str
     reason: str
     patients: int
 
     @property
+    def words(self) -> str:
+        """The status for readers."""
+        return STATUS_WORDS[self.status]
+
+    @property
+    def style(self) -> str:
+        """What the style sheet calls the status."""
+        return style_of(self.status)
+
+    @property
     def shown(self) -> str:
         """The deviation with its unit."""
-        return "–" if self.deviation is None else f"{_signed(self.deviation, self.unit)} {self.unit}"
+        return length_in_words(self.deviation, self.unit)
 
     @property
     def interval(self) -> str:
         """Its interval."""
-        if self.low is None or self.high is None:
-            return "–"
-        return f"{_signed(self.low, self.unit)} to {_signed(self.high, self.unit)}"
+        return interval_in_words(self.low, self.high, self.unit)
 
 
 @dataclass(frozen=True)
@@ -113,7 +104,7 @@ class FederationReport:
     """What the federation's page shows.
 
     Attributes:
-        headline: in a sentence.
+        lead: what the headline says, in numbers.
         decision: what `auto` would do.
         tables: by parameter.
         kinds: names of the kinds of problems.
@@ -122,13 +113,18 @@ class FederationReport:
         silent: sites that reported nothing, or have not been told.
     """
 
-    headline: str
+    lead: FederationLead
     decision: str
     tables: tuple[ParameterTable, ...]
     kinds: tuple[str, ...]
     shares: dict[str, tuple[str, ...]]
     patients: dict[str, int]
     silent: tuple[str, ...]
+
+    @property
+    def headline(self) -> str:
+        """The most important thing in a sentence."""
+        return lead_in_words(self.lead)
 
     @property
     def num_sites(self) -> int:
@@ -153,12 +149,12 @@ def federation_report(summary: Summary) -> FederationReport:
     channel, audit = _concluded(summary)
     kinds = tuple(dict.fromkeys(kind for of_site in audit.kinds.values() for kind in of_site))
     return FederationReport(
-        headline=_headline(channel, audit),
-        decision=channel.decision,
-        tables=parameter_tables(channel, audit.units, summary),
-        kinds=tuple(_KIND_TITLES.get(kind, kind.replace("_", " ")) for kind in kinds),
+        lead=_lead(channel, audit),
+        decision=decision_in_words(channel),
+        tables=parameter_tables(channel, audit.units),
+        kinds=tuple(map(kind_title, kinds)),
         shares={
-            site: tuple(_share(audit.kinds[site].get(kind)) for kind in kinds)
+            site: tuple(share_in_words(audit.kinds[site].get(kind)) for kind in kinds)
             for site in sorted(audit.kinds, key=natural_order)
         },
         patients=audit.patients,
@@ -166,17 +162,16 @@ def federation_report(summary: Summary) -> FederationReport:
     )
 
 
-def parameter_tables(channel: ChannelRecord, units: Mapping[str, str], summary: Summary) -> tuple[ParameterTable, ...]:
+def parameter_tables(channel: ChannelRecord, units: Mapping[str, Unit]) -> tuple[ParameterTable, ...]:
     """Return what is known of how sites annotate, a table for every parameter, by class, contours first.
 
     Args:
         channel: an estimate of all sites.
         units: of offsets, by site, ``px`` or ``mm``; pixels where a site is not in it.
-        summary: of the run, for its settings.
     """
     sites = sorted(channel.sites, key=natural_order)
-    names = dict.fromkeys(name for site in sites for name in channel.sites[site].parameters)
-    return tuple(_table(channel, units, name, summary) for name in sorted(names, key=_place))
+    keys = dict.fromkeys(key for site in sites for key in channel.sites[site].parameters)
+    return tuple(_table(channel, units, key) for key in sorted(keys, key=_place))
 
 
 def _concluded(summary: Summary) -> tuple[ChannelRecord, AuditRecord]:
@@ -186,98 +181,105 @@ def _concluded(summary: Summary) -> tuple[ChannelRecord, AuditRecord]:
         return channels.channels[-1], findings.audit
     labels = summary.added(LabelAuditFindings)
     if labels is not None and labels.audit is not None:
-        noisy = sorted((site for site, one in labels.noise_levels.items() if one.established), key=natural_order)
-        would = f"wrong labels at {len(noisy)} of {len(labels.noise_levels)} sites" if noisy else "nothing at any site"
-        decision = f"jobs/auto_classification would undo {would}."
-        channel = _labels_as_channel(labels.noise_levels, labels.neutral_is, summary.rounds_finished + 1, decision)
-        return channel, labels.audit
+        noisy = tuple(
+            sorted((site for site, one in labels.noise_levels.items() if one.is_confirmed), key=natural_order)
+        )
+        before_round = summary.rounds_finished + 1
+        return _labels_as_channel(labels.noise_levels, labels.right_labels, before_round, noisy), labels.audit
     raise DataError(f"The run of {summary.method!r} audited nothing; expected one of jobs/audit that came to its end.")
 
 
-def noise_level_tables(estimate: NoiseLevelEstimate, summary: Summary) -> tuple[ParameterTable, ...]:
+def noise_level_tables(estimate: NoiseLevelEstimate) -> tuple[ParameterTable, ...]:
     """Return what `auto_classification` knows of the sites' labels, as :func:`parameter_tables` does of contours.
 
     Args:
         estimate: of all sites.
-        summary: of the run, for its settings.
     """
     levels = {
-        site: ParameterRecord(
-            **one.model_dump(include=set(EstimateRecord.model_fields)),
-            deviation=None if one.estimate is None else one.estimate - estimate.neutral,
-            p_value=one.p_value,
-            established=one.is_established,
-            reason=one.reason,
-        )
+        # The effect is the difference from neutral, which version 1 says of all sites together.
+        site: one if one.effect is not None or one.estimate is None else _from_neutral(one, estimate.neutral)
         for site, one in estimate.sites.items()
     }
-    return parameter_tables(_labels_as_channel(levels, estimate.neutral_is, estimate.before_round), {}, summary)
+    return parameter_tables(_labels_as_channel(levels, estimate.right_labels, estimate.before_round), {})
+
+
+def _from_neutral(one: ParameterRecord, neutral: float) -> ParameterRecord:
+    return one.model_copy(update={"effect": (one.estimate or 0.0) - neutral})
 
 
 def _labels_as_channel(
-    levels: Mapping[str, ParameterRecord], neutral_is: str, before_round: int, decision: str = ""
+    levels: Mapping[str, ParameterRecord],
+    right_labels: Evidence | None,
+    before_round: int,
+    noisy: tuple[str, ...] = (),
 ) -> ChannelRecord:
     """The noise levels as a channel with one parameter, of all classes together."""
+    reference = ReferenceLevelRecord(
+        kind=None,
+        value=None,
+        standard_error=None,
+        is_sure=True,
+        unit=None,
+        reasons=() if right_labels is None else (right_labels,),
+    )
+    outcome = Outcome.CORRECTED if noisy else Outcome.NOTHING
     return ChannelRecord(
         before_round=before_round,
-        zero={str(ALL_CLASSES): neutral_is},
-        decision=decision,
+        reference_levels={WRONG_LABELS.label: reference},
+        decision=DecisionRecord(outcome=outcome, is_applied=False, corrected=noisy),
         sites={
-            site: SiteChannelRecord(
-                parameters={parameter(WRONG_LABELS, ALL_CLASSES): one}, offsets={}, missing={}, undone_before_round=None
-            )
+            site: SiteChannelRecord(parameters={WRONG_LABELS: one}, offsets={}, missing={}, undone_before_round=None)
             for site, one in levels.items()
         },
     )
 
 
-def _place(name: str) -> tuple[bool, int, bool]:
+def _place(key: ParameterKey) -> tuple[bool, int, bool]:
     """By class, contours first; at last what is of all classes."""
-    kind, _, label = name.partition(" ")
-    return int(label) == ALL_CLASSES, int(label), kind != OFFSET
+    return key.is_of_all_classes, key.label, key.kind is not ParameterKind.OFFSET
 
 
-def _headline(channel: ChannelRecord, audit: AuditRecord) -> str:
-    if audit.is_fit is False:
-        return "Nothing could be judged: the model found too little of what is annotated."
+_PROBLEMS = {
+    Problem.TOO_SMALL: (ParameterKind.OFFSET, -1),
+    Problem.TOO_LARGE: (ParameterKind.OFFSET, 1),
+    Problem.LEFT_OUT: (ParameterKind.MISSING, 1),
+    Problem.ANOTHER_CLASS: (ParameterKind.SWAPPED, 1),
+    Problem.WRONG_LABELS: (ParameterKind.LABELS, 1),
+}
+
+
+def _lead(channel: ChannelRecord, audit: AuditRecord) -> FederationLead:
     parameters = {site: record.parameters for site, record in channel.sites.items()}
-
-    def sites_where(kind: str, sign: int) -> int:
-        return sum(
-            any(
-                name.startswith(kind) and one.established and sign * (one.deviation or 0) > 0
-                for name, one in of_site.items()
-            )
-            for of_site in parameters.values()
-        )
-
-    counts = (
-        (sites_where(OFFSET, -1), "contours too small"),
-        (sites_where(OFFSET, 1), "contours too large"),
-        (sites_where(MISSING, 1), "objects left out"),
-        (sites_where(SWAPPED, 1), "objects of another class"),
-        (sites_where(WRONG_LABELS, 1), "wrong labels"),
+    counts = {
+        problem: sum(_is_found(of_site, kind, sign) for of_site in parameters.values())
+        for problem, (kind, sign) in _PROBLEMS.items()
+    }
+    units = set(audit.units.values())
+    return FederationLead(
+        is_unfit=audit.is_fit is False,
+        num_sites=len(parameters),
+        counts={problem: count for problem, count in counts.items() if count},
+        largest_difference=_largest_difference(parameters),
+        unit=units.pop() if len(units) == 1 else None,
+        is_any_unknown=any(one.status is Status.UNKNOWN for of_site in parameters.values() for one in of_site.values()),
     )
-    found = [f"{what} at {count}" for count, what in counts if count]
-    if found:
-        listed = f"{', '.join(found)} of {len(parameters)} sites."
-        return listed[0].upper() + listed[1:]
-    if apart := _largest_difference(parameters):
-        units = set(audit.units.values())
-        unit = f" {units.pop()}" if len(units) == 1 else ""
-        return f"Contours differ by up to {apart:.1f}{unit} between sites; only a review can tell which are right."
-    if any(one.p_value is None for of_site in parameters.values() for one in of_site.values()):
-        return "No site is established to annotate differently; not all could be told."
-    return "All sites annotate alike, as far as this audit can tell."
 
 
-def _largest_difference(parameters: Mapping[str, Mapping[str, ParameterRecord]]) -> float | None:
-    """By how much offsets differ between sites of which it is only not known where zero is; None if by little."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
+def _is_found(parameters: Mapping[ParameterKey, ParameterRecord], kind: ParameterKind, sign: int) -> bool:
+    """Whether an effect in a direction is confirmed of any class."""
+    return any(
+        key.kind is kind and one.is_confirmed and sign * (one.effect or 0.0) > 0 for key, one in parameters.items()
+    )
+
+
+def _largest_difference(parameters: Mapping[str, Mapping[ParameterKey, ParameterRecord]]) -> float | None:
+    """By how much offsets differ between sites of which only the reference level is unsure; None if by little."""
+    found: dict[ParameterKey, list[tuple[float, float, float]]] = {}
     for of_site in parameters.values():
-        for name, one in of_site.items():
-            if name.startswith(OFFSET) and UNKNOWN_ZERO in one.reason and one.from_zero is not None:
-                found.setdefault(name, []).append(one.from_zero)
+        for key, one in of_site.items():
+            is_unsure = key.kind is ParameterKind.OFFSET and one.has(EvidenceCode.REFERENCE_UNSURE)
+            if is_unsure and one.from_zero is not None:
+                found.setdefault(key, []).append(one.from_zero)
     extents = [
         max(middle for middle, _, _ in of_class) - min(middle for middle, _, _ in of_class)
         for of_class in found.values()
@@ -286,28 +288,22 @@ def _largest_difference(parameters: Mapping[str, Mapping[str, ParameterRecord]])
     return max(extents, default=None)
 
 
-def _table(channel: ChannelRecord, units: Mapping[str, str], name: str, summary: Summary) -> ParameterTable:
-    kind, _, label = name.partition(" ")
-    settings = read_job_settings(summary.settings)
-    level = settings.level if isinstance(settings, AuditSettings) else LEVEL
+def _table(channel: ChannelRecord, units: Mapping[str, Unit], key: ParameterKey) -> ParameterTable:
     rows = tuple(
-        _row(site, name, channel.sites[site], units.get(site, "px"), level)
+        _row(site, key, channel.sites[site], units.get(site, "px"))
         for site in sorted(channel.sites, key=natural_order)
-        if name in channel.sites[site].parameters
+        if key in channel.sites[site].parameters
     )
-    what, is_of_all = _TITLES[kind], len(channel.zero) == 1 or label == str(ALL_CLASSES)
-    return ParameterTable(
-        what if is_of_all else f"Class {label}: {what[0].lower()}{what[1:]}",
-        _ZERO_OF_SHARES.get(kind, channel.zero.get(label, "")),
-        rows,
-    )
+    is_only = len(channel.reference_levels) == 1 or key.is_of_all_classes
+    if (zero := zero_of_shares(key.kind)) is None:
+        known = key.label in channel.reference_levels
+        zero = reference_level_in_words(channel.reference_levels[key.label]) if known else ""
+    return ParameterTable(table_title(key, is_only=is_only), zero, rows)
 
 
-def _row(site: str, name: str, record: SiteChannelRecord, unit: str, level: float) -> SiteParameter:
-    parameter = record.parameters[name]
-    kind, _, label = name.partition(" ")
-    scale, unit = (1.0, unit) if kind == OFFSET else (100.0, "%")
-    verdict = parameter.verdict(level)
+def _row(site: str, key: ParameterKey, record: SiteChannelRecord, unit: Unit) -> SiteParameter:
+    parameter, is_length = record.parameters[key], key.kind is ParameterKind.OFFSET
+    scale = 1.0 if is_length else 100.0
     from_zero = parameter.from_zero
     deviation, low, high = (None,) * 3 if from_zero is None else (scale * value for value in from_zero)
     return SiteParameter(
@@ -315,36 +311,9 @@ def _row(site: str, name: str, record: SiteChannelRecord, unit: str, level: floa
         deviation=deviation,
         low=low,
         high=high,
-        unit=unit,
-        verdict=verdict,
-        words=_WORDS[verdict],
-        would=_would(kind, label, record, unit),
-        reason=parameter.reason,
+        unit=unit if is_length else "%",
+        status=parameter.status,
+        would=would_in_words(key, record, unit),
+        reason=reason_in_words(parameter),
         patients=parameter.patients,
     )
-
-
-def _would(kind: str, label: str, record: SiteChannelRecord, unit: str) -> str:
-    if kind == OFFSET and label in record.offsets:
-        return f"move contours by {_signed(-record.offsets[label], unit)} {unit}"
-    if kind == MISSING and label in record.missing:
-        return "ignore objects that are probably missing"
-    if kind == SWAPPED and record.swapped:
-        return "give objects the class that they look like, the surest ones"
-    if kind == WRONG_LABELS and record.parameters[f"{kind} {label}"].established:
-        return "undo wrong labels"
-    return "nothing"
-
-
-def _share(found: KindShare | None) -> str:
-    if found is None or found.flagged is None:
-        return "–"
-    auroc = "not known" if found.auroc is None else f"{found.auroc:.2f}"
-    return f"{100 * found.flagged:.0f} % ({auroc})"
-
-
-def _signed(value: float, unit: str) -> str:
-    """With a true minus, which is not taken for a hyphen, and no sign where it rounds to nothing."""
-    decimals = 0 if unit == "%" else 1
-    rounded = round(value, decimals)
-    return f"{rounded:+.{decimals}f}".replace("-", "−") if rounded else f"{0.0:.{decimals}f}"

@@ -9,8 +9,9 @@ from ...custom.audit.decisions import Decisions, read_decisions
 from ...custom.audit.findings import REFERENCE, AuditedCase, Finding
 from ...transforms.errors import DataError
 from ..terminal import Terminal
+from ..wording.findings import finding_in_words, kind_title
+from ..wording.site_audit import finding_facts, headline
 from .found import FoundAudit, find_audits, has_audits
-from .wording import finding_facts, headline
 
 _HEADINGS = ("image", "what is wrong", "needs a change", "decision")
 
@@ -28,7 +29,7 @@ def print_audit(found: FoundAudit, console: Terminal, *, kinds: Sequence[str] = 
         DataError: if there is no such kind, or the decisions cannot be read.
     """
     audit = found.audit
-    titles = {kind.kind: kind.title for kind in audit.kinds}
+    titles = {kind.kind: kind_title(kind.kind) for kind in audit.kinds}
     if unknown := sorted(set(kinds) - set(titles)):
         raise DataError(f"{found.folder}: found no kind {unknown[0]!r}; expected one of: {', '.join(titles)}.")
     console.print_named(audit.site, f": {headline(audit)}")
@@ -78,7 +79,7 @@ def _cells(case: AuditedCase, finding: Finding, decisions: Decisions) -> list[st
     decision = decisions.counting.get(finding.id)
     return [
         case.image,
-        finding.sentence,
+        finding_in_words(finding),
         finding_facts(finding)[0][1],
         "" if decision is None else decision.choice,
     ]

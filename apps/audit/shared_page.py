@@ -11,9 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
-from ...custom.audit.findings import AuditedCase, Conclusion, Finding, SiteAudit
+from ...custom.audit.findings import AuditedCase, Conclusion, Finding, JudgedBy, SiteAudit
 from ...custom.data.whole_files import replaced
-from ...custom.methods.auto.records import MISSING, OFFSET, SWAPPED
 from .case_files import CaseReader
 from .case_pictures import content_and_crop
 from .found import FoundAudit
@@ -22,7 +21,6 @@ from .site_page import cases_with_findings, embedded_json, page_values
 
 SHARED_FILE = "shared.html"
 
-_PARAMETERS = {OFFSET: "Contours", MISSING: "Objects left out", SWAPPED: "Classes of objects"}
 _UNREADABLE = {"problem": "it cannot be read any more."}
 
 
@@ -71,14 +69,14 @@ def without_names(audit: SiteAudit) -> tuple[SiteAudit, dict[str, str]]:
         method="",
         made="",
         model_sha256="",
-        judged_by="",
+        judged_by=JudgedBy(folds=1),
         task=audit.task,
         classes=audit.classes,
         unit=audit.unit,
         num_cases=audit.num_cases,
         num_patients=audit.num_patients,
         conclusions=tuple(_in_figures(one, audit) for one in audit.conclusions),
-        kinds=tuple(kind.model_copy(update={"sentence": ""}) for kind in audit.kinds),
+        kinds=tuple(kind.model_copy(update={"shows": ()}) for kind in audit.kinds),
         cases=tuple(cases),
     )
     return shared, numbers
@@ -98,16 +96,13 @@ def _case(case: AuditedCase, name: str, findings: tuple[Finding, ...], audit: Si
 
 def _numbered(finding: Finding, number: str, audit: SiteAudit) -> Finding:
     classes = tuple(name for name in finding.classes if name in audit.classes)
-    return finding.model_copy(update={"id": number, "classes": classes, "sentence": ""})
+    return finding.model_copy(update={"id": number, "classes": classes, "figures": {}, "text": ""})
 
 
 def _in_figures(one: Conclusion, audit: SiteAudit) -> Conclusion:
-    """A conclusion that names what it is of, and has its figures."""
-    kind = next((kind for kind in _PARAMETERS if one.parameter.startswith(kind)), None)
-    what = "Labels" if kind is None else _PARAMETERS[kind]
+    """A conclusion with its figures, without what it rests on."""
     class_name = one.class_name if one.class_name in audit.classes else ""
-    sentence = f"{what} of {class_name}" if class_name else what
-    return one.model_copy(update={"class_name": class_name, "sentence": sentence, "reason": ""})
+    return one.model_copy(update={"class_name": class_name, "evidence": ()})
 
 
 def _without_reviewers(decisions: Decisions, numbers: dict[str, str]) -> Decisions:

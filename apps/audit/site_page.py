@@ -13,21 +13,22 @@ from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
-from .case_files import CaseReader, can_be_accepted
-from .case_pictures import content_and_crop
-from .found import FoundAudit
-from .pages import content_policy, page_environment, page_source
-from .steps import next_steps
-from .wording import (
-    REFERENCE_TITLE,
+from ..wording.evidence import reference_level_in_words
+from ..wording.findings import REFERENCE_TITLE, finding_in_words, judged_by_in_words, kind_title
+from ..wording.phrases import size_in_words
+from ..wording.site_audit import (
     cases_in_words,
     detection_sentence,
     finding_facts,
     headline,
     kinds_in_words,
-    size_in_words,
     told_conclusions,
 )
+from ..wording.steps import next_steps
+from .case_files import CaseReader, can_be_accepted
+from .case_pictures import content_and_crop
+from .found import FoundAudit
+from .pages import content_policy, page_environment, page_source
 
 PAGE_FILE = "page.html"
 
@@ -131,29 +132,31 @@ def page_values(
         "is_shared": is_shared,
         "has_images": True,
         "headline": cases_in_words(audit) if is_shared else headline(audit),
-        "conclusions": told_conclusions(audit),
+        "conclusions": told_conclusions(audit, is_shared=is_shared),
         "steps": next_steps(audit, files),
         "detection": detection_sentence(audit),
-        "kinds": kinds_in_words(audit),
+        "kinds": [(kind, kind_title(kind.kind), words) for kind, words in kinds_in_words(audit)],
+        "judged_by": judged_by_in_words(audit.judged_by),
+        "reference_levels": {name: reference_level_in_words(level) for name, level in audit.reference_levels.items()},
         "files": files,
         "style": Markup(style),
         "script": Markup(script),
         "policy": content_policy(style, script, is_served=reviewer is not None),
-        "state": embedded_json(_state(audit, decisions, reviewer) | {"shared": is_shared}),
+        "state": embedded_json(_state(audit, decisions, reviewer, is_shared=is_shared) | {"shared": is_shared}),
         "embedded_json": embedded_json,
         "printable": printable,
     }
 
 
-def _state(audit: SiteAudit, decisions: Decisions, reviewer: str | None) -> dict[str, Any]:
+def _state(audit: SiteAudit, decisions: Decisions, reviewer: str | None, *, is_shared: bool) -> dict[str, Any]:
     """What the page's program works on."""
-    titles = {kind.kind: kind.title for kind in audit.kinds} | {REFERENCE: REFERENCE_TITLE}
+    titles = {kind.kind: kind_title(kind.kind) for kind in audit.kinds} | {REFERENCE: REFERENCE_TITLE}
     return {
         "site": audit.site,
         "audit": f"{audit.made} {audit.model_sha256}",
         "reviewer": None if reviewer is None else printable(reviewer),
         "kinds": titles,
-        "cases": [_case_summary(case, audit, titles) for case in audit.cases if case.findings],
+        "cases": [_case_summary(case, audit, titles, is_shared=is_shared) for case in audit.cases if case.findings],
         "others": [[case.disagreement, case.uncertainty] for case in audit.cases if not case.findings],
         "decisions": {name: decision_values(decision) for name, decision in decisions.counting.items()},
     }
@@ -164,7 +167,7 @@ def decision_values(decision: Decision) -> dict[str, str]:
     return {key: printable(value) if key != "finding" else value for key, value in decision.model_dump().items()}
 
 
-def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str]) -> dict[str, Any]:
+def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str], *, is_shared: bool) -> dict[str, Any]:
     is_class = audit.task == "classification"
     return {
         "image": printable(case.image),
@@ -175,17 +178,19 @@ def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str]) -
         "disagreement": case.disagreement,
         "uncertainty": case.uncertainty,
         "score": case.score,
-        "findings": [_finding_summary(finding, titles, is_class=is_class) for finding in case.findings],
+        "findings": [
+            _finding_summary(finding, titles, is_class=is_class, is_shared=is_shared) for finding in case.findings
+        ],
     }
 
 
-def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool) -> dict[str, Any]:
+def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool, is_shared: bool) -> dict[str, Any]:
     return {
         "id": finding.id,
         "kind": finding.kind,
         "title": printable(titles.get(finding.kind, finding.kind)),
         "classes": [printable(name) for name in finding.classes],
-        "sentence": printable(finding.sentence),
+        "sentence": "" if is_shared else printable(finding_in_words(finding)),
         "probability": finding.probability,
         "size": finding.size,
         "sizeUnit": finding.size_unit,

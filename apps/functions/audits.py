@@ -13,10 +13,10 @@ from ..audit.federation_report import FederationReport, federation_report
 from ..audit.found import FoundAudit, find_audits
 from ..audit.running import run_audit
 from ..audit.site_page import PAGE_FILE, write_site_page
-from ..audit.wording import headline
 from ..reports.html import html_paragraphs, html_table
 from ..reports.output import read_summary
 from ..runs.progress import OnProgress, Progress, progress_of
+from ..wording.site_audit import headline
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,13 @@
 """What is printed of how sites annotate: what `auto` has measured, what follows from it, and why."""
 
-from ...custom.methods.auto.records import (
-    MISSING,
-    OFFSET,
-    SWAPPED,
-    ChannelFindings,
-    ChannelRecord,
-    ParameterRecord,
-    ShadowFindings,
-    SiteChannelRecord,
-)
+from ...custom.channel.estimate_record import ParameterRecord
+from ...custom.channel.parameters import ParameterKind
+from ...custom.channel.statuses import Status
+from ...custom.methods.auto.records import ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
+from ..wording.decisions import decision_in_words, shadow_in_words
+from ..wording.evidence import reason_in_words, reference_level_in_words
 
 LEGEND = (
     "contours: by how far they lie outside (+) or inside (-) of zero; missing: share of the objects that is left out; "
@@ -26,9 +22,9 @@ def channel_entries(found: ChannelFindings | None, site: str) -> dict[str, str]:
     record = channels[-1].sites.get(site) if channels else None
     rounds = [one.sites[site].undone_before_round for one in channels if site in one.sites]
     return {
-        "contours": _entries(record, OFFSET, 1, 1),
-        "missing, %": _entries(record, MISSING, 100, 0),
-        "swapped, %": _entries(record, SWAPPED, 100, 0),
+        "contours": _entries(record, ParameterKind.OFFSET, 1, 1),
+        "missing, %": _entries(record, ParameterKind.MISSING, 100, 0),
+        "swapped, %": _entries(record, ParameterKind.SWAPPED, 100, 0),
         "undone before": ", ".join(str(number) for number in rounds if number is not None) or "-",
     }
 
@@ -44,12 +40,13 @@ def print_channels(found: ChannelFindings | None, rounds: int, console: Terminal
     if found is None or not found.channels:
         return
     last = found.channels[-1]
-    for label, sentence in last.zero.items():
-        console.print(f"{'' if len(last.zero) == 1 else f'Class {label}: '}{sentence}")
+    for label, level in last.reference_levels.items():
+        begin = "" if len(last.reference_levels) == 1 else f"Class {label}: "
+        console.print(f"{begin}{reference_level_in_words(level)}")
     before = [record.before_round for record in found.channels]
     numbers = ", ".join(map(str, before))
     when = "after the last round" if before[0] > rounds else f"before round{'s' if len(before) > 1 else ''} {numbers}"
-    console.print(f"Estimated {when}. {last.decision}")
+    console.print(f"Estimated {when}. {decision_in_words(last)}")
     for site in sorted(last.sites, key=natural_order):
         for text in _told(last, site):
             console.print(f"{site}: {text}")
@@ -58,26 +55,26 @@ def print_channels(found: ChannelFindings | None, rounds: int, console: Terminal
 def print_shadow(found: ShadowFindings | None, console: Terminal) -> None:
     """Print what the shadow check has found, in the style of a warning where everything was taken back."""
     if found is not None and found.shadow is not None:
-        console.print(found.shadow.sentence, style="yellow" if found.shadow.has_vetoed else None)
+        console.print(shadow_in_words(found.shadow), style="yellow" if found.shadow.has_vetoed else None)
 
 
 def _told(record: ChannelRecord, site: str) -> list[str]:
     """Why contours cannot be judged at a site; the table says the rest."""
     return [
-        f"{name}: {parameter.reason}"
-        for name, parameter in record.sites[site].parameters.items()
-        if name.startswith(OFFSET) and parameter.p_value is None
+        f"{key}: {reason_in_words(parameter)}"
+        for key, parameter in record.sites[site].parameters.items()
+        if key.kind is ParameterKind.OFFSET and parameter.status is Status.UNKNOWN
     ]
 
 
-def _entries(record: SiteChannelRecord | None, kind: str, scale: float, decimals: int) -> str:
+def _entries(record: SiteChannelRecord | None, kind: ParameterKind, scale: float, decimals: int) -> str:
     of_kind = {} if record is None else record.parameters
-    texts = [_entry(one, scale, decimals) for name, one in of_kind.items() if name.startswith(f"{kind} ")]
+    texts = [_entry(one, scale, decimals) for key, one in of_kind.items() if key.kind is kind]
     return " ".join(texts) if any(text != "?" for text in texts) else "-"
 
 
 def _entry(parameter: ParameterRecord, scale: float, decimals: int) -> str:
-    if parameter.deviation is None or parameter.p_value is None:
+    if parameter.effect is None or parameter.status is Status.UNKNOWN:
         return "?"
-    text = f"{scale * parameter.deviation:{'+' if scale == 1 else ''}.{decimals}f}"
-    return text if parameter.established else f"({text})"
+    text = f"{scale * parameter.effect:{'+' if scale == 1 else ''}.{decimals}f}"
+    return text if parameter.is_confirmed else f"({text})"

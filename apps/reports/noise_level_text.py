@@ -1,8 +1,10 @@
 """What is printed of wrong labels: what `auto` for classification has estimated, what follows from it, and why."""
 
+from ...custom.channel.statuses import Status
 from ...custom.methods.auto_classification.records import ConfusionFindings, NoiseLevelRecord
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
+from ..wording.evidence import evidence_in_words, reason_in_words
 
 LEGEND = (
     "wrong: share of the labels that are; in brackets: not established; ?: cannot tell; undone from: the round from "
@@ -33,17 +35,18 @@ def print_noise_levels(found: ConfusionFindings | None, console: Terminal) -> No
     did = (
         f"Undone at {len(undone)} of {len(last.sites)} sites: {', '.join(undone)}." if undone else "Nothing is undone."
     )
-    console.print(last.neutral_is)
+    if last.right_labels is not None:
+        console.print(evidence_in_words(last.right_labels))
     console.print(f"Estimated before round{'s' if len(found.noise_levels) > 1 else ''} {before}. {did}")
     for site in sorted(last.sites, key=natural_order):
-        if last.sites[site].p_value is None:
-            console.print(f"{site}: {last.sites[site].reason}")
+        if last.sites[site].status is Status.UNKNOWN:
+            console.print(f"{site}: {reason_in_words(last.sites[site])}")
 
 
 def _entry(level: NoiseLevelRecord | None) -> str:
     if level is None:
         return "-"
-    if level.estimate is None or level.p_value is None:
+    if level.estimate is None or level.status is Status.UNKNOWN:
         return "?"
     text = f"{100 * level.estimate:.0f}"
-    return text if level.is_established else f"({text})"
+    return text if level.is_confirmed else f"({text})"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from ...custom.channel.statuses import Unit
 from ...custom.data.whole_files import write_text
 from ...custom.methods.auto.records import ChannelFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
@@ -136,13 +137,14 @@ def _channels(summary: Summary) -> tuple[ParameterTable, ...]:
     """What was measured of how sites annotate, by the last estimate; nothing where nothing was."""
     labels = summary.added(ConfusionFindings)
     if labels is not None and labels.noise_levels:
-        return noise_level_tables(labels.noise_levels[-1], summary)
+        return noise_level_tables(labels.noise_levels[-1])
     found = summary.added(ChannelFindings)
     if found is None or not found.channels:
         return ()
     known = {record.hd95_unit for record in summary.rounds if isinstance(record, SegmentationRoundSummary)}
-    units = dict.fromkeys(summary.sites, next((unit for unit in known if unit is not None), "px"))
-    return parameter_tables(found.channels[-1], units, summary)
+    unit: Unit = "mm" if "mm" in known else "px"
+    units = dict.fromkeys(summary.sites, unit)
+    return parameter_tables(found.channels[-1], units)
 
 
 def _place(name: str) -> int:

@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ...transforms.errors import DataError
-from ..channel.estimate_record import DeviationRecord, Verdict
+from ..channel.estimate_record import ParameterRecord, ReferenceLevelRecord
+from ..channel.parameters import ParameterKey
+from ..channel.statuses import Evidence, Unit
 from ..data.json_record import JsonRecord, read_record, write_record
+from .version_1 import audit_of_version_1, finding_of_version_1, kind_of_version_1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +22,6 @@ CASES_FOLDER = "cases"
 REFERENCE = "reference"
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Unit = Literal["px", "mm"]
 SizeUnit = Literal["px", "mm²", "ml"]
 
 
@@ -67,7 +69,8 @@ class Finding(JsonRecord):
         size_unit: ``px``, ``mm²`` or ``ml``.
         place: where it is; None of a whole annotation.
         has_suggestion: whether the case's arrays have an annotation that is suggested in its place.
-        sentence: what is wrong, for a reader who sees the image.
+        figures: what the kind measures beside amount and size, by name; see the kinds.
+        text: the sentence of an audit of version 1; empty since.
     """
 
     id: str
@@ -83,7 +86,13 @@ class Finding(JsonRecord):
     size_unit: SizeUnit | None = None
     place: Place | None = None
     has_suggestion: bool = False
-    sentence: str
+    figures: dict[str, float] = Field(default_factory=dict)
+    text: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return finding_of_version_1(values)
 
 
 class AuditedCase(JsonRecord):
@@ -125,48 +134,58 @@ class KindResult(JsonRecord):
 
     Args:
         kind: its name.
-        title: in words.
         auroc: how well known errors of the kind, put into copies of this site's annotations, were told from none;
             None where that could not be tried.
         patients: of how many patients that is.
         num_cases: cases with such a finding.
         num_findings: findings.
-        sentence: what all cases show together, likely and not sure; empty where that is nothing.
+        shows: what all cases show together, likely and not sure; empty where that is nothing.
     """
 
     kind: str
-    title: str
     auroc: float | None
     patients: int
     num_cases: int
     num_findings: int
-    sentence: str = ""
+    shows: tuple[Evidence, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return kind_of_version_1(values)
 
 
-class Conclusion(DeviationRecord):
-    """What the federation concludes of one parameter of this site's channel, in words that a clinician understands.
+class Conclusion(ParameterRecord):
+    """What the federation concludes of one parameter of this site's annotation bias.
 
     Args:
-        parameter: kind and class, such as ``offset 1``.
+        parameter: kind and class.
         class_name: name of the class; empty for all.
         unit: of the figures; None of a share.
-        verdict: ``established`` and large enough to act on, ``small`` where it is too small for that, ``none`` where
-            nothing is established, or ``cannot tell``.
-        sentence: for the first screen of the page.
-        reason: evidence, threshold and decision.
     """
 
-    parameter: str
+    parameter: ParameterKey
     class_name: str = ""
     unit: Unit | None = None
-    deviation: float | None
-    verdict: Verdict
-    sentence: str
-    reason: str
+    p_value: float | None = None
+
+
+class JudgedBy(JsonRecord):
+    """Which model judged which cases.
+
+    Args:
+        folds: number of models, each of which judges the patients that it has not learnt; 1 where one judges all.
+        num_absent: models of these that were not kept here, so that the last one judges in their place.
+        text: the sentence of an audit of version 1; empty since.
+    """
+
+    folds: Annotated[int, Field(ge=1)]
+    num_absent: Annotated[int, Field(ge=0)] = 0
+    text: str = ""
 
 
 class SiteAudit(JsonRecord):
-    """The content of ``findings.json``: an audit of one site.
+    """The content of ``findings.json``: an audit of one site; version 1, with sentences, is read as well.
 
     Args:
         version: of this form.
@@ -175,36 +194,41 @@ class SiteAudit(JsonRecord):
         method: the method that audited.
         made: when, by the site's clock.
         model_sha256: hash of the model that judged last.
-        judged_by: in words, what model judged which cases.
+        judged_by: what model judged which cases.
         task: ``segmentation`` or ``classification``.
         classes: names of the classes; for segmentation of the foreground classes.
         unit: of lengths; None of a classification.
         num_cases: audited.
         num_patients: of them.
         left_out: images that could not be audited, and why.
-        zero: where the zero of offsets comes from, by name of the class; empty before the federation has concluded.
-        conclusions: of this site's channel; empty likewise.
+        reference_levels: of the offsets, by name of the class; empty before the federation has concluded.
+        conclusions: of this site's annotation bias; empty before that, too.
         kinds: what was looked for.
         cases: all audited cases, the worst first.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     site: str
     data: str
     method: str
     made: str
     model_sha256: str
-    judged_by: str
+    judged_by: JudgedBy
     task: Literal["segmentation", "classification"]
     classes: tuple[str, ...]
     unit: Unit | None
     num_cases: int
     num_patients: int
     left_out: tuple[tuple[str, str], ...] = ()
-    zero: dict[str, str] = Field(default_factory=dict)
+    reference_levels: dict[str, ReferenceLevelRecord] = Field(default_factory=dict)
     conclusions: tuple[Conclusion, ...] = ()
     kinds: tuple[KindResult, ...] = ()
     cases: tuple[AuditedCase, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return audit_of_version_1(values)
 
 
 def read_audit(folder: Path) -> SiteAudit:

@@ -1,4 +1,4 @@
-"""Findings of a measured site: what is suspect enough for a reader, in words, with suggestions."""
+"""Findings of a measured site: what is suspect enough for a reader, with suggestions."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,20 +8,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..channel.statuses import Evidence, Unit
 from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
 from .examined import size_in_units, spacing_of_whole
-from .findings import CASES_FOLDER, REFERENCE, AuditedCase, Finding, KindResult, Unit
+from .findings import CASES_FOLDER, REFERENCE, AuditedCase, Finding, KindResult
 from .kinds.kind import CaseMasks, Measured, Suspicion
 from .measuring import MeasuredKind, MeasuredSite
 
 Classes = NDArray[np.uint8]
 
 REFERENCE_PATIENTS = 10
-_QUESTION = (
-    "Nothing was found here. The case was drawn at random as a reference: keep the annotation if it is as it should "
-    "be, leave it for later if not, and correct it in a tool for masks."
-)
 
 
 @dataclass(frozen=True)
@@ -80,12 +77,11 @@ def kind_results(site: MeasuredSite, data: SiteData) -> tuple[KindResult, ...]:
         results.append(
             KindResult(
                 kind=measured.kind.name,
-                title=measured.kind.title,
                 auroc=measured.calibration.auroc,
                 patients=measured.calibration.patients,
                 num_cases=sum(count > 0 for count in counts),
                 num_findings=sum(counts),
-                sentence=_sentence_of_site(measured, data),
+                shows=_shown_by_site(measured, data),
             )
         )
     return tuple(results)
@@ -104,10 +100,10 @@ def _of_one_case(site: MeasuredSite, index: int) -> list[_Found]:
     return sorted(kept, key=lambda one: -(one.score if one.probability is None else one.probability))
 
 
-def _sentence_of_site(measured: MeasuredKind, data: SiteData) -> str:
+def _shown_by_site(measured: MeasuredKind, data: SiteData) -> tuple[Evidence, ...]:
     """What a kind says of all cases together; nothing where known errors of it are not told at the site."""
     if not measured.calibration.tells:
-        return ""
+        return ()
     found = []
     for case, suspicions in zip(data.cases, measured.given, strict=True):
         spacing = spacing_of_whole(len(case.label), case.spacing, case.slice_spacing)
@@ -165,16 +161,14 @@ def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_su
         size_unit=None if size is None else size[1],
         place=suspicion.place,
         has_suggestion=has_suggestion,
-        sentence=kind.sentence(suspicion, usual, names, unit),
+        figures=kind.figures(suspicion, usual),
     )
 
 
 def _with_question(case: AuditedCase) -> AuditedCase:
     """The case with the question whether it is as it should be."""
     name = hashlib.sha256(f"{REFERENCE}/{case.image}/{case.label}".encode()).hexdigest()[:16]
-    return case.model_copy(
-        update={"findings": (Finding(id=name, kind=REFERENCE, classes=(), score=0.0, sentence=_QUESTION),)}
-    )
+    return case.model_copy(update={"findings": (Finding(id=name, kind=REFERENCE, classes=(), score=0.0),)})
 
 
 def _new_id(one: _Found, image: str, taken: set[str]) -> str:

@@ -1,16 +1,13 @@
-"""Where zero lies on the scale of offsets: the model's own bias is common to all sites and cannot be known."""
+"""The reference level of the sites' offsets: the model's own bias is common to all sites and cannot be known."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
-from ...transforms.natural_order import natural_order
 from .estimate import Estimate
+from .statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
 from .two_levels import GROUP_LEVEL, find_two_levels
-
-AnchorKind = Literal["reference", "balanced", "median", "edges", "site"]
 
 # Two groups on both sides of the images' edges may be so likely under one level: the edges are evidence of their own.
 LEVEL_WITH_EDGES = 0.3
@@ -26,41 +23,6 @@ _NUM_DRAWS = 999
 _DEVIATIONS = 1.6449
 
 
-@dataclass(frozen=True)
-class Anchor:
-    """What counts as no offset; to be shown wherever an offset is.
-
-    Attributes:
-        kind: ``reference``, ``balanced``, ``median``, ``edges`` or ``site``.
-        value: a, what is subtracted from the sites' estimates.
-        deviation: its standard deviation, as far as it follows from those of the estimates.
-        sentence: how it came about and what it assumes, for reports; it names no site that the choice does not.
-        is_sure: whether anything may be done on its strength; a median is not where most sites disagree with it,
-            nor what was asked for and is not there.
-        groups: the two groups of sites that it lies between; empty otherwise.
-    """
-
-    kind: AnchorKind
-    value: float
-    deviation: float
-    sentence: str
-    is_sure: bool = True
-    groups: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def sentence_with_sites(self) -> str:
-        """The sentence with the groups' names, for who may see all sites."""
-        if not self.groups:
-            return self.sentence
-        listed = "; ".join(", ".join(sorted(group, key=natural_order)) for group in self.groups)
-        return f"{self.sentence} The groups: {listed}."
-
-    @property
-    def is_inferred(self) -> bool:
-        """Whether zero follows from the sites' offsets alone, and nobody said or reviewed where it lies."""
-        return self.kind in ("balanced", "median")
-
-
 def choose_anchor(
     estimates: Mapping[str, Estimate],
     *,
@@ -68,13 +30,12 @@ def choose_anchor(
     floor: float,
     choice: str = "auto",
     reference: Estimate | None = None,
-    reference_at: str = "",
+    at_server: bool = False,
     edges: Estimate | None = None,
     edge_error: float = 2.0,
     level: float = GROUP_LEVEL,
-    unit: str = "px",
-) -> Anchor | None:
-    """Choose zero for the offsets of a class.
+) -> ReferenceLevel | None:
+    """Choose the reference level for the offsets of a class.
 
     Where the images have their edges is evidence of where zero lies, but annotators need not draw along edges. So edges
     are no zero by themselves: two groups that lie clearly on both sides of them need less proof that they are two, and
@@ -89,15 +50,14 @@ def choose_anchor(
         choice: ``reference``, ``balanced``, ``median``, ``edges``, ``site:<name>``, or ``auto``: the reference where
             there is one, else balanced where the sites lie at two levels, else the median.
         reference: offset of reviewed annotations against the same model.
-        reference_at: where these are, in words after the number of patients.
-        edges: of the images' edges, likewise; None where they are not known.
+        at_server: whether these are the server's; else the sites'.
+        edges: of the images' edges against the same model; None where they are not known.
         edge_error: annotators may draw so far from the edges.
         level: share of federations at one level that may pass for two where edges say nothing.
-        unit: of all offsets, for the sentence.
 
     Returns:
         None where there is nothing to choose from: no estimate, or no two levels for ``balanced``. What is asked for
-        and is not there is an anchor that is not sure.
+        and is not there is a reference level that is not sure.
 
     Raises:
         ValueError: when the choice is unknown.
@@ -105,7 +65,7 @@ def choose_anchor(
     known = {site: estimates[site] for site in sorted(estimates) if estimates[site].is_known}
     seen = edges if edges is not None and edges.is_known else None
     if choice == "reference" or (choice == "auto" and reference is not None):
-        return _with_edges(_reference(reference, reference_at), seen, 2 * edge_error, unit)
+        return _with_edges(_reference(reference, at_server=at_server), seen, 2 * edge_error)
     if choice.startswith("site:"):
         return _site(choice.removeprefix("site:"), known)
     if choice == "edges":
@@ -119,50 +79,54 @@ def choose_anchor(
         return None
     median = _median(known, seed, floor)
     if choice == "median":
-        return _with_edges(median, seen, edge_error, unit)
-    balanced = _balanced(known, seed, level, seen, edge_error, unit)
+        return _with_edges(median, seen, edge_error)
+    balanced = _balanced(known, seed, level, seen, edge_error)
     if choice == "balanced" or (balanced is not None and _edges_favour(balanced, median, seen, edge_error)):
-        return None if balanced is None else beside_edges(balanced, seen, unit)
-    return _with_edges(median, seen, edge_error, unit)
+        return None if balanced is None else beside_edges(balanced, seen)
+    return _with_edges(median, seen, edge_error)
 
 
-def deviation_of(estimate: Estimate) -> float:
+def standard_error_of(estimate: Estimate) -> float:
     """Return the standard deviation that a 90 % interval of a normal distribution stands for."""
     return (estimate.high - estimate.low) / (2 * _DEVIATIONS)
 
 
-def _missing(kind: AnchorKind, sentence: str) -> Anchor:
-    return Anchor(kind, 0.0, 0.0, sentence, is_sure=False)
+def _absent(kind: ReferenceKind, reason: Evidence) -> ReferenceLevel:
+    return ReferenceLevel(kind, 0.0, 0.0, (reason,), is_sure=False)
 
 
-def _reference(reference: Estimate | None, where: str) -> Anchor:
+def _of_estimate(kind: ReferenceKind, estimate: Estimate, reason: Evidence) -> ReferenceLevel:
+    return ReferenceLevel(kind, estimate.value, standard_error_of(estimate), (reason,))
+
+
+def _reference(reference: Estimate | None, *, at_server: bool) -> ReferenceLevel:
     if reference is None or not reference.is_known:
-        return _missing("reference", "Zero is to be the reviewed annotations, but there are none.")
-    sentence = f"Zero is the reviewed annotations of {reference.patients} patients{where}."
-    return Anchor("reference", reference.value, deviation_of(reference), sentence)
+        return _absent(ReferenceKind.REFERENCE, Evidence(EvidenceCode.REVIEWED_ABSENT))
+    numbers = {"patients": reference.patients, "at_server": int(at_server)}
+    return _of_estimate(ReferenceKind.REFERENCE, reference, Evidence(EvidenceCode.REVIEWED, numbers))
 
 
-def _site(name: str, known: Mapping[str, Estimate]) -> Anchor:
+def _site(name: str, known: Mapping[str, Estimate]) -> ReferenceLevel:
+    names = {"site": name}
     if name not in known:
-        return _missing("site", f"Zero is to be the way of {name}, of which there is no estimate.")
-    return Anchor("site", known[name].value, deviation_of(known[name]), f"Zero is the way in which {name} annotates.")
+        return _absent(ReferenceKind.SITE, Evidence(EvidenceCode.SITE_ABSENT, names=names))
+    return _of_estimate(ReferenceKind.SITE, known[name], Evidence(EvidenceCode.SITE, names=names))
 
 
-def _edges(edges: Estimate | None) -> Anchor:
+def _edges(edges: Estimate | None) -> ReferenceLevel:
     if edges is None or not edges.is_known:
-        return _missing("edges", "Zero is to be the edges of the images, of which there is no estimate.")
-    sentence = "Zero is where the images have their edges: it assumes that right annotations follow them."
-    return Anchor("edges", edges.value, deviation_of(edges), sentence)
+        return _absent(ReferenceKind.EDGES, Evidence(EvidenceCode.EDGES_ABSENT))
+    return _of_estimate(ReferenceKind.EDGES, edges, Evidence(EvidenceCode.EDGES))
 
 
 def _balanced(
-    known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, edge_error: float, unit: str
-) -> Anchor | None:
+    known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, edge_error: float
+) -> ReferenceLevel | None:
     level = level if edges is None else max(level, LEVEL_WITH_EDGES)
     levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
         return None
-    return half_way(known, levels.upper, levels.lower, edges=edges, edge_error=edge_error, unit=unit)
+    return half_way(known, levels.upper, levels.lower, edges=edges, edge_error=edge_error)
 
 
 def half_way(
@@ -172,36 +136,33 @@ def half_way(
     *,
     edges: Estimate | None,
     edge_error: float,
-    unit: str,
-) -> Anchor | None:
-    """Return the zero between two groups of sites; None where the images' edges do not lie clearly between them.
+) -> ReferenceLevel | None:
+    """Return the reference level between two groups of sites; None where the images' edges are not clearly between.
 
     Args:
         estimates: known ones of all sites of the groups, of which neither is empty.
         upper: the sites that draw larger.
         lower: the others.
         edges: as :func:`choose_anchor`; likewise below.
-        edge_error: zero lies no farther from the edges.
-        unit: for the sentence.
+        edge_error: the reference level is no farther from the edges.
     """
     means, squares = [], []
     for group in (upper, lower):
         means.append(float(np.mean([estimates[site].value for site in group])))
-        squares.append(sum(deviation_of(estimates[site]) ** 2 for site in group) / len(group) ** 2)
+        squares.append(sum(standard_error_of(estimates[site]) ** 2 for site in group) / len(group) ** 2)
     value, margin = sum(means) / 2, edge_error / 2
     if edges is not None and not means[1] + margin <= edges.value <= means[0] - margin:
         return None
-    sentence = (
-        "Zero is half-way between two groups of sites: it assumes that they err equally far in the two directions."
-    )
+    reasons = [Evidence(EvidenceCode.HALF_WAY)]
     if edges is not None and abs(value - edges.value) > edge_error:
         value = min(max(value, edges.value - edge_error), edges.value + edge_error)
-        sentence += f" It is moved to {edge_error:g} {unit} from the edges of the images."
+        reasons.append(Evidence(EvidenceCode.MOVED_TO_EDGES, {"distance": edge_error}))
+    standard_error = float(np.sqrt(sum(squares))) / 2
     groups = (tuple(upper), tuple(lower))
-    return Anchor("balanced", value, float(np.sqrt(sum(squares))) / 2, sentence, groups=groups)
+    return ReferenceLevel(ReferenceKind.BALANCED, value, standard_error, tuple(reasons), groups=groups)
 
 
-def _edges_favour(balanced: Anchor, median: Anchor, edges: Estimate | None, edge_error: float) -> bool:
+def _edges_favour(balanced: ReferenceLevel, median: ReferenceLevel, edges: Estimate | None, edge_error: float) -> bool:
     """Whether half-way between two groups is nearer to the images' edges than the median is.
 
     Where a group is a single site, it has to be so by a margin: one that errs far need not be a second direction.
@@ -213,34 +174,32 @@ def _edges_favour(balanced: Anchor, median: Anchor, edges: Estimate | None, edge
     return nearer >= (_MARGIN_OF_SINGLE_SITE * edge_error if is_alone else 0.0)
 
 
-def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float, unit: str) -> Anchor:
-    """A zero is not sure where the images have their edges far from it: all sites may err alike, or one lies."""
-    if edges is None or not anchor.is_sure:
-        return anchor
-    is_near = abs(anchor.value - edges.value) <= edge_error
-    return replace(beside_edges(anchor, edges, unit, "The" if is_near else "But the"), is_sure=is_near)
+def _with_edges(level: ReferenceLevel, edges: Estimate | None, edge_error: float) -> ReferenceLevel:
+    """A level is not sure where the images have their edges far from it: all sites may err alike, or one lies."""
+    if edges is None or not level.is_sure:
+        return level
+    is_near = abs(level.value - edges.value) <= edge_error
+    return replace(beside_edges(level, edges, is_near=is_near), is_sure=is_near)
 
 
-def beside_edges(anchor: Anchor, edges: Estimate | None, unit: str, begins: str = "The") -> Anchor:
-    """Say where the images have their edges, which is part of the evidence."""
+def beside_edges(level: ReferenceLevel, edges: Estimate | None, *, is_near: bool = True) -> ReferenceLevel:
+    """Add how far the images' edges are from it, which is part of the evidence."""
     if edges is None:
-        return anchor
-    beside = f"{begins} images have their edges {edges.value - anchor.value:+.2f} {unit} from it."
-    return replace(anchor, sentence=f"{anchor.sentence} {beside}")
+        return level
+    code = EvidenceCode.EDGES_NEAR if is_near else EvidenceCode.EDGES_FAR
+    return level.because(code, difference=edges.value - level.value)
 
 
-def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> Anchor:
+def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> ReferenceLevel:
     values = np.array([estimate.value for estimate in known.values()])
-    deviations = np.array([deviation_of(estimate) for estimate in known.values()])
-    drawn = values + deviations * np.random.default_rng(seed).standard_normal((_NUM_DRAWS, len(values)))
+    errors = np.array([standard_error_of(estimate) for estimate in known.values()])
+    drawn = values + errors * np.random.default_rng(seed).standard_normal((_NUM_DRAWS, len(values)))
     middle = float(np.median(values))
-    agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + _DEVIATIONS * deviations))
+    agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + _DEVIATIONS * errors))
     # Most sites may err in one direction, each by another strength; then the median is as wrong as they are. One or two
     # sites always lie at their own median, or as far from it as each other.
     is_sure = len(values) >= _FEWEST_SITES and 2 * agreeing > len(values)
-    sentence = (
-        f"Zero is the median of {len(values)} site{'' if len(values) == 1 else 's'}, with which {agreeing} agree"
-        + (": they count as right; " if is_sure else ": too few to count as right; ")
-        + "whether all err alike cannot be told without reviewed cases."
-    )
-    return Anchor("median", middle, float(np.median(drawn, axis=1).std()), sentence, is_sure)
+    code = EvidenceCode.MEDIAN if is_sure else EvidenceCode.MEDIAN_UNSURE
+    reason = Evidence(code, {"sites": len(values), "agreeing": agreeing})
+    standard_error = float(np.median(drawn, axis=1).std())
+    return ReferenceLevel(ReferenceKind.MEDIAN, middle, standard_error, (reason,), is_sure)

@@ -1,4 +1,4 @@
-"""What the estimates of all sites prove: deviations that are significant, large enough, and of a kind that is seen."""
+"""What the estimates of all sites show: effects that are significant, large enough, and of a kind that is seen."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from .anchor import Anchor, deviation_of
+from .anchor import standard_error_of
 from .estimate import Estimate
+from .parameters import ParameterKey
+from .statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult
 
 LEVEL = 0.05
-# Why nothing is told of a site although it is known how far it is from the others.
-UNKNOWN_ZERO = "it is not known where neutral lies"
-_UNTRIED = "known errors could not be tried"
+_UNTRIED = Evidence(EvidenceCode.INJECTED_ERRORS_UNTRIED)
 
 
 @dataclass(frozen=True)
@@ -23,66 +23,49 @@ class Criterion:
     Attributes:
         neutral: its value where nothing is wrong, such as the anchor of the offsets.
         floor: smaller deviations are not acted on: 0.5 px of the network's resolution for an offset.
-        deviation: standard deviation of the neutral value.
+        standard_error: of the neutral value.
         smallest_auroc: a self-calibration below this cannot tell.
         slopes: nor can one whose slope is outside of these.
-        doubted: why nothing can be told whatever the estimate is; None where it can.
+        doubted: why nothing can be tested whatever the estimate is; None where it can.
     """
 
     neutral: float
     floor: float
-    deviation: float = 0.0
+    standard_error: float = 0.0
     smallest_auroc: float = 0.7
     slopes: tuple[float, float] = (0.6, 1.4)
-    doubted: str | None = None
+    doubted: Evidence | None = None
 
     @classmethod
-    def of_anchor(cls, anchor: Anchor, floor: float) -> "Criterion":
-        """Return the criterion of offsets: zero is where the anchor is."""
-        doubted = None if anchor.is_sure else UNKNOWN_ZERO
-        return cls(anchor.value, floor, anchor.deviation, doubted=doubted)
+    def of_reference_level(cls, level: ReferenceLevel, floor: float) -> "Criterion":
+        """Return the criterion of offsets: neutral is the reference level."""
+        doubted = None if level.is_sure else Evidence(EvidenceCode.REFERENCE_UNSURE)
+        return cls(level.value, floor, level.standard_error, doubted=doubted)
 
-    def doubt(self, estimate: Estimate) -> str | None:
-        """Return why nothing can be told; None where it can. What was not calibrated cannot be told."""
+    def doubt(self, estimate: Estimate) -> Evidence | None:
+        """Return why nothing can be tested; None where it can. What was not calibrated cannot be."""
         if self.doubted is not None:
             return self.doubted
         if not estimate.auroc >= self.smallest_auroc:
             if math.isnan(estimate.auroc):
                 return _UNTRIED
-            return f"a known error is told from none with an AUROC of {estimate.auroc:.2f} only"
+            return Evidence(EvidenceCode.AUROC_LOW, {"auroc": estimate.auroc})
         if math.isnan(estimate.slope):
             return _UNTRIED
         if not self.slopes[0] <= estimate.slope <= self.slopes[1]:
-            return f"of a known error the estimate shows {estimate.slope:.2f} times as much"
+            return Evidence(EvidenceCode.SLOPE_OFF, {"slope": estimate.slope})
         return None
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What is known of one parameter of one site.
-
-    Attributes:
-        established: whether the deviation is.
-        deviation: the estimate less the neutral value; NaN where there is none.
-        p_value: corrected for all sites and parameters; NaN where it was not tested.
-        reason: evidence and threshold in words.
-    """
-
-    established: bool
-    deviation: float
-    p_value: float
-    reason: str
-
-
 def established(
-    estimates: Mapping[str, Mapping[str, Estimate]],
-    criteria: Mapping[str, Mapping[str, Criterion]],
+    estimates: Mapping[str, Mapping[ParameterKey, Estimate]],
+    criteria: Mapping[str, Mapping[ParameterKey, Criterion]],
     *,
     level: float = LEVEL,
-) -> dict[str, dict[str, Finding]]:
-    """Decide which parameters of which sites deviate from neutral (Holm over all of them).
+) -> dict[str, dict[ParameterKey, TestResult]]:
+    """Test which parameters of which sites differ from neutral (Holm over all of them).
 
-    A deviation is established if its corrected p-value is at most the level, it exceeds the floor, and the site's
+    An effect is confirmed if its corrected p-value is at most the level, it exceeds the floor, and the site's
     self-calibration says that such an error would be seen there. The p-value is that of a t-test with the estimate's
     interval as its standard error, on one patient less than there are.
 
@@ -97,14 +80,14 @@ def established(
         for name in sorted(estimates[site])
         if name in criteria.get(site, {})
         and estimates[site][name].is_known
-        # What cannot be told is not tested, and makes nothing else harder to prove.
+        # What cannot be decided is not tested, and makes nothing else harder to prove.
         and criteria[site][name].doubt(estimates[site][name]) is None
     ]
     p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in keys]
     corrected = dict(zip(keys, holm(p_values), strict=True))
     return {
         site: {
-            name: _finding(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)
+            name: _result(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)
             for name in sorted(estimates[site])
             if name in criteria.get(site, {})
         }
@@ -113,7 +96,9 @@ def established(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm, 1979): below a level at most one false finding in so many.
+    """Return p-values corrected for their number (Holm, 1979).
+
+    Rejecting what is at most a level has at most that probability of any false rejection.
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -127,25 +112,29 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
+def _standard_error(estimate: Estimate, criterion: Criterion) -> float:
+    return math.hypot(standard_error_of(estimate), criterion.standard_error)
+
+
 def _p_value(estimate: Estimate, criterion: Criterion) -> float:
-    deviation = abs(estimate.value - criterion.neutral)
-    error = math.hypot(deviation_of(estimate), criterion.deviation)
+    effect, error = abs(estimate.value - criterion.neutral), _standard_error(estimate, criterion)
     if error == 0 or estimate.patients < 2:
         # An interval without width says nothing of how sure it is where there is one patient, and everything else.
-        return 1.0 if deviation == 0 or estimate.patients < 2 else 0.0
-    return float(2 * stats.t.sf(deviation / error, estimate.patients - 1))
+        return 1.0 if effect == 0 or estimate.patients < 2 else 0.0
+    return float(2 * stats.t.sf(effect / error, estimate.patients - 1))
 
 
-def _finding(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> Finding:
+def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> TestResult:
     if not estimate.is_known:
-        why = criterion.doubted or "there is no estimate"
-        return Finding(False, math.nan, math.nan, f"Cannot tell: {why}.")
-    deviation = estimate.value - criterion.neutral
+        why = criterion.doubted or Evidence(EvidenceCode.NO_ESTIMATE)
+        return TestResult(math.nan, math.nan, math.nan, Status.UNKNOWN, (why,))
+    effect, error = estimate.value - criterion.neutral, _standard_error(estimate, criterion)
     if p_value is None:
-        return Finding(False, deviation, math.nan, f"Cannot tell: {criterion.doubt(estimate)} ({deviation:+.2f}).")
-    shown = f"{deviation:+.2f} from neutral, corrected p = {p_value:.3f}"
+        doubt = criterion.doubt(estimate)
+        return TestResult(effect, error, math.nan, Status.UNKNOWN, () if doubt is None else (doubt,))
     if p_value > level:
-        return Finding(False, deviation, p_value, f"Not established: {shown}, above {level:g}.")
-    if abs(deviation) < criterion.floor:
-        return Finding(False, deviation, p_value, f"Too small to act on: {shown}, below the floor {criterion.floor:g}.")
-    return Finding(True, deviation, p_value, f"Established: {shown}, at least {criterion.floor:g}.")
+        status = Status.NOT_SIGNIFICANT
+    else:
+        status = Status.SMALL if abs(effect) < criterion.floor else Status.CONFIRMED
+    thresholds = Evidence(EvidenceCode.THRESHOLDS, {"level": level, "minimum_effect": criterion.floor})
+    return TestResult(effect, error, p_value, status, (thresholds,))

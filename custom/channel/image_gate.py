@@ -16,6 +16,7 @@ from scipy import special, stats
 
 from .feature_names import FEATURES
 from .image_features import ImageStatistics
+from .statuses import Evidence, EvidenceCode
 
 Floats = NDArray[np.float64]
 
@@ -38,13 +39,13 @@ class ImageGate:
         score: how well a case of the site is told from one of another site by the most telling feature, 0.5 where by
             none: what half of the sites reach (AUROC of normal distributions); NaN where unknown.
         alike: the other sites with images like its own, sorted.
-        sentence: the verdict in words, for reports.
+        evidence: what that rests on.
     """
 
     distinct: bool
     score: float
     alike: tuple[str, ...]
-    sentence: str
+    evidence: Evidence
 
     @property
     def is_known(self) -> bool:
@@ -81,7 +82,7 @@ def gate_by_images(statistics: Mapping[str, ImageStatistics], *, level: float = 
     result = {}
     for site in sorted(statistics):
         if aurocs is None or site not in known:
-            result[site] = ImageGate(True, math.nan, (), _why_unknown(site in known))
+            result[site] = ImageGate(True, math.nan, (), _why_unknown(is_alone=site in known))
         else:
             result[site] = _verdict(known, known.index(site), aurocs[known.index(site)])
     return result
@@ -113,19 +114,12 @@ def _verdict(sites: list[str], index: int, aurocs: Floats) -> ImageGate:
     score = float(np.sort(best)[-half])
     others = len(sites) - 1
     if not distinct:
-        return ImageGate(False, score, alike, f"Its images are like those of {len(alike)} of {others} other sites.")
-    telling = Counter(FEATURES[feature] for feature in aurocs[unlike].argmax(axis=1)).most_common(1)[0][0]
-    sentence = (
-        f"Its images differ from those of {others - len(alike)} of {others} other sites, most in {telling} "
-        f"(AUROC {score:.2f}): a model that learnt from others cannot judge its contours alone."
-    )
-    return ImageGate(True, score, alike, sentence)
+        like = Evidence(EvidenceCode.IMAGES_ALIKE, {"alike": len(alike), "others": others})
+        return ImageGate(False, score, alike, like)
+    feature = Counter(FEATURES[index] for index in aurocs[unlike].argmax(axis=1)).most_common(1)[0][0]
+    numbers = {"unlike": others - len(alike), "others": others, "auroc": score}
+    return ImageGate(True, score, alike, Evidence(EvidenceCode.IMAGES_DIFFER, numbers, {"feature": feature}))
 
 
-def _why_unknown(is_alone: bool) -> str:
-    if is_alone:
-        return "Cannot tell whether its images are like those of others: no other site says what its images are."
-    return (
-        "Cannot tell whether its images are like those of others: it says nothing of them "
-        "(too few patients, or pixels that are no numbers)."
-    )
+def _why_unknown(*, is_alone: bool) -> Evidence:
+    return Evidence(EvidenceCode.IMAGES_ALONE if is_alone else EvidenceCode.IMAGES_UNKNOWN)

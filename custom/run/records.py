@@ -1,7 +1,7 @@
 """The records of a run's rounds: what sites reported, who was refused or bounded, and what the model scores."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -14,7 +14,13 @@ VERSION = 1
 
 
 class Record(StrictModel):
-    """A part of what a run leaves behind."""
+    """A part of what a run leaves behind.
+
+    Attributes:
+        earlier_names: fields of earlier versions, which a validator of the record reads.
+    """
+
+    earlier_names: ClassVar[frozenset[str]] = frozenset()
 
     def plain(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; what was not given is not there."""
@@ -45,8 +51,9 @@ class OpenRecord(Record):
         Args:
             kind: the record that it is.
         """
+        names = kind.model_fields.keys() | kind.earlier_names
         try:
-            return kind.model_validate({name: value for name, value in self.extra.items() if name in kind.model_fields})
+            return kind.model_validate({name: value for name, value in self.extra.items() if name in names})
         except ValidationError:
             return None
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from ..case_errors import DrawnTooLargeOrSmall
 from ..contour_evidence import ContourEvidence, UsualContours, contour_evidence
 from ..examined import ExaminedCase
-from ..findings import Unit
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
 
@@ -30,7 +29,6 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
     """
 
     name = "boundary"
-    title = "Contours too large or too small"
     threshold = 0.5
     error = DrawnTooLargeOrSmall()
 
@@ -75,17 +73,6 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
         """Return δ: by how far the contour lies too far outside."""
         found = _displacement(suspicion, usual)
         return None if found is None else found[0]
-
-    def sentence(
-        self, suspicion: Suspicion, usual: Mapping[int, UsualContours], names: Sequence[str], unit: Unit
-    ) -> str:
-        """Say by how much, and in which direction."""
-        amount = self.amount(suspicion, usual) or 0.0
-        direction = "outside" if amount > 0 else "inside"
-        return (
-            f"The contour of {names[suspicion.labels[0]]} lies {abs(amount):.1f} {unit} farther {direction} than "
-            "this site's contours usually do."
-        )
 
     def suggestion(self, suspicion: Suspicion, usual: Mapping[int, UsualContours], masks: CaseMasks) -> Classes | None:
         """Return the predicted object in place of the annotated one, moved by what is usual at the site.

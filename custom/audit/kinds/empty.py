@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from ..examined import ExaminedCase
-from ..findings import Unit
 from .kind import Kind, Suspicion
 
 # Of fewer cases it is not known what is usual.
@@ -17,7 +16,6 @@ class Empty(Kind[float]):
     """
 
     name = "empty"
-    title = "Empty annotations"
     threshold = 0.9
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
@@ -32,6 +30,6 @@ class Empty(Kind[float]):
         """Return that share for an empty annotation."""
         return 0.0 if suspicion.features else usual
 
-    def sentence(self, suspicion: Suspicion, usual: float, names: Sequence[str], unit: Unit) -> str:
-        """Say how usual that is."""
-        return f"Nothing is annotated, while {100 * usual:.0f} % of this site's cases have an annotation."
+    def figures(self, suspicion: Suspicion, usual: float) -> dict[str, float]:
+        """Return ``annotated_share``: of the site's cases."""
+        return {"annotated_share": usual}

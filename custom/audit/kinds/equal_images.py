@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ..alignment import THUMBNAIL_SIDES, thumbnail, thumbnail_dice
 from ..examined import ExaminedCase, as_volume
-from ..findings import Unit
 from .kind import Kind, Suspicion
 
 
@@ -25,7 +24,6 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
     """Cases of one image that are annotated differently; what is usual are the cases of every image."""
 
     name = "equal_images"
-    title = "Equal images with different annotations"
     threshold = 0.55
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
@@ -46,12 +44,9 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
         """Return one half and more for annotations that differ: 1 − Dice / 2."""
         return self._other(suspicion, usual)[1]
 
-    def sentence(
-        self, suspicion: Suspicion, usual: dict[str, list[Suspicion]], names: Sequence[str], unit: Unit
-    ) -> str:
-        """Say which case has the same image."""
-        other, _ = self._other(suspicion, usual)
-        return f"Case {other + 1} of the list has the same image and another annotation."
+    def figures(self, suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> dict[str, float]:
+        """Return ``other_case``: the number in the list, from 1, of the case with the same image."""
+        return {"other_case": self._other(suspicion, usual)[0] + 1}
 
     @staticmethod
     def _other(suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> tuple[int, float]:

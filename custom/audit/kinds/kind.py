@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...channel.statuses import Evidence
 from ..examined import ExaminedCase
-from ..findings import Place, SizeUnit, Unit
+from ..findings import Place, SizeUnit
 from ..known_errors import Classes, KnownError
 
 Usual = TypeVar("Usual")
@@ -77,14 +78,12 @@ class Kind(ABC, Generic[Usual]):
 
     Attributes:
         name: names the kind in findings.
-        title: in words, for readers.
         threshold: a case is a finding from this score on.
         error: the known error that it is tested with at a site; None where there is none.
         explains: kinds whose findings in a case are but effects of one of this kind.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     threshold: ClassVar[float] = 0.5
     error: ClassVar[KnownError[Any] | None] = None
     explains: ClassVar[tuple[str, ...]] = ()
@@ -101,16 +100,14 @@ class Kind(ABC, Generic[Usual]):
     def score(self, suspicion: Suspicion, usual: Usual) -> float:
         """Return from 0 to 1 how suspect it is."""
 
-    @abstractmethod
-    def sentence(self, suspicion: Suspicion, usual: Usual, names: Sequence[str], unit: Unit) -> str:
-        """Say what is wrong to a reader who sees the image.
+    def figures(self, suspicion: Suspicion, usual: Usual) -> dict[str, float]:
+        """Return what tells a reader who sees the image what is wrong, beside amount, size and classes; by name.
 
         Args:
             suspicion: what was measured.
             usual: at the site.
-            names: of the classes, by label.
-            unit: of lengths.
         """
+        return {}
 
     def of_case(self, scores: Sequence[float]) -> float:
         """Return the score of a case with objects of these scores."""
@@ -128,15 +125,15 @@ class Kind(ABC, Generic[Usual]):
         """Return the signed length that is wrong; None where the kind measures none."""
         return None
 
-    def of_site(self, measured: Sequence[Measured], usual: Usual, names: Sequence[str]) -> str:
-        """Say what all cases of the site show together, as far as that is likely; empty where it is nothing.
+    def of_site(self, measured: Sequence[Measured], usual: Usual, names: Sequence[str]) -> tuple[Evidence, ...]:
+        """Return what all cases of the site show together, as far as that is likely; empty where it is nothing.
 
         Args:
             measured: all that was measured at the site.
             usual: at the site.
             names: of the classes, by label.
         """
-        return ""
+        return ()
 
     def suggestion(self, suspicion: Suspicion, usual: Usual, masks: CaseMasks) -> Classes | None:
         """Return the annotation that is suggested: of the shape of the place, or of all samples; None without any.

@@ -1,4 +1,4 @@
-"""How many objects of a class a site seems to leave out, the small ones apart: a sentence for a reader."""
+"""How many objects of a class a site seems to leave out, the small ones apart."""
 
 from collections.abc import Sequence
 from typing import TypeGuard
@@ -7,20 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...channel.bootstrap import Interval, bootstrap_interval
+from ...channel.statuses import Evidence, EvidenceCode
 from .kind import Measured
 
 # An object, the probability that it is missing, and whether it is annotated.
 Counted = tuple[Measured, float, bool]
 
 _LEAST_ANNOTATED, _LEAST_PATIENTS = 10, 5
-# A smaller share is not worth a sentence, and one that may be smaller is not likely.
+# A smaller share is not worth a word, and one that may be smaller is not likely.
 _LEAST_SHARE, _LEAST_LOW = 0.15, 0.1
-_HALF = 0.5
 _SEED = 0
 
 
-def left_out(counted: Sequence[Counted], name: str) -> str:
-    """Say how many objects are missing: those below the median size where they are missing more than the others.
+def left_out(counted: Sequence[Counted], name: str) -> Evidence | None:
+    """Return how many objects are missing: those below the median size where they are missing more than the others.
 
     The share is that of the expected number of missing objects, Σu, among those and the annotated ones. It is rather
     too low, as u is.
@@ -30,24 +30,20 @@ def left_out(counted: Sequence[Counted], name: str) -> str:
         name: of the class.
 
     Returns:
-        The sentence; empty where too little is annotated, or little seems to be missing.
+        None where too little is annotated, or little seems to be missing.
     """
     annotated = [one.size for one, _, is_annotated in counted if is_annotated]
     patients = {one.unit for one, _, _ in counted}
     if len(annotated) < _LEAST_ANNOTATED or len(patients) < _LEAST_PATIENTS:
-        return ""
+        return None
     limit = float(np.median(annotated))
-    small = [item for item in counted if item[0].size < limit]
-    large = [item for item in counted if item[0].size >= limit]
-    of_small, of_large = missing_share(small), missing_share(large)
-    unit = counted[0][0].size_unit
+    of_small = missing_share([item for item in counted if item[0].size < limit])
+    of_large = missing_share([item for item in counted if item[0].size >= limit])
     if _is_likely(of_small) and (of_large is None or of_small.low > of_large.value):
-        rest = "" if of_large is None else f", of larger ones {_percent(of_large.value)}"
-        return f"{name} under {_rounded(limit)} {unit}: {_amount(of_small)} may have been left out{rest}."
+        larger = {} if of_large is None else {"larger": of_large.value}
+        return _evidence(of_small, {"limit": limit} | larger, {"class": name, "unit": counted[0][0].size_unit})
     of_all = missing_share(counted)
-    if _is_likely(of_all):
-        return f"{name}: {_amount(of_all)} may have been left out."
-    return ""
+    return _evidence(of_all, {}, {"class": name}) if _is_likely(of_all) else None
 
 
 def missing_share(counted: Sequence[Counted]) -> Interval | None:
@@ -68,15 +64,6 @@ def _is_likely(share: Interval | None) -> TypeGuard[Interval]:
     return share is not None and share.value >= _LEAST_SHARE and share.low >= _LEAST_LOW
 
 
-def _amount(share: Interval) -> str:
-    about = "at least about "
-    about += f"1 in {round(1 / share.value)}" if share.value <= _HALF else _percent(share.value)
-    return f"{about} ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _rounded(size: float) -> str:
-    return f"{size:.0f}" if size >= 100 else f"{size:.2g}"
+def _evidence(share: Interval, numbers: dict[str, float], names: dict[str, str]) -> Evidence:
+    shares = {"share": share.value, "low": share.low, "high": share.high}
+    return Evidence(EvidenceCode.OBJECTS_LEFT_OUT, shares | numbers, names)

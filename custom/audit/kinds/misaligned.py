@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from ..alignment import alignment
 from ..case_errors import ShiftedOrFlipped, moved
 from ..examined import ExaminedCase, as_samples, as_volume
-from ..findings import Unit
 from .kind import CaseMasks, Kind, Suspicion
 
 Classes = NDArray[np.uint8]
@@ -21,7 +20,6 @@ class Misaligned(Kind[None]):
     """Shifted or mirrored annotations: the gain in Dice of the best shift or flip, the only feature."""
 
     name = "misaligned"
-    title = "Annotations shifted or mirrored"
     error = ShiftedOrFlipped()
     explains = ("boundary", "missing", "spurious", "swapped")
 
@@ -42,12 +40,10 @@ class Misaligned(Kind[None]):
         gain: float = suspicion.features.gain
         return gain / (gain + _HALF)
 
-    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
-        """Say how it would fit."""
+    def figures(self, suspicion: Suspicion, usual: None) -> dict[str, float]:
+        """Return ``shift`` in pixels, and ``mirrored``, 0 or 1: how the annotation would fit."""
         movement = suspicion.features.movement
-        steps = max(abs(step) for step in movement.steps)
-        how = [*(["mirrored"] if movement.flipped else []), *([f"shifted by {steps} pixels"] if steps else [])]
-        return f"The annotation would fit the image better if it were {' and '.join(how) or 'moved'}."
+        return {"shift": max(abs(step) for step in movement.steps), "mirrored": int(movement.flipped)}
 
     def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the whole annotation moved."""

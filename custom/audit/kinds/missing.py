@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import ndimage, optimize
 
 from ....transforms.surfaces import bounding_box
+from ...channel.statuses import Evidence
 from ..examined import ExaminedCase
-from ..findings import Unit
 from ..object_errors import LEAST_PIXELS, ObjectLeftOut
 from .kind import CaseMasks, Kind, Measured, Suspicion
 from .left_out import left_out
@@ -55,7 +55,6 @@ class Missing(Kind[RealObjects]):
     """
 
     name = "missing"
-    title = "Objects left out"
     error = ObjectLeftOut()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
@@ -113,15 +112,12 @@ class Missing(Kind[RealObjects]):
         share = (float(scores.mean()) - _COMPLETE) / (_INCOMPLETE - _COMPLETE) if len(scores) else 0.0
         return scores * min(max(share, 0.0), 1.0)
 
-    def sentence(self, suspicion: Suspicion, usual: RealObjects, names: Sequence[str], unit: Unit) -> str:
-        """Say what seems to be there."""
-        return (
-            f"Here {names[suspicion.labels[0]]} may have been left out: the model sees it with a probability of "
-            f"{100 * suspicion.features[1]:.0f} %, and nothing is annotated."
-        )
+    def figures(self, suspicion: Suspicion, usual: RealObjects) -> dict[str, float]:
+        """Return ``probability``: the model's, on average over the object."""
+        return {"probability": suspicion.features[1]}
 
-    def of_site(self, measured: Sequence[Measured], usual: RealObjects, names: Sequence[str]) -> str:
-        """Say how many of the small, or else of all, objects of a class seem to be left out."""
+    def of_site(self, measured: Sequence[Measured], usual: RealObjects, names: Sequence[str]) -> tuple[Evidence, ...]:
+        """Return how many of the small, or else of all, objects of a class seem to be left out."""
         by_label: dict[int, list[Measured]] = {}
         for one in measured:
             by_label.setdefault(one.suspicion.labels[0], []).append(one)
@@ -129,7 +125,8 @@ class Missing(Kind[RealObjects]):
             label: [(one, self.score(one.suspicion, usual), bool(one.suspicion.features[0])) for one in of_label]
             for label, of_label in by_label.items()
         }
-        return " ".join(filter(None, (left_out(scored[label], names[label]) for label in sorted(scored))))
+        found = (left_out(scored[label], names[label]) for label in sorted(scored))
+        return tuple(one for one in found if one is not None)
 
     def suggestion(self, suspicion: Suspicion, usual: RealObjects, masks: CaseMasks) -> Classes | None:
         """Return the annotation with the predicted object."""

@@ -9,7 +9,7 @@ from scipy import ndimage
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.surfaces import bounding_box
 from ..examined import ExaminedCase, as_samples, as_volume
-from ..findings import Place, Unit
+from ..findings import Place
 from ..object_errors import LEAST_PIXELS, SliceLeftOut
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import annotated_anchor
@@ -27,7 +27,6 @@ class MissingSlice(Kind[None]):
     """
 
     name = "missing_slice"
-    title = "Slices left out inside an object"
     threshold = 0.9
     error = SliceLeftOut()
 
@@ -60,10 +59,6 @@ class MissingSlice(Kind[None]):
     def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return the share that is not annotated."""
         return float(suspicion.features)
-
-    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
-        """Say what is interrupted."""
-        return f"In the slices on both sides {names[suspicion.labels[0]]} is annotated, and in this one it is not."
 
     def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the slice with the gap filled."""

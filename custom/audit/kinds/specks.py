@@ -8,7 +8,6 @@ from scipy import ndimage
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.surfaces import grown_box
 from ..examined import ExaminedCase
-from ..findings import Unit
 from ..known_errors import Classes
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import without_object
@@ -23,7 +22,6 @@ class Specks(Kind[dict[int, float]]):
     """Tiny objects; what is usual is the median size of a class's objects in pixels."""
 
     name = "specks"
-    title = "Specks"
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure the size of every annotated object, but for tiny ones that another object of the class is near."""
@@ -60,10 +58,9 @@ class Specks(Kind[dict[int, float]]):
         largest = min(_MOST_PIXELS, _SHARE * usual.get(suspicion.labels[0], 0.0))
         return max(0.0, 1 - 0.5 * (suspicion.pixels or 0.0) / largest) if largest > 0 else 0.0
 
-    def sentence(self, suspicion: Suspicion, usual: dict[int, float], names: Sequence[str], unit: Unit) -> str:
-        """Say how small it is."""
-        pixels = round(suspicion.pixels or 0)
-        return f"A speck of {pixels} pixel{'s' if pixels != 1 else ''} is annotated as {names[suspicion.labels[0]]}."
+    def figures(self, suspicion: Suspicion, usual: dict[int, float]) -> dict[str, float]:
+        """Return ``pixels``: of the speck."""
+        return {"pixels": round(suspicion.pixels or 0)}
 
     def suggestion(self, suspicion: Suspicion, usual: dict[int, float], masks: CaseMasks) -> Classes | None:
         """Leave it out."""

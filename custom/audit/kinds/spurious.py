@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..examined import ExaminedCase
-from ..findings import Unit
 from ..known_errors import Classes
 from ..object_errors import LEAST_PIXELS, ObjectWhereNoneIs
 from .kind import CaseMasks, Kind, Suspicion
@@ -23,7 +22,6 @@ class Spurious(Kind[None]):
     """
 
     name = "spurious"
-    title = "Objects where none is"
     threshold = 0.85
     error = ObjectWhereNoneIs()
 
@@ -53,12 +51,9 @@ class Spurious(Kind[None]):
         mean, is_lone = suspicion.features
         return float(1 - mean) * (1.0 if is_lone else _MATCHED)
 
-    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
-        """Say how little the model sees there."""
-        return (
-            f"The model sees nothing where {names[suspicion.labels[0]]} is annotated: a probability of "
-            f"{100 * suspicion.features[0]:.0f} % on average."
-        )
+    def figures(self, suspicion: Suspicion, usual: None) -> dict[str, float]:
+        """Return ``probability``: the model's, on average over the object."""
+        return {"probability": suspicion.features[0]}
 
     def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Leave it out."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..examined import ExaminedCase
-from ..findings import Unit
 from ..known_errors import Classes
 from ..object_errors import LEAST_PIXELS, ClassTakenForAnother
 from .kind import CaseMasks, Kind, Suspicion
@@ -23,7 +22,6 @@ class Swapped(Kind[None]):
     """
 
     name = "swapped"
-    title = "Objects of another class"
     # Early models are unsure of classes before they are of places.
     threshold = 0.25
     error = ClassTakenForAnother()
@@ -57,11 +55,6 @@ class Swapped(Kind[None]):
     def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return the probability of the other class beside the given one."""
         return 1 / (1 + math.exp(-float(np.clip(suspicion.features[0], -_LARGEST_LOGIT, _LARGEST_LOGIT))))
-
-    def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
-        """Say which class it looks like."""
-        given, other = (names[label] for label in suspicion.labels)
-        return f"What is annotated as {given} looks like {other}."
 
     def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the annotation with the object as the other class."""

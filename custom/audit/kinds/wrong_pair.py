@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbnail_containment, thumbnail_dice
 from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
-from ..findings import Unit
 from .kind import CaseMasks, Kind, Suspicion
 
 Classes = NDArray[np.uint8]
@@ -40,7 +39,6 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
     """
 
     name = "wrong_pair"
-    title = "Annotations of another image"
     error = AnotherCasesAnnotation()
     explains = ("boundary", "missing", "spurious", "swapped")
 
@@ -80,16 +78,6 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
         contained = (thumbnail_containment(annotated, usual[suspicion.case]) - _FROM_SHARE) / (1 - _FROM_SHARE)
         margin = max(others, default=0.0) - own - _CONTAINED * max(contained, 0.0)
         return max(float(1 / (1 + np.exp(-(margin - _MARGIN) / _WIDTH))), _fits_nowhere(suspicion.features.aligned))
-
-    def sentence(
-        self,
-        suspicion: Suspicion,
-        usual: dict[int, Thumbnail],
-        names: Sequence[str],
-        unit: Unit,
-    ) -> str:
-        """Say that it does not belong there."""
-        return "The annotation does not fit this image and may be that of another one."
 
     def suggestion(self, suspicion: Suspicion, usual: dict[int, Thumbnail], masks: CaseMasks) -> Classes | None:
         """Return the prediction."""

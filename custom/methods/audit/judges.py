@@ -51,12 +51,12 @@ class Judges:
         for case in cases:
             yield from judged_samples(self.network_of(case), [case], self.inference)
 
-    def in_words(self) -> str:
-        """Return which model judged which cases."""
-        if not self._part or self.folds < 2:
-            return "an early model of all sites, which has learnt these annotations in part"
-        missing = sorted(set(range(self.folds - 1)) - set(self._networks))
-        judged = f"{self.folds} models of all sites, each of which judges the patients that it has not learnt"
-        if missing:
-            judged += f"; of {len(missing)} the model was not kept here, and the last one judges in its place"
-        return judged
+    @property
+    def num_judging(self) -> int:
+        """Number of models that judge the patients that they have not learnt; 1 where one judges all."""
+        return self.folds if self._part and self.folds > 1 else 1
+
+    @property
+    def num_absent(self) -> int:
+        """How many of these were not kept here, so that the last one judges in their place."""
+        return len(set(range(self.num_judging - 1)) - set(self._networks))

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ...audit.findings import Unit
+from ...channel.statuses import Unit
 from ...run.plain_values import finite
 from ...run.records import Record
 from .outbound import AUROC, FLAGGED

@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....transforms.natural_order import natural_order
 from ...audit.kind_names import SEGMENTATION_KINDS
-from ...channel.anchor import Anchor
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ..auto.answers import ChannelAnswer, unit_of
-from ..auto.channel_record import channel_record, why_left
-from ..auto.decisions import Decisions, decide
+from ..auto.channel_record import channel_record
+from ..auto.decisions import decide
 from ..auto.outbound import ESTIMATE_CHANNEL
-from ..auto.records import ChannelFindings, ChannelRecord, SiteChannelRecord
+from ..auto.records import ChannelFindings, ChannelRecord
 from ..views import Round
 from .folds_server import FoldsServer
 from .outbound import AUDIT_CASES
@@ -43,13 +41,12 @@ class AuditServer(FoldsServer):
             return False
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
         decisions = decide(answers, self.settings, seed=seed)
-        record = channel_record(decisions, this_round.number + 1)
-        channel = self._channel = record.model_copy(update={"decision": _decision(decisions)})
-        this_round.info(channel.decision)
+        channel = self._channel = channel_record(decisions, this_round.number + 1, is_applied=False)
+        this_round.info(f"Annotation bias: {channel.decision.outcome} at {len(channel.sites)} sites.")
         reported = this_round.ask(AUDIT_CASES)
         told = self.tell(
             this_round,
-            {site: _of_site(decisions.anchors, channel.sites[site]) for site in reported if site in channel.sites},
+            {site: _of_site(channel, site) for site in reported if site in channel.sites},
         )
         if this_round.is_stopped():
             return False
@@ -67,22 +64,12 @@ class AuditServer(FoldsServer):
         """Take nothing back: what comes after the last round is done anew."""
 
 
-def _decision(decisions: Decisions) -> str:
-    """What `auto` would do."""
-    undo = decisions.undo
-    if decisions.unfit is not None:
-        return f"Nothing could be judged: {decisions.unfit}. More rounds, or more epochs in each, may help."
-    sites = sorted((site for site, one in undo.items() if one), key=natural_order)
-    if sites:
-        return f"jobs/auto would undo what is established at {len(sites)} of {len(undo)} sites: {', '.join(sites)}."
-    if decisions.harmless:
-        return f"jobs/auto would be federated averaging. {why_left(decisions)}"
-    return f"jobs/auto would undo nothing at any of {len(undo)} sites: it would be federated averaging."
-
-
-def _of_site(anchors: Sequence[Anchor | None], site: SiteChannelRecord) -> dict[str, Any]:
-    """What a site is told: its own parameters, and where zero lies, without the names of others."""
-    return {
-        "zero": {str(label): anchor.sentence for label, anchor in enumerate(anchors, start=1) if anchor is not None},
-        "parameters": {name: parameter.plain() for name, parameter in site.parameters.items()},
+def _of_site(channel: ChannelRecord, site: str) -> dict[str, Any]:
+    """What a site is told: its own parameters, and where the reference level is, without the names of others."""
+    levels = {
+        str(label): level.without_names().plain()
+        for label, level in channel.reference_levels.items()
+        if level is not None
     }
+    parameters = {str(key): parameter.plain() for key, parameter in channel.sites[site].parameters.items()}
+    return {"reference_levels": levels, "parameters": parameters}

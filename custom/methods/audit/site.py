@@ -2,8 +2,9 @@
 
 from torch import nn
 
-from ...audit.findings import AUDIT_FOLDER, Unit, read_audit, write_audit
+from ...audit.findings import AUDIT_FOLDER, read_audit, write_audit
 from ...audit.kind_names import SEGMENTATION_KINDS
+from ...channel.statuses import Unit
 from ...data.datalist import TRAINING
 from ...seeding import derive_seed
 from ..auto.outbound import ESTIMATE_CHANNEL
@@ -49,5 +50,5 @@ class AuditSite(FoldsSite):
         from .conclusions import with_conclusions  # noqa: PLC0415
 
         folder = site.run_folder / AUDIT_FOLDER
-        write_audit(folder, with_conclusions(read_audit(folder), site.message["conclude"], self.settings.level))
+        write_audit(folder, with_conclusions(read_audit(folder), site.message["conclude"]))
         return Answer({"has_concluded": True})

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ...audit.decisions import DECISIONS_FILE, read_decisions, write_decisions
-from ...audit.findings import AUDIT_FOLDER, AuditedCase, KindResult, SiteAudit, Unit, write_audit
+from ...audit.findings import AUDIT_FOLDER, AuditedCase, JudgedBy, KindResult, SiteAudit, write_audit
+from ...channel.statuses import Unit
 from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
 from ...networks.hashing import model_hash
@@ -54,7 +55,7 @@ def site_report(
             method=settings.method,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             model_sha256=model_hash(judges.last.state_dict()),
-            judged_by=judges.in_words(),
+            judged_by=JudgedBy(folds=judges.num_judging, num_absent=judges.num_absent),
             task=settings.task,
             classes=data.classes,
             unit=unit,

@@ -23,7 +23,6 @@ from .label_scores import LabelScores, score_labels
 from .settings import AuditClassificationSettings
 
 _KIND = CLASSIFICATION_KINDS[0]
-_TITLE = "Wrong labels"
 # From where on another class is more probable than the given one.
 _THRESHOLD = 0.5
 
@@ -66,7 +65,6 @@ def _kind_result(calibration: Calibration, cases: list[AuditedCase]) -> KindResu
     count = sum(bool(case.findings) for case in cases)
     return KindResult(
         kind=_KIND,
-        title=_TITLE,
         auroc=calibration.auroc,
         patients=calibration.patients,
         num_cases=count,
@@ -98,10 +96,10 @@ def _audited(
                 probability=calibration.probability(score),
                 disagreement=disagreement,
                 uncertainty=uncertainty,
-                sentence=(
-                    f"Labelled {given}, looks like {data.classes[other]}: the model gives {data.classes[other]} "
-                    f"{100 * said[other]:.0f} % and {given} {100 * said[judged.labels[index]]:.0f} %."
-                ),
+                figures={
+                    "given_probability": float(said[judged.labels[index]]),
+                    "other_probability": float(said[other]),
+                },
             )
         )
     return AuditedCase(

@@ -1,19 +1,32 @@
 """What an audit of class labels adds to a run's summary, as records."""
 
+from typing import Any, ClassVar
+
+from pydantic import model_validator
+
+from ...channel.estimate_record import ParameterRecord
+from ...channel.statuses import Evidence
 from ...run.records import Record
 from ..audit.records import AuditRecord
-from ..auto.records import ParameterRecord
+from ..auto_classification.version_1 import with_right_labels
 
 
 class LabelAuditFindings(Record):
-    """What the summary of an audit of labels has.
+    """What the summary of an audit of labels has; the form of version 1 is read as well.
 
     Attributes:
         noise_levels: by site, what was estimated and concluded.
-        neutral_is: what is taken as the noise level of right labels, in words; empty before the last round.
+        right_labels: what is taken as the noise level of right labels; None before the last round.
         audit: shares that sites reported; None before the last round.
     """
 
+    earlier_names: ClassVar[frozenset[str]] = frozenset({"neutral_is"})
+
     noise_levels: dict[str, ParameterRecord]
-    neutral_is: str
+    right_labels: Evidence | None
     audit: AuditRecord | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return with_right_labels(values)

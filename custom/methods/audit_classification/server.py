@@ -5,13 +5,12 @@ from typing import Any
 
 from ...audit.kind_names import CLASSIFICATION_KINDS
 from ...channel.estimate_fields import received
-from ...channel.estimate_record import plain_estimate
-from ...run.plain_values import finite
+from ...channel.estimate_record import ParameterRecord
+from ...channel.statuses import Evidence
 from ...run.records import RoundRecord
 from ..audit.folds_server import FoldsServer
 from ..audit.records import AuditRecord
-from ..auto.records import ParameterRecord
-from ..auto_classification.decision import Decision, SiteDecision, decide
+from ..auto_classification.decision import Decision, decide
 from ..auto_classification.outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT
 from ..views import Round
 from .outbound import AUDIT_LABELS
@@ -32,7 +31,7 @@ class AuditClassificationServer(FoldsServer):
     def __init__(self, settings: AuditClassificationSettings) -> None:
         super().__init__(settings)
         self._noise_levels: dict[str, ParameterRecord] = {}
-        self._neutral_is = ""
+        self._right_labels: Evidence | None = None
         self._audit: AuditRecord | None = None
 
     def after_rounds(self, this_round: Round) -> bool:
@@ -41,10 +40,12 @@ class AuditClassificationServer(FoldsServer):
         if this_round.is_stopped():
             return False
         decision = _decided(answers, self.settings.floor)
-        self._noise_levels = {site: _record(one) for site, one in decision.sites.items()}
-        self._neutral_is = decision.neutral_is
+        self._noise_levels = {
+            site: ParameterRecord.of(one.estimate, one.result) for site, one in decision.sites.items()
+        }
+        self._right_labels = decision.right_labels
         for site, one in decision.sites.items():
-            this_round.info(f"Noise level of {site}: {one.finding.reason}")
+            this_round.info(f"Noise level of {site}: {one.result.status}")
         reported = this_round.ask(AUDIT_LABELS)
         concluded = {
             site: {"wrong_labels": self._noise_levels[site].plain()} for site in reported if site in self._noise_levels
@@ -59,7 +60,7 @@ class AuditClassificationServer(FoldsServer):
         """Return every noise level with evidence, and the shares that sites reported."""
         del this_round
         return LabelAuditFindings(
-            noise_levels=self._noise_levels, neutral_is=self._neutral_is, audit=self._audit
+            noise_levels=self._noise_levels, right_labels=self._right_labels, audit=self._audit
         ).plain()
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
@@ -71,11 +72,3 @@ def _decided(answers: Mapping[str, Mapping[str, Any]], floor: float) -> Decision
         {site: received(name, fields)[0] for site, fields in answers.items()} for name in (NOISE_LEVEL, SUPPORT)
     )
     return decide(estimates, supports, "zero", floor)
-
-
-def _record(one: SiteDecision) -> ParameterRecord:
-    """What is known of a site's labels; without a p-value where nothing can be told."""
-    numbers = finite({"deviation": one.finding.deviation, "p_value": one.finding.p_value if one.can_tell else None})
-    return ParameterRecord(
-        **plain_estimate(one.estimate), **numbers, established=one.is_noisy, reason=one.finding.reason
-    )

@@ -50,5 +50,5 @@ class AuditClassificationSite(FoldsSite):
         from .conclusions import with_conclusion  # noqa: PLC0415
 
         folder = site.run_folder / AUDIT_FOLDER
-        write_audit(folder, with_conclusion(read_audit(folder), site.message["conclude"], self.settings.floor))
+        write_audit(folder, with_conclusion(read_audit(folder), site.message["conclude"]))
         return Answer({"has_concluded": True})

@@ -3,22 +3,25 @@
 from collections.abc import Mapping
 
 from ....transforms.natural_order import natural_order
-from ...channel.estimate_record import plain_estimate
-from ...run.plain_values import finite
+from ...channel.estimate_record import ParameterRecord, ReferenceLevelRecord
 from .decisions import Decisions
-from .records import ChannelRecord, ParameterRecord, SiteChannelRecord
+from .records import ChannelRecord, DecisionRecord, Outcome, SiteChannelRecord
 
 
-def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
+def channel_record(decisions: Decisions, number: int, *, is_applied: bool = True) -> ChannelRecord:
     """Return what was concluded of all sites.
 
     Args:
         decisions: the server's.
         number: the round before whose training they were made.
+        is_applied: whether sites act on them; an audit only says what `auto` would do.
     """
     sites = {
         site: SiteChannelRecord(
-            parameters={name: _parameter_record(decisions, site, name) for name in decisions.findings[site]},
+            parameters={
+                key: ParameterRecord.of(decisions.judged[site][key], result)
+                for key, result in decisions.findings[site].items()
+            },
             offsets=named(undo.offsets),
             missing=named(undo.missing),
             swapped=undo.swapped,
@@ -28,34 +31,14 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
         )
         for site, undo in decisions.undo.items()
     }
-    zero = {
-        str(label): "No site has an estimate that tells where zero is."
-        if anchor is None
-        else anchor.sentence_with_sites
-        for label, anchor in enumerate(decisions.anchors, start=1)
-    }
-    inferred = {
-        str(label): anchor
-        for label, anchor in enumerate(decisions.anchors, start=1)
-        if anchor is not None and anchor.is_inferred and anchor.is_sure
-    }
     return ChannelRecord(
         before_round=number,
-        zero=zero,
-        inferred_zero=tuple(inferred),
-        balanced_zero=tuple(label for label, anchor in inferred.items() if anchor.kind == "balanced"),
-        decision=_decision(decisions),
+        reference_levels={
+            label: None if level is None else ReferenceLevelRecord.of(level, decisions.unit)
+            for label, level in enumerate(decisions.anchors, start=1)
+        },
+        decision=_decision(decisions, is_applied=is_applied),
         sites=sites,
-    )
-
-
-def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRecord:
-    estimate, finding = decisions.judged[site][name], decisions.findings[site][name]
-    return ParameterRecord(
-        **plain_estimate(estimate),
-        **finite({"deviation": finding.deviation, "p_value": finding.p_value}),
-        established=finding.established,
-        reason=finding.reason,
     )
 
 
@@ -64,30 +47,27 @@ def named(values: Mapping[int, float]) -> dict[str, float]:
     return {str(label): value for label, value in values.items()}
 
 
-def _decision(decisions: Decisions) -> str:
-    undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
-    if undone:
-        moved = {label for undo in decisions.undo.values() for label in undo.overshoot}
-        further = (decisions.overshoots[label].sentence(str(label)) for label in sorted(moved))
-        return " ".join([f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}.", *further])
+def _decision(decisions: Decisions, *, is_applied: bool) -> DecisionRecord:
+    confirmed = (site for site, found in decisions.findings.items() if any(one.is_confirmed for one in found.values()))
+    numbers = {} if decisions.unfit is None else decisions.unfit.numbers
+    return DecisionRecord(
+        outcome=_outcome(decisions, is_applied=is_applied),
+        is_applied=is_applied,
+        corrected=tuple(sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)),
+        confirmed=tuple(sorted(confirmed, key=natural_order)),
+        tolerated={label: (averaged.low, averaged.high) for label, averaged in decisions.harmless.items()},
+        found_share=numbers.get("found"),
+        expected_share=numbers.get("expected"),
+        unit=decisions.unit,
+    )
+
+
+def _outcome(decisions: Decisions, *, is_applied: bool) -> Outcome:
+    if decisions.unfit is not None and not is_applied:
+        return Outcome.UNFIT
+    if any(decisions.undo.values()):
+        return Outcome.CORRECTED
     if decisions.harmless:
-        return why_left(decisions)
-    if decisions.anything_established:
-        # Contours that are treated otherwise, or kinds that are not in `undo`.
-        return "What is established is measured and not undone, as the settings ask."
-    return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
-
-
-def why_left(decisions: Decisions) -> str:
-    """Return why established offsets stay, in a sentence."""
-    sites = sorted(
-        (site for site, found in decisions.findings.items() if any(one.established for one in found.values())),
-        key=natural_order,
-    )
-    where = "; ".join(
-        f"class {label}: {averaged.low:+.2f} to {averaged.high:+.2f}" for label, averaged in decisions.harmless.items()
-    )
-    return (
-        f"Established at {', '.join(sites)} and left as it is: federated averaging follows the middle of all sites, "
-        f"which lies near zero ({where})."
-    )
+        return Outcome.TOLERATED
+    # Offsets that are treated otherwise, or kinds that are not corrected.
+    return Outcome.MEASURED if is_applied and decisions.anything_established else Outcome.NOTHING

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ...channel.anchor import Anchor, deviation_of
+from ...channel.anchor import standard_error_of
 from ...channel.established import Criterion
 from ...channel.estimate import Estimate
+from ...channel.statuses import Evidence, EvidenceCode, ReferenceLevel
 from .answers import ChannelAnswer
 from .settings import JudgingSettings
 
@@ -14,7 +15,11 @@ _LEAST_PART = 0.2
 
 
 def offset_criterion(
-    answer: ChannelAnswer, label: int, anchor: Anchor | None, settings: JudgingSettings, doubt: str | None
+    answer: ChannelAnswer,
+    label: int,
+    anchor: ReferenceLevel | None,
+    settings: JudgingSettings,
+    doubt: Evidence | None,
 ) -> tuple[Estimate, Criterion]:
     """Return what is tested of a site's offset of a class, and against which zero."""
     offset, reference, reviewed = (one[label - 1] for one in (answer.offset, answer.reference, answer.reviewed))
@@ -22,13 +27,13 @@ def offset_criterion(
     if reviewed.is_known:
         return reviewed, Criterion(0.0, floor)
     if reference.is_known:
-        return offset, Criterion(reference.value, floor, deviation_of(reference))
+        return offset, Criterion(reference.value, floor, standard_error_of(reference))
     if anchor is None:
-        return offset, Criterion(0.0, floor, doubted="no site has an estimate that could be zero")
+        return offset, Criterion(0.0, floor, doubted=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
     if anchor.is_inferred:
         # Zero may be wrong by so much; undoing less than that would follow its error.
         floor = max(floor, settings.edge_error * answer.pixel_size)
-    return offset, _doubted(Criterion.of_anchor(anchor, floor), doubt)
+    return offset, _doubted(Criterion.of_reference_level(anchor, floor), doubt)
 
 
 def most_complete(answers: Mapping[str, ChannelAnswer], label: int, *, hides_patients: bool) -> Estimate | None:
@@ -46,27 +51,27 @@ def best_told(estimates: Sequence[Estimate], quality: Callable[[Estimate], float
 
 
 def missing_criterion(
-    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: JudgingSettings, doubt: str | None
+    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: JudgingSettings, doubt: Evidence | None
 ) -> tuple[Estimate, Criterion]:
     """Return the share of objects that a site leaves out, what it annotates less than the most complete site does."""
     own = answer.completeness[label - 1]
     if complete is None or not complete.value > 0 or not own.is_known:
         return Estimate.unknown(), _doubted(Criterion(0.0, settings.missing_floor), doubt)
     value, low, high = (1 - share / complete.value for share in (own.value, own.high, own.low))
-    criterion = Criterion(0.0, settings.missing_floor, deviation_of(complete) * own.value / complete.value**2)
+    criterion = Criterion(0.0, settings.missing_floor, standard_error_of(complete) * own.value / complete.value**2)
     missing = replace(own, value=value, low=low, high=high)
     return missing, _doubted(criterion, doubt)
 
 
 def swapped_criterion(
-    answer: ChannelAnswer, least: Estimate | None, settings: JudgingSettings, doubt: str | None
+    answer: ChannelAnswer, least: Estimate | None, settings: JudgingSettings, doubt: Evidence | None
 ) -> Criterion:
     """Return what is tested of the share of objects that look like another class: the floor is of those that can."""
     floor = settings.swapped_floor * max(answer.exchanged_part, _LEAST_PART)
     if least is None or not answer.swapped.is_known:
         return _doubted(Criterion(0.0, floor), doubt)
-    return _doubted(Criterion(least.value, floor, deviation_of(least)), doubt)
+    return _doubted(Criterion(least.value, floor, standard_error_of(least)), doubt)
 
 
-def _doubted(criterion: Criterion, doubt: str | None) -> Criterion:
+def _doubted(criterion: Criterion, doubt: Evidence | None) -> Criterion:
     return criterion if doubt is None else replace(criterion, doubted=doubt)

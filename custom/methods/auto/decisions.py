@@ -5,36 +5,24 @@ import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...channel.anchor import Anchor
 from ...channel.averaged_contour import AveragedContour, averaged_contour
-from ...channel.established import Criterion, Finding, established
+from ...channel.established import Criterion, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
+from ...channel.parameters import ALL_CLASSES, SWAPPED_OBJECTS, ParameterKey, ParameterKind
+from ...channel.statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult, Unit
 from .answers import ChannelAnswer, unit_of
 from .criteria import best_told, missing_criterion, most_complete, offset_criterion, swapped_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
-from .overshoot import Overshoot, of_moved, overshoots
-from .records import (
-    ALL_CLASSES,
-    MISSING,
-    OFFSET,
-    OVERSHOOT,
-    SWAPPED,
-    SWAPPED_OBJECTS,
-    ChannelRecord,
-    SiteChannelRecord,
-    parameter,
-)
+from .overshoot import of_moved, overshoots
+from .records import ChannelRecord, SiteChannelRecord
 from .server_reference import ServerReference
 from .settings import JudgingSettings
 from .unannotated import unannotated_shares
 from .zero import middle, zero_of_offsets
 
-OTHER_IMAGES = (
-    "its images are of another kind than the other sites', so that the model may err there; review some cases"
-)
-# Why nothing is told of any site although all have reported.
-UNFIT = "the model finds too little of what is annotated to judge it"
+# What sites correct with their offsets, where the settings ask: how far the model draws outside the reference level.
+_OVERSHOOT = "overshoot"
 
 
 @dataclass(frozen=True)
@@ -64,28 +52,30 @@ class Decisions:
     """The server's conclusions of one estimate.
 
     Attributes:
-        anchors: zero of the offsets, by class; None where there is no estimate.
+        anchors: reference level of the offsets, by class; None where there is no estimate.
         judged: by site and parameter (kind and class) the estimate that was tested.
-        findings: likewise what is known of it.
+        findings: what the test says of it, in the same way.
         undo: what each site undoes; sites that undo nothing are there, too.
         harmless: by class where federated averaging's contours lie, where that is so near zero that established offsets
             are left as they are.
-        unfit: why the model judges nobody, None where it does; see :data:`UNFIT`.
+        unfit: why the model judges nobody; None where it does.
         overshoots: by class, how far the model itself draws outside zero; see :func:`overshoots`.
+        unit: of the sites' offsets, that of most sites.
     """
 
-    anchors: tuple[Anchor | None, ...]
-    judged: dict[str, dict[str, Estimate]]
-    findings: dict[str, dict[str, Finding]]
+    anchors: tuple[ReferenceLevel | None, ...]
+    judged: dict[str, dict[ParameterKey, Estimate]]
+    findings: dict[str, dict[ParameterKey, TestResult]]
     undo: dict[str, SiteUndo]
     harmless: dict[int, AveragedContour] = field(default_factory=dict)
-    unfit: str | None = None
-    overshoots: dict[int, Overshoot] = field(default_factory=dict)
+    unfit: Evidence | None = None
+    overshoots: dict[int, float] = field(default_factory=dict)
+    unit: Unit = "px"
 
     @property
     def anything_established(self) -> bool:
-        """Whether any deviation of any site is."""
-        return any(finding.established for found in self.findings.values() for finding in found.values())
+        """Whether any effect of any site is confirmed."""
+        return any(finding.is_confirmed for found in self.findings.values() for finding in found.values())
 
 
 def decide(
@@ -123,18 +113,18 @@ def decide(
     usual = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.swapped, least)}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
-    judged: dict[str, dict[str, Estimate]] = {site: {} for site in sorted(answers)}
-    criteria: dict[str, dict[str, Criterion]] = {site: {} for site in judged}
+    judged: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
+    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in judged}
     labels = range(1, settings.network.num_classes + 1)
     anchors = [zero_of_offsets(usual, label, settings, seed=seed, server=server, before=before) for label in labels]
     for label, anchor in zip(labels, anchors, strict=True):
         # Completeness of all objects and that of sure ones are no one quantity.
         complete = {hides: most_complete(usual, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
-            doubt, name = doubts[site], parameter(OFFSET, label)
-            judged[site][name], criteria[site][name] = offset_criterion(answer, label, anchor, settings, doubt)
-            name = parameter(MISSING, label)
-            judged[site][name], criteria[site][name] = missing_criterion(
+            doubt, key = doubts[site], ParameterKey(ParameterKind.OFFSET, label)
+            judged[site][key], criteria[site][key] = offset_criterion(answer, label, anchor, settings, doubt)
+            key = ParameterKey(ParameterKind.MISSING, label)
+            judged[site][key], criteria[site][key] = missing_criterion(
                 answer, label, complete[answer.hides_patients], settings, doubt
             )
     if settings.network.num_classes > 1:
@@ -157,36 +147,38 @@ def decide(
         site: _undo(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
         for site, found in findings.items()
     }
-    own: dict[int, Overshoot] = {}
-    if OVERSHOOT in settings.undone_kinds and usual and unfit is None:
-        pixel_size = statistics.median(answer.pixel_size for answer in usual.values())
+    own: dict[int, float] = {}
+    pixel_size = statistics.median(answer.pixel_size for answer in (usual or answers).values()) if answers else 1.0
+    if _OVERSHOOT in settings.undone_kinds and usual and unfit is None:
         edges = [middle([answer.edges[label - 1] for answer in usual.values()]) for label in labels]
-        own = overshoots(anchors, edges, before, limit=settings.edge_error * pixel_size, unit=unit_of(pixel_size))
+        own = overshoots(anchors, edges, before, limit=settings.edge_error * pixel_size)
         undo |= {site: replace(undo[site], overshoot=of_moved(undo[site].offsets, own)) for site in of_one_kind}
-    return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit, own)
+    return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit, own, unit_of(pixel_size))
 
 
 def _standing(
     earlier: SiteChannelRecord,
-    later: Mapping[str, Estimate],
-    criteria: Mapping[str, Criterion],
-    findings: Mapping[str, Finding],
-) -> dict[str, Finding]:
+    later: Mapping[ParameterKey, Estimate],
+    criteria: Mapping[ParameterKey, Criterion],
+    findings: Mapping[ParameterKey, TestResult],
+) -> dict[ParameterKey, TestResult]:
     """What was established before of a site's missing objects, where a later estimate agrees and is not sure of itself.
 
     It is not sure because its self-calibration is no good. Where anything else is in doubt, or where its interval does
     not hold what was established, nothing stands.
     """
     found = {}
-    for name, record in earlier.parameters.items():
-        finding = findings.get(name)
-        if finding is None or record.deviation is None or record.p_value is None:
+    for key, record in earlier.parameters.items():
+        finding = findings.get(key)
+        if finding is None or record.effect is None or record.p_value is None:
             continue
-        is_open = math.isnan(finding.p_value) and criteria[name].doubted is None
-        agrees = later[name].is_known and later[name].low <= record.deviation <= later[name].high
-        if record.established and name.startswith(f"{MISSING} ") and is_open and agrees:
-            reason = f"{finding.reason} What was established before agrees, and stays ({record.deviation:+.2f})."
-            found[name] = Finding(True, record.deviation, record.p_value, reason)
+        is_open = math.isnan(finding.p_value) and criteria[key].doubted is None
+        agrees = later[key].is_known and later[key].low <= record.effect <= later[key].high
+        if record.is_confirmed and key.kind is ParameterKind.MISSING and is_open and agrees:
+            stays = Evidence(EvidenceCode.EARLIER_AGREES, {"effect": record.effect})
+            error = math.nan if record.standard_error is None else record.standard_error
+            evidence = (*finding.evidence, stays)
+            found[key] = TestResult(record.effect, error, record.p_value, Status.CONFIRMED, evidence)
     return found
 
 
@@ -205,30 +197,30 @@ def predicted_share(answers: Mapping[str, ChannelAnswer]) -> float:
     return min(found / annotated, 1.0) if annotated else 0.0
 
 
-def _other_images(gate: ImageGate) -> str | None:
-    """Where images are of another kind, the model cannot judge."""
-    return f"{gate.sentence.rstrip('.')}; {OTHER_IMAGES}" if gate.distinct else None
+def _other_images(gate: ImageGate) -> Evidence | None:
+    """Where images are out of the domain, the model cannot judge."""
+    return gate.evidence if gate.distinct else None
 
 
-def _unfit(share: float, settings: JudgingSettings) -> str | None:
+def _unfit(share: float, settings: JudgingSettings) -> Evidence | None:
     if share >= settings.min_predicted_share:
         return None
-    return f"{UNFIT}: in {share:.0%} of the annotated patients, expected {settings.min_predicted_share:.0%}"
+    return Evidence(EvidenceCode.MODEL_UNFIT, {"found": share, "expected": settings.min_predicted_share})
 
 
 def _harmless_average(
     usual: Mapping[str, ChannelAnswer],
-    findings: Mapping[str, Mapping[str, Finding]],
+    findings: Mapping[str, Mapping[ParameterKey, TestResult]],
     label: int,
-    anchor: Anchor | None,
+    anchor: ReferenceLevel | None,
     settings: JudgingSettings,
 ) -> AveragedContour | None:
     """Where federated averaging's contours lie, where offsets are established and it is as near zero as can be told."""
-    name = parameter(OFFSET, label)
-    found = {site: findings[site][name] for site in usual}
-    if anchor is None or not anchor.is_sure or not any(finding.established for finding in found.values()):
+    key = ParameterKey(ParameterKind.OFFSET, label)
+    found = {site: findings[site][key] for site in usual}
+    if anchor is None or not anchor.is_sure or not any(finding.is_confirmed for finding in found.values()):
         return None
-    offsets = {site: finding.deviation for site, finding in found.items() if not math.isnan(finding.deviation)}
+    offsets = {site: finding.effect for site, finding in found.items() if not math.isnan(finding.effect)}
     averaged = averaged_contour(offsets, {site: answer.num_samples for site, answer in usual.items()})
     pixels = max(settings.offset_floor, settings.edge_error) if anchor.is_inferred else settings.offset_floor
     near = pixels * statistics.median(answer.pixel_size for answer in usual.values())
@@ -236,17 +228,21 @@ def _harmless_average(
 
 
 def _undo(
-    answer: ChannelAnswer, findings: Mapping[str, Finding], settings: JudgingSettings, *, spared: Collection[int]
+    answer: ChannelAnswer,
+    findings: Mapping[ParameterKey, TestResult],
+    settings: JudgingSettings,
+    *,
+    spared: Collection[int],
 ) -> SiteUndo:
     """What a site undoes; offsets of the spared classes stay."""
-    found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}, SWAPPED: {}}
-    for name, finding in findings.items():
-        kind, label = name.split(" ")[0], int(name.split(" ")[1])
-        if finding.established and kind in settings.undone_kinds and not (kind == OFFSET and label in spared):
-            found[kind][label] = finding.deviation
+    found: dict[ParameterKind, dict[int, float]] = {kind: {} for kind in ParameterKind}
+    for key, finding in findings.items():
+        is_spared = key.kind is ParameterKind.OFFSET and key.label in spared
+        if finding.is_confirmed and key.kind in settings.undone_kinds and not is_spared:
+            found[key.kind][key.label] = finding.effect
     return SiteUndo(
-        offsets=found[OFFSET],
-        missing=found[MISSING],
-        swapped=max(found[SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
-        unannotated=unannotated_shares(answer, found[MISSING]),
+        offsets=found[ParameterKind.OFFSET],
+        missing=found[ParameterKind.MISSING],
+        swapped=max(found[ParameterKind.SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
+        unannotated=unannotated_shares(answer, found[ParameterKind.MISSING]),
     )

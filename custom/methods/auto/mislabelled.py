@@ -4,16 +4,16 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from ...channel.established import Criterion, Finding
+from ...channel.established import Criterion
 from ...channel.estimate import Estimate
-from .records import MOST_OBJECTS, SWAPPED_OBJECTS
-
-MISLABELLED = "Cannot tell: most of the site's objects have the label of another class."
+from ...channel.parameters import SWAPPED_OBJECTS, ParameterKey
+from ...channel.statuses import Evidence, EvidenceCode, Status, TestResult
+from .records import MOST_OBJECTS
 
 
 def without_mislabelled(
-    findings: dict[str, dict[str, Finding]], given_anew: Collection[str]
-) -> dict[str, dict[str, Finding]]:
+    findings: dict[str, dict[ParameterKey, TestResult]], given_anew: Collection[str]
+) -> dict[str, dict[ParameterKey, TestResult]]:
     """Tell nothing of contours and of missing objects where most objects are established to be of another class.
 
     What is left of a class by its labels are then the objects that the model takes for the wrong one.
@@ -24,13 +24,18 @@ def without_mislabelled(
     """
     return {
         site: {
-            name: replace(one, established=False, p_value=math.nan, reason=MISLABELLED)
-            if name != SWAPPED_OBJECTS and site not in given_anew and _most_are_swapped(found.get(SWAPPED_OBJECTS))
-            else one
-            for name, one in found.items()
+            key: _untested(result)
+            if key != SWAPPED_OBJECTS and site not in given_anew and _most_are_swapped(found.get(SWAPPED_OBJECTS))
+            else result
+            for key, result in found.items()
         }
         for site, found in findings.items()
     }
+
+
+def _untested(result: TestResult) -> TestResult:
+    why = (Evidence(EvidenceCode.MISLABELLED),)
+    return replace(result, status=Status.UNKNOWN, p_value=math.nan, evidence=why)
 
 
 def looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
@@ -44,5 +49,5 @@ def looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
     return least is not None and is_told and own.low - least.value > MOST_OBJECTS
 
 
-def _most_are_swapped(finding: Finding | None) -> bool:
-    return finding is not None and finding.established and finding.deviation > MOST_OBJECTS
+def _most_are_swapped(result: TestResult | None) -> bool:
+    return result is not None and result.is_confirmed and result.effect > MOST_OBJECTS

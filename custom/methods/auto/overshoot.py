@@ -2,43 +2,22 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ...channel.anchor import Anchor
 from ...channel.estimate import Estimate
+from ...channel.statuses import ReferenceLevel
 from .records import ChannelRecord
 
 
-@dataclass(frozen=True)
-class Overshoot:
-    """How far the contours of a class move inward in training beside what sites undo.
-
-    Attributes:
-        value: positive inward, in the unit of the offsets.
-        unit: for the sentence.
-    """
-
-    value: float
-    unit: str
-
-    def sentence(self, label: str) -> str:
-        """Say what is done and why, naming the class by its label."""
-        side = "outside" if self.value > 0 else "inside"
-        return (
-            f"In training contours of class {label} move by another {-self.value:+.2f} {self.unit}, as the model draws "
-            f"that far {side} of zero otherwise."
-        )
-
-
 def overshoots(
-    anchors: Sequence[Anchor | None],
+    anchors: Sequence[ReferenceLevel | None],
     edges: Sequence[Estimate | None],
     before: ChannelRecord | None,
     *,
     limit: float,
-    unit: str,
-) -> dict[int, Overshoot]:
-    """Return the overshoot by class, of the classes in which sites have moved contours since the earlier estimate.
+) -> dict[int, float]:
+    """Return the overshoot of the classes in which sites have moved contours since the earlier estimate.
+
+    It is positive inward, in the unit of the offsets.
 
     What counts in the end is where the model draws. Its contours are not those of the annotations: a model that has
     learnt for few rounds draws too large, and sites whose small offsets stay pull it to their side. Its contours lie at
@@ -52,9 +31,8 @@ def overshoots(
         edges: of the images likewise.
         before: the earlier estimate with what was done since; None at the first one.
         limit: the largest overshoot in size.
-        unit: of all offsets, for sentences.
     """
-    found: dict[int, Overshoot] = {}
+    found: dict[int, float] = {}
     for label, anchor in enumerate(anchors, start=1):
         done = _done(before, str(label))
         if anchor is None or not anchor.is_sure or not done:
@@ -62,13 +40,13 @@ def overshoots(
         zero = _nearer(anchor.value, edges[label - 1]) if anchor.is_inferred else anchor.value
         value = min(max(statistics.median(done) - zero, -limit), limit)
         if value:
-            found[label] = Overshoot(value, unit)
+            found[label] = value
     return found
 
 
-def of_moved(offsets: Mapping[int, float], overshoot: Mapping[int, Overshoot]) -> dict[int, float]:
+def of_moved(offsets: Mapping[int, float], overshoot: Mapping[int, float]) -> dict[int, float]:
     """Return the overshoot of the classes whose contours a site moves."""
-    return {label: overshoot[label].value for label in offsets if label in overshoot}
+    return {label: overshoot[label] for label in offsets if label in overshoot}
 
 
 def _nearer(zero: float, edges: Estimate | None) -> float:

@@ -1,58 +1,26 @@
 """What `auto` adds to a run's summary, as records."""
 
-from pydantic import Field
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
 
-from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
+from pydantic import Field, model_validator
+
+from ...channel.estimate_record import EstimateRecord, ParameterRecord, ReferenceLevelRecord
+from ...channel.parameters import ParameterKey
+from ...channel.statuses import Unit
 from ...run.records import Record
+from .version_1 import channel_of_version_1, shadow_of_version_1
 
-# The kinds of parameters, and the class of one that is of all classes together.
-OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"
-# What is undone beside them where offsets are: how far the model draws outside zero.
-OVERSHOOT = "overshoot"
-ALL_CLASSES = 0
 # From more than this share of the objects on most have the label of another class.
 MOST_OBJECTS = 0.5
-
-
-def parameter(kind: str, label: int) -> str:
-    """Return the name of a parameter of a class, such as ``offset 1``; of all together ``swapped 0``."""
-    return f"{kind} {label}"
-
-
-SWAPPED_OBJECTS = parameter(SWAPPED, ALL_CLASSES)
-
-
-class ParameterRecord(DeviationRecord):
-    """What is known of one parameter of a site; an offset is on the model's scale.
-
-    Attributes:
-        p_value: corrected for all sites and parameters.
-        established: whether the deviation is.
-        reason: evidence, threshold and decision in words.
-    """
-
-    p_value: float | None
-    established: bool
-    reason: str
-
-    def verdict(self, level: float) -> Verdict:
-        """Return what is known in a word or two.
-
-        Args:
-            level: of the test.
-        """
-        if self.established:
-            return "established"
-        if self.p_value is None or self.from_zero is None:
-            return "cannot tell"
-        return "small" if self.p_value <= level else "none"
 
 
 class SiteChannelRecord(Record):
     """What was concluded of a site.
 
     Attributes:
-        parameters: by kind and class, such as ``offset 1``.
+        parameters: by kind and class.
         offsets: what it undoes, by class: by how far contours are too far outside.
         missing: likewise: share of the objects that is missing.
         swapped: the share of the objects of which at most it undoes the class, 0 for none.
@@ -61,7 +29,7 @@ class SiteChannelRecord(Record):
         undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
     """
 
-    parameters: dict[str, ParameterRecord]
+    parameters: dict[ParameterKey, ParameterRecord]
     offsets: dict[str, float]
     missing: dict[str, float]
     swapped: float = 0.0
@@ -71,28 +39,75 @@ class SiteChannelRecord(Record):
 
     @property
     def deviates(self) -> bool:
-        """Whether any deviation is established."""
-        return any(one.established for one in self.parameters.values())
+        """Whether any effect is confirmed."""
+        return any(one.is_confirmed for one in self.parameters.values())
+
+
+class Outcome(StrEnum):
+    """What follows from one estimate of all sites.
+
+    Attributes:
+        CORRECTED: some sites correct what is confirmed of them.
+        TOLERATED: confirmed offsets stay: federated averaging's contours lie near the reference level.
+        MEASURED: what is confirmed is not corrected, as the settings ask.
+        NOTHING: nothing is confirmed.
+        UNFIT: the model finds too few of the annotated patients, so nothing was tested.
+        TEXT: a sentence of version 1.
+    """
+
+    CORRECTED = "corrected"
+    TOLERATED = "tolerated"
+    MEASURED = "measured"
+    NOTHING = "nothing"
+    UNFIT = "unfit"
+    TEXT = "text"
+
+
+class DecisionRecord(Record):
+    """What follows from one estimate of all sites.
+
+    Attributes:
+        outcome: what does.
+        is_applied: whether sites act on it; an audit only says what `auto` would do.
+        corrected: the sites that correct something, by name.
+        confirmed: the sites of which anything is confirmed.
+        tolerated: by class, the range from the reference level in which federated averaging's contours lie.
+        found_share: share of the annotated patients in whom the model finds an annotated object.
+        expected_share: that at least is expected.
+        unit: of the lengths.
+        text: the sentence of version 1.
+    """
+
+    outcome: Outcome
+    is_applied: bool = True
+    corrected: tuple[str, ...] = ()
+    confirmed: tuple[str, ...] = ()
+    tolerated: dict[int, tuple[float, float]] = Field(default_factory=dict)
+    found_share: float | None = None
+    expected_share: float | None = None
+    unit: Unit | None = None
+    text: str = ""
 
 
 class ChannelRecord(Record):
-    """One estimate of all sites.
+    """One estimate of all sites; the form of version 1, with sentences, is read as well.
 
     Attributes:
         before_round: the round before whose training it was made.
-        zero: by class, where the zero of the offsets comes from and what that assumes.
-        inferred_zero: the classes whose zero follows from the sites' offsets, and was sure.
-        balanced_zero: of these, the classes whose zero lies half-way between two groups of sites.
-        decision: what follows, in a sentence.
+        reference_levels: by class, where the reference level of the offsets is; None where no site has an estimate.
+        decision: what follows.
         sites: by name; of one that did not answer what was concluded before.
     """
 
     before_round: int
-    zero: dict[str, str]
-    inferred_zero: tuple[str, ...] = ()
-    balanced_zero: tuple[str, ...] = ()
-    decision: str
+    reference_levels: dict[int, ReferenceLevelRecord | None]
+    decision: DecisionRecord
     sites: dict[str, SiteChannelRecord]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return channel_of_version_1(values) if isinstance(values, Mapping) and "zero" in values else values
 
 
 class ChannelFindings(Record):
@@ -117,20 +132,56 @@ class ShadowRoundRecord(EstimateRecord):
     sites: int
 
 
-class ShadowRecord(Record):
-    """Whether what `auto` has done was found to do harm.
+class ShadowOf(StrEnum):
+    """What the model in use is compared with: the average by numbers of samples, or the model of before."""
+
+    WEIGHTS_BY_SAMPLES = "weights_by_samples"
+    MODEL_BEFORE = "model_before"
+
+
+class NotCompared(StrEnum):
+    """Why no round was compared.
 
     Attributes:
-        shadow_is: what the second average is of.
-        rounds: that were compared.
-        has_vetoed: whether everything was taken back.
-        sentence: evidence, threshold, decision, and what would have changed it; or why nothing was checked.
+        NO_PATIENTS: no site has reviewed or held-out patients.
+        TOO_FEW_PATIENTS: no site has enough of them, or ones whose annotations may be asked.
+        SINGLE_SITES: so few sites have other weights that both averages would tell the updates of single ones.
+        NO_ROUND: no round was compared yet.
+        TEXT: a sentence of version 1.
     """
 
-    shadow_is: str
+    NO_PATIENTS = "no_patients"
+    TOO_FEW_PATIENTS = "too_few_patients"
+    SINGLE_SITES = "single_sites"
+    NO_ROUND = "no_round"
+    TEXT = "text"
+
+
+class ShadowRecord(Record):
+    """Whether what `auto` has done was found to do harm; the form of version 1 is read as well.
+
+    Attributes:
+        shadow_of: what the second model is.
+        before_round: of the model of before, the round before whose training it was made.
+        wanted_rounds: number of rounds to compare before it is decided; None in a record of version 1.
+        rounds: that were compared.
+        has_vetoed: whether everything was taken back.
+        not_compared: why no round was; None where any was.
+        text: the sentence of version 1.
+    """
+
+    shadow_of: ShadowOf
+    before_round: int | None = None
+    wanted_rounds: int | None
     rounds: tuple[ShadowRoundRecord, ...]
     has_vetoed: bool
-    sentence: str
+    not_compared: NotCompared | None = None
+    text: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return shadow_of_version_1(values) if isinstance(values, Mapping) and "shadow_is" in values else values
 
 
 class ShadowFindings(Record):

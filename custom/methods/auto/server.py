@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights
+from ...channel.parameters import ParameterKind
 from ...run.records import RoundRecord
 from ...seeding import derive_seed
 from ...settings import SettingsError
@@ -14,7 +15,7 @@ from .answers import ChannelAnswer
 from .channel_record import channel_record, named
 from .decisions import SiteUndo, decide, predicted_share
 from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
-from .records import MISSING, ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
+from .records import ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
 from .server_reference import ServerReference
 from .settings import AutoSettings
 from .shadow_check import ShadowCheck
@@ -186,7 +187,10 @@ class AutoServer(FedAvgServer):
         self._due = {site: undo for site, undo in self._due.items() if site in absent}
         self._due |= {site: undo for site, undo in decisions.undo.items() if undo or site in before}
         self.channels.append(record.model_copy(update={"sites": absent | record.sites}))
-        this_round.info(self.channels[-1].decision)
+        corrected = len(record.decision.corrected)
+        this_round.info(
+            f"Annotation bias: {record.decision.outcome}; {corrected} of {len(record.sites)} sites correct."
+        )
 
     def _is_too_early(self, this_round: Round, answers: Mapping[str, ChannelAnswer]) -> bool:
         share = predicted_share(answers)
@@ -268,9 +272,9 @@ def _missing_shares(record: ChannelRecord, num_classes: int) -> dict[str, float]
     """The share of objects that each site leaves out, the mean over classes; sites without any are left out."""
     shares = {
         site: sum(
-            one.deviation or 0.0
-            for name, one in found.parameters.items()
-            if one.established and name.startswith(f"{MISSING} ")
+            one.effect or 0.0
+            for key, one in found.parameters.items()
+            if one.is_confirmed and key.kind is ParameterKind.MISSING
         )
         / num_classes
         for site, found in record.sites.items()

@@ -19,7 +19,6 @@ from .settings import JudgingSettings
 
 # No site has an empty name.
 _SERVER = ""
-OTHER_IMAGES = "The reviewed images at the server are of another kind than the sites', and say nothing of zero."
 
 
 @dataclass(frozen=True)

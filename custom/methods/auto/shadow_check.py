@@ -22,14 +22,13 @@ from ...seeding import derive_seed
 from ...settings import RunSettings
 from ..views import Round
 from .outbound import COMPARE_SCORES, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN
-from .records import ShadowRecord, ShadowRoundRecord
+from .records import NotCompared, ShadowOf, ShadowRecord, ShadowRoundRecord
 from .shadow_gains import fewest_found, mean_of_rounds, negative, pooled_gains
 from .shadow_scores import paired_gain, patient_dice
+from .version_1 import state_of_version_1
 
 # Who gets two averages can find a mean of the updates of some sites: never of fewer than this, its own among them.
 FEWEST_SITES = 3
-
-BY_QUANTITY, BEFORE = "weights by numbers of samples", "the model of before"
 
 
 class ShadowCheck:
@@ -43,7 +42,9 @@ class ShadowCheck:
     def __init__(self, settings: RunSettings, rounds: int) -> None:
         self._settings, self._wanted = settings, rounds
         self._rounds: list[ShadowRoundRecord] = []
-        self._shadow_is, self._reason = "", ""
+        self._shadow_of: ShadowOf | None = None
+        self._before_round: int | None = None
+        self._not_compared: NotCompared | None = None
         self._asks_sites, self._is_closed = True, rounds == 0
         self._kept_round: int | None = None
         self._of_server: dict[str, float] = {}
@@ -73,12 +74,12 @@ class ShadowCheck:
         """
         if not self.is_open:
             return False
-        if weighs and not self._shadow_is:
-            self._shadow_is = BY_QUANTITY
-        elif undoes and not self._shadow_is:
-            self._shadow_is = f"{BEFORE} round {this_round.number}"
+        if weighs and self._shadow_of is None:
+            self._shadow_of = ShadowOf.WEIGHTS_BY_SAMPLES
+        elif undoes and self._shadow_of is None:
+            self._shadow_of, self._before_round = ShadowOf.MODEL_BEFORE, this_round.number
             self._keep(this_round)
-        return weighs and self._shadow_is == BY_QUANTITY
+        return weighs and self._shadow_of is ShadowOf.WEIGHTS_BY_SAMPLES
 
     def compare(self, this_round: Round, may_be_asked: Collection[str]) -> None:
         """Let sites and the server score the models of a round that is trained.
@@ -87,9 +88,9 @@ class ShadowCheck:
             this_round: with its second average, where that was to be made.
             may_be_asked: sites whose given annotations may say which model is better; reviewed ones of all sites do.
         """
-        if not self.is_open or not self._shadow_is:
+        if not self.is_open or self._shadow_of is None:
             return
-        is_before = self._shadow_is != BY_QUANTITY
+        is_before = self._shadow_of is ShadowOf.MODEL_BEFORE
         if not is_before:
             if this_round.shadow is None:
                 return
@@ -104,7 +105,8 @@ class ShadowCheck:
         pooled = pooled_gains(gains, of_server, this_round.bounds)
         found = plain_estimate(negative(pooled) if is_before else pooled)
         self._rounds.append(ShadowRoundRecord(round=this_round.number, sites=len(gains), **found))
-        this_round.info(self._sentence)
+        compared, wanted = len(self._rounds), self._wanted
+        this_round.info(f"Rollback check: {compared} of {wanted} rounds compared; vetoed: {self.has_vetoed}.")
 
     def _keep(self, this_round: Round) -> None:
         """Let scores of the global model be kept."""
@@ -112,7 +114,7 @@ class ShadowCheck:
         if self._asks_sites and self._may_ask(this_round):
             answers = this_round.ask(KEEP_SCORES)
             if not any(answer["has_scored"] for answer in answers.values()):
-                self._asks_sites, self._reason = False, "no site has reviewed or held-out patients to score models on"
+                self._asks_sites, self._not_compared = False, NotCompared.NO_PATIENTS
         if (reviewed := this_round.reviewed()) is not None:
             self._of_server = self._dice(reviewed)
 
@@ -125,8 +127,7 @@ class ShadowCheck:
         answers = this_round.ask(COMPARE_SCORES, None, other)
         gains = {site: gain for site, answer in answers.items() if (gain := _gain(answer, site in may_be_asked))}
         if not gains:
-            self._asks_sites = False
-            self._reason = "no site has enough reviewed patients, or held-out ones whose annotations may be asked"
+            self._asks_sites, self._not_compared = False, NotCompared.TOO_FEW_PATIENTS
         return gains
 
     def _at_server(self, this_round: Round, other: Mapping[str, torch.Tensor] | None) -> Estimate | None:
@@ -142,24 +143,23 @@ class ShadowCheck:
 
     def _may_ask(self, this_round: Round) -> bool:
         """Whether nobody who gets the models finds the update of few sites; one from before tells nothing new."""
-        if self._shadow_is != BY_QUANTITY:
+        if self._shadow_of is not ShadowOf.WEIGHTS_BY_SAMPLES:
             return True
         weights, samples = this_round.weighed, this_round.samples_of_reports
         # In a coordinate those that differ may be just the ones that are dropped.
         dropped = self._settings.aggregation.num_dropped
         if weights is not None and fewest_found(weights, samples) - dropped >= FEWEST_SITES:
             return True
-        self._reason = (
-            "so few sites have other weights that one which gets both averages would learn the updates of single sites"
-        )
+        self._not_compared = NotCompared.SINGLE_SITES
         return False
 
     def state(self) -> dict[str, Any]:
         """Return what was compared as plain values; scores are of the server's own cases alone."""
         return {
             "rounds": [one.plain() for one in self._rounds],
-            "shadow_is": self._shadow_is,
-            "reason": self._reason,
+            "shadow_of": None if self._shadow_of is None else self._shadow_of.value,
+            "before_round": self._before_round,
+            "not_compared": None if self._not_compared is None else self._not_compared.value,
             "asks_sites": self._asks_sites,
             "is_closed": self._is_closed,
             "kept_round": self._kept_round,
@@ -167,40 +167,30 @@ class ShadowCheck:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take it back."""
+        """Take it back; the state of version 1, with sentences, is read as well."""
+        if "shadow_is" in state:
+            state = state_of_version_1(state)
         self._rounds = [ShadowRoundRecord.model_validate(one) for one in state["rounds"]]
-        self._shadow_is, self._reason = state["shadow_is"], state["reason"]
+        shadow, reason = state["shadow_of"], state["not_compared"]
+        self._shadow_of = None if shadow is None else ShadowOf(shadow)
+        self._before_round = state["before_round"]
+        self._not_compared = None if reason is None else NotCompared(reason)
         self._asks_sites, self._is_closed = state["asks_sites"], state["is_closed"]
         self._kept_round, self._of_server = state["kept_round"], dict(state["of_server"])
 
     @property
     def record(self) -> ShadowRecord | None:
-        """Evidence, threshold, decision, and what would have changed it; None where nothing was to be checked."""
-        if not self._shadow_is:
+        """What was compared, and what follows; None where nothing was to be checked."""
+        if self._shadow_of is None:
             return None
-        sentence = self._sentence if self._rounds else f"No shadow check: {self._reason or 'no round was compared'}."
         return ShadowRecord(
-            shadow_is=self._shadow_is, rounds=tuple(self._rounds), has_vetoed=self.has_vetoed, sentence=sentence
+            shadow_of=self._shadow_of,
+            before_round=self._before_round,
+            wanted_rounds=self._wanted,
+            rounds=tuple(self._rounds),
+            has_vetoed=self.has_vetoed,
+            not_compared=None if self._rounds else self._not_compared or NotCompared.NO_ROUND,
         )
-
-    @property
-    def _sentence(self) -> str:
-        mean, rounds = mean_of_rounds(self._rounds), [one.round for one in self._rounds]
-        when = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
-        evidence = (
-            f"Shadow check of {when}: with {self._shadow_is} the Dice of {mean.patients} patients differs by "
-            f"{_points(mean.value)} points (90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all "
-            "of the interval above 0."
-        )
-        if len(rounds) < self._wanted:
-            return f"{evidence} Not decided: {len(rounds)} of {self._wanted} rounds are compared."
-        away = f"{100 * abs(mean.low):.1f}"
-        if self.has_vetoed:
-            return (
-                f"{evidence} Decision: everything is taken back, and the rest is federated averaging. A difference "
-                f"lower by {away} points would have left it."
-            )
-        return f"{evidence} Decision: it stays. A difference higher by {away} points would have taken it back."
 
 
 def _gain(answer: Mapping[str, Any], may_be_asked: bool) -> Estimate | None:
@@ -209,7 +199,3 @@ def _gain(answer: Mapping[str, Any], may_be_asked: bool) -> Estimate | None:
     if reviewed.is_known:
         return reviewed
     return held_out if may_be_asked and held_out.is_known else None
-
-
-def _points(dice: float) -> str:
-    return f"{100 * dice:+.1f}"

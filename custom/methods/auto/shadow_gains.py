@@ -7,7 +7,7 @@ import numpy as np
 
 from ...aggregation.influence import InfluenceBounds
 from ...aggregation.weighting import LayerWeights
-from ...channel.anchor import deviation_of
+from ...channel.anchor import standard_error_of
 from ...channel.estimate import Estimate
 from .records import ShadowRoundRecord
 
@@ -62,7 +62,7 @@ def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> 
     total = sum(weights[site] for site in gains)
     shares = {site: weights[site] / total for site in sorted(gains)}
     value = sum(share * gains[site].value for site, share in shares.items())
-    half = _DEVIATIONS * math.sqrt(sum((share * deviation_of(gains[site])) ** 2 for site, share in shares.items()))
+    half = _DEVIATIONS * math.sqrt(sum((share * standard_error_of(gains[site])) ** 2 for site, share in shares.items()))
     return Estimate(sum(one.patients for one in gains.values()), value, value - half, value + half)
 
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ...channel.anchor import deviation_of
-from ...channel.established import Criterion, Finding, established
+from ...channel.anchor import standard_error_of
+from ...channel.established import Criterion, established
 from ...channel.estimate import Estimate
-from .outbound import NOISE_LEVEL
+from ...channel.parameters import WRONG_LABELS
+from ...channel.statuses import Evidence, EvidenceCode, Status, TestResult
 
 # Where more than half of the labels look wrong, one more is told from the others with this AUROC; and where few samples
 # are there, the slope of the right one spreads by as much.
@@ -26,24 +27,22 @@ class SiteDecision:
     Attributes:
         estimate: its noise level.
         support: share of its doubted labels in which its other samples side with the model.
-        finding: what that proves.
-        doubt: why nothing can be told; None where it can.
+        result: what the test says of it; fewer wrong labels than neutral are never confirmed.
     """
 
     estimate: Estimate
     support: Estimate
-    finding: Finding
-    doubt: str | None
+    result: TestResult
 
     @property
     def can_tell(self) -> bool:
         """Whether the estimate could prove anything."""
-        return self.doubt is None
+        return self.result.status is not Status.UNKNOWN
 
     @property
     def is_noisy(self) -> bool:
         """Whether more of its labels are wrong than neutral; fewer are no fault."""
-        return self.can_tell and self.finding.established and self.finding.deviation > 0
+        return self.result.is_confirmed
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,12 @@ class Decision:
     Attributes:
         sites: by name.
         neutral: the noise level that is taken as that of right labels.
-        neutral_is: what that is, in words.
+        right_labels: what that is.
     """
 
     sites: Mapping[str, SiteDecision]
     neutral: float
-    neutral_is: str
+    right_labels: Evidence
 
     @property
     def noisy(self) -> frozenset[str]:
@@ -85,34 +84,33 @@ def decide(
         neutral: see :class:`fedannot.custom.methods.auto_classification.settings.AutoClassificationSettings`.
         floor: likewise.
     """
-    criterion, sentence = _criterion(estimates, neutral, floor)
+    criterion, right_labels = _criterion(estimates, neutral, floor)
     findings = established(
-        {site: {NOISE_LEVEL: estimate} for site, estimate in estimates.items()},
-        {site: {NOISE_LEVEL: criterion} for site in estimates},
+        {site: {WRONG_LABELS: estimate} for site, estimate in estimates.items()},
+        {site: {WRONG_LABELS: criterion} for site in estimates},
     )
-    sites = {}
-    for site, of_site in findings.items():
-        estimate, support, finding = estimates[site], supports[site], of_site[NOISE_LEVEL]
-        doubt = criterion.doubt(estimate) if estimate.is_known else "there is no estimate"
-        if doubt is None and finding.established and not support.low > _SMALLEST_SUPPORT:
-            doubt = "the site's other samples do not side with the model, which may not know its images"
-            finding = replace(finding, established=False, reason=f"Cannot tell: {doubt}.")
-        sites[site] = SiteDecision(estimate, support, finding, doubt)
-    return Decision(sites, criterion.neutral, sentence)
+    sites = {
+        site: SiteDecision(estimates[site], supports[site], _supported(of_site[WRONG_LABELS], supports[site]))
+        for site, of_site in findings.items()
+    }
+    return Decision(sites, criterion.neutral, right_labels)
 
 
-def _criterion(estimates: Mapping[str, Estimate], neutral: Neutral, floor: float) -> tuple[Criterion, str]:
+def _supported(result: TestResult, support: Estimate) -> TestResult:
+    """The result as far as other samples support it, and as far as it is a fault."""
+    if not result.is_confirmed:
+        return result
+    if not support.low > _SMALLEST_SUPPORT:
+        return replace(result, status=Status.UNKNOWN, evidence=(Evidence(EvidenceCode.NO_SUPPORT),))
+    return result if result.effect > 0 else replace(result, status=Status.SMALL)
+
+
+def _criterion(estimates: Mapping[str, Estimate], neutral: Neutral, floor: float) -> tuple[Criterion, Evidence]:
     known = {site: estimate for site, estimate in sorted(estimates.items()) if estimate.is_known}
     if neutral == "zero" or not known:
-        sentence = (
-            "Right labels have a noise level of 0: it is assumed that the model is right of the samples of which it is "
-            "surest."
-        )
-        return Criterion(0.0, floor, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES), sentence
+        criterion = Criterion(0.0, floor, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES)
+        return criterion, Evidence(EvidenceCode.RIGHT_LABELS_ZERO)
     least = min(known, key=lambda site: known[site].value)
-    deviation = deviation_of(known[least])
-    sentence = (
-        f"Right labels have the noise level of {least}, the least of all sites: what is wrong at all sites alike "
-        "cannot be told."
-    )
-    return Criterion(known[least].value, floor, deviation, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES), sentence
+    error = standard_error_of(known[least])
+    criterion = Criterion(known[least].value, floor, error, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES)
+    return criterion, Evidence(EvidenceCode.RIGHT_LABELS_LEAST, names={"site": least})

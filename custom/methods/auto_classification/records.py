@@ -1,36 +1,70 @@
 """What `auto` for classification adds to a run's summary, as records."""
 
-from ...channel.estimate_record import EstimateRecord
+from enum import StrEnum
+from typing import Any
+
+from pydantic import model_validator
+
+from ...channel.estimate_record import ParameterRecord
+from ...channel.statuses import Evidence
 from ...run.records import Record
+from .version_1 import noise_level_of_version_1, with_right_labels
 
 
-class NoiseLevelRecord(EstimateRecord):
+class Follows(StrEnum):
+    """What follows for a site.
+
+    Attributes:
+        RELABEL: it trains on its surely wrong labels as the classes that they look like.
+        FORWARD: its loss is corrected.
+        BOTH: the first, and the second for the rest.
+        FEDGSCA: FedGSCA selects the samples of all sites.
+        GIVEN: its labels are used as they are.
+        UNCHANGED: nothing changes, since nothing could be tested.
+        NONE: nothing is corrected, as the settings ask.
+        TEXT: a sentence of version 1.
+    """
+
+    RELABEL = "relabel"
+    FORWARD = "forward"
+    BOTH = "both"
+    FEDGSCA = "fedgsca"
+    GIVEN = "given"
+    UNCHANGED = "unchanged"
+    NONE = "none"
+    TEXT = "text"
+
+
+class NoiseLevelRecord(ParameterRecord):
     """What was estimated of a site, the share of its labels that are wrong, and decided.
+
+    The form of version 1, with sentences, is read as well.
 
     Attributes:
         support: share of the doubted labels in which other samples that look alike side with the model.
         support_low: lower end of its 90 % interval, which has to be above a half.
-        p_value: corrected for the number of sites.
-        is_established: whether the noise is.
-        decision: what follows, in words.
-        reason: evidence and threshold, in words.
+        follows: what does.
+        text: the sentence of version 1.
     """
 
     support: float | None
     support_low: float | None
-    p_value: float | None
-    is_established: bool
-    decision: str
-    reason: str
+    follows: Follows
+    text: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return noise_level_of_version_1(values)
 
 
 class NoiseLevelEstimate(Record):
-    """An estimate at all sites.
+    """An estimate at all sites; the form of version 1 is read as well.
 
     Attributes:
         before_round: the round before whose training it was made.
         neutral: the noise level that is taken as that of right labels.
-        neutral_is: what that is, in words.
+        right_labels: what that is.
         floor: the smallest deviation from it that is acted on.
         threshold: the smallest noise level that is acted on, their sum.
         sites: by name.
@@ -38,10 +72,15 @@ class NoiseLevelEstimate(Record):
 
     before_round: int
     neutral: float
-    neutral_is: str
+    right_labels: Evidence | None
     floor: float
     threshold: float
     sites: dict[str, NoiseLevelRecord]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return with_right_labels(values)
 
 
 class ConfusionFindings(Record):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from ....transforms.natural_order import natural_order
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
-from ...channel.estimate_record import plain_estimate
+from ...channel.estimate_record import ParameterRecord
 from ...run.plain_values import finite
 from ...run.records import RoundRecord
 from ..fedavg.server import FedAvgServer
@@ -15,7 +15,7 @@ from ..method import ServerMethod
 from ..views import Round
 from .decision import Decision, SiteDecision, decide
 from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES, USE_GIVEN_LABELS
-from .records import ConfusionFindings, NoiseLevelEstimate, NoiseLevelRecord
+from .records import ConfusionFindings, Follows, NoiseLevelEstimate, NoiseLevelRecord
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of
 
@@ -114,7 +114,7 @@ class AutoClassificationServer(FedAvgServer):
         )
         decided = self.decision(this_round.number)
         for site, one in decided.sites.items():
-            this_round.info(f"Noise level of {site}: {_shown(one.estimate)}. {one.finding.reason}")
+            this_round.info(f"Noise level of {site}: {_shown(one.estimate)}, {one.result.status}.")
         for site in sorted(set(this_round.num_samples) - set(decided.sites), key=natural_order):
             this_round.warning(f"{site} has no estimate of its noise level; it goes on as before.")
         self._note_moves(this_round)
@@ -190,37 +190,21 @@ class AutoClassificationServer(FedAvgServer):
         return NoiseLevelEstimate(
             before_round=number,
             neutral=decided.neutral,
-            neutral_is=decided.neutral_is,
+            right_labels=decided.right_labels,
             floor=floor,
             threshold=decided.neutral + floor,
             sites={site: self._described_site(one) for site, one in decided.sites.items()},
         )
 
     def _described_site(self, one: SiteDecision) -> NoiseLevelRecord:
-        if self._treating is not None:
-            follows = _FOLLOWS[self.settings.treatment]
-        elif not one.is_noisy:
-            follows = "Its labels are used as they are." if one.can_tell else "Nothing changes."
-        elif self.settings.treatment == "none":
-            follows = "Nothing is undone: the setting treatment is none."
-        else:
-            follows = _FOLLOWS[self.settings.treatment]
-        return NoiseLevelRecord(
-            **plain_estimate(one.estimate),
-            **finite({"support": one.support.value, "support_low": one.support.low, "p_value": one.finding.p_value}),
-            is_established=one.is_noisy,
-            decision=follows,
-            reason=one.finding.reason,
-        )
+        support = finite({"support": one.support.value, "support_low": one.support.low})
+        known = ParameterRecord.of(one.estimate, one.result)
+        return NoiseLevelRecord(**dict(known), **support, follows=self._follows(one))
 
-
-_FOLLOWS = {
-    "relabel": "It trains on its surely wrong labels as the classes that they look like.",
-    "forward": "Its loss is corrected for its wrong labels.",
-    "both": "It trains on its surely wrong labels as the classes that they look like; for the rest its loss is "
-    "corrected.",
-    "fedgsca": "FedGSCA selects the samples of all sites.",
-}
+    def _follows(self, one: SiteDecision) -> Follows:
+        if self._treating is None and not one.is_noisy:
+            return Follows.GIVEN if one.can_tell else Follows.UNCHANGED
+        return Follows(self.settings.treatment)
 
 
 def _plain(estimates: Mapping[int, Mapping[str, Estimate]]) -> list[Any]:

@@ -1,30 +1,37 @@
 """The words of the site page: how sure something is, how well errors are found."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult, SiteAudit
 from ...custom.audit.kinds.registry import KINDS
-from ...custom.channel.established import UNKNOWN_ZERO
-from ...custom.methods.audit.conclusions import is_apart
-from ...custom.methods.auto.decisions import UNFIT
-from ...custom.methods.auto.records import SWAPPED, SWAPPED_OBJECTS
+from ...custom.channel.parameters import SWAPPED_OBJECTS, ParameterKind
+from ...custom.channel.statuses import EvidenceCode, Status
 from ..checking.finding import plural
+from .evidence import evidence_in_words, reason_in_words, reference_level_in_words
+from .findings import kind_title
+from .parameters import STATUS_ORDER, STATUS_WORDS, conclusion_in_words, is_unlike_others
+from .phrases import begun, continued, listed, number_in_words, signed, size_in_words
 
 # Fewer patients say little.
 FEW_PATIENTS = 10
-_ROUNDS_TO_ZERO = 0.05
-_VERDICTS = {
-    "established": "Sure",
-    "cannot tell": "Cannot tell",
-    "small": "Too small to act on",
-    "none": "About right",
-}
-_VERDICT_ORDER = tuple(_VERDICTS)
 _WHY_LIKELY = (
     "Counted at this site alone: what the model sees and nobody has annotated, each object by how probably it is real. "
     "The interval is that of the patients; the probabilities are rather too low."
 )
-REFERENCE_TITLE = "For the reference"
+_PARAMETERS = {
+    ParameterKind.OFFSET: "Contours",
+    ParameterKind.MISSING: "Objects left out",
+    ParameterKind.SWAPPED: "Classes of objects",
+    ParameterKind.LABELS: "Labels",
+}
+_UNKNOWN = {
+    ParameterKind.OFFSET: "contours of {named} are too large or too small",
+    ParameterKind.MISSING: "any {named} is missing",
+    ParameterKind.SWAPPED: "objects have the wrong class",
+    ParameterKind.LABELS: "labels of {named} are wrong",
+}
 # Kinds that need no model are found where they are.
 _RULES = frozenset(kind.name for kind in KINDS if kind.error is None)
 # From which AUROC on which words hold.
@@ -42,61 +49,117 @@ class ToldConclusion:
     """A conclusion as the page tells it.
 
     Attributes:
-        verdict: short, for its style: ``established``, ``likely``, ``small``, ``none`` or ``cannot-tell``.
+        style: its status, or ``likely``, as the style sheet names it.
         words: how sure it is.
         sentence: what is concluded.
         figures: estimate, interval and patients; empty where there is no estimate.
         reason: evidence, threshold and decision.
     """
 
-    verdict: str
+    style: str
     words: str
     sentence: str
     figures: str
     reason: str
 
 
-def told_conclusions(audit: SiteAudit) -> list[ToldConclusion]:
-    """Return the conclusions, those first of which something follows, with what the site's own cases make likely."""
-    ordered = sorted(audit.conclusions, key=lambda one: _VERDICT_ORDER.index(one.verdict))
+def told_conclusions(audit: SiteAudit, *, is_shared: bool = False) -> list[ToldConclusion]:
+    """Return the conclusions, those first of which something follows, with what the site's own cases make likely.
+
+    Args:
+        audit: of the site.
+        is_shared: whether they are for a copy that can be given away: figures, and what they are of.
+    """
+    ordered = sorted(audit.conclusions, key=lambda one: STATUS_ORDER.index(one.status))
     told = [
         ToldConclusion(
-            one.verdict.replace(" ", "-"), _VERDICTS[one.verdict], one.sentence, _figures(one, audit), one.reason
+            style_of(one.status),
+            STATUS_WORDS[one.status],
+            _what_of(one) if is_shared else conclusion_in_words(one),
+            _figures(one, audit),
+            "" if is_shared else reason_in_words(one),
         )
         for one in ordered
     ]
-    established = sum(one.verdict == "established" for one in ordered)
-    return [*told[:established], *_likely(audit), *told[established:]]
+    confirmed = sum(one.is_confirmed for one in ordered)
+    return [*told[:confirmed], *_likely(audit), *told[confirmed:]]
+
+
+def style_of(status: Status) -> str:
+    """Return what the style sheet calls a status."""
+    return status.value.replace("_", "-")
+
+
+def _what_of(one: Conclusion) -> str:
+    """What a conclusion is of."""
+    what = _PARAMETERS[one.parameter.kind]
+    return f"{what} of {one.class_name}" if one.class_name else what
 
 
 def _likely(audit: SiteAudit) -> list[ToldConclusion]:
     """What the site's own cases show together, which no other site's do."""
     return [
-        ToldConclusion("likely", "Likely", kind.sentence[0].upper() + kind.sentence[1:], "", _WHY_LIKELY)
+        ToldConclusion("likely", "Likely", begun(" ".join(map(evidence_in_words, kind.shows))), "", _WHY_LIKELY)
         for kind in audit.kinds
-        if kind.sentence
+        if kind.shows
     ]
+
+
+class Leading(StrEnum):
+    """What the headline of a site's page is of, the worst first.
+
+    Attributes:
+        NOTHING_CONCLUDED: the federation has concluded nothing.
+        CONFIRMED: something is confirmed.
+        UNJUDGED: the model has not learnt enough.
+        UNLIKE_OTHERS: contours are unlike the others', though nobody knows who is right.
+        CLASSES_LEFT: objects look like another class, less than is acted on.
+        UNKNOWN: something could not be tested.
+        ALIKE: the site annotates like the others.
+    """
+
+    NOTHING_CONCLUDED = "nothing_concluded"
+    CONFIRMED = "confirmed"
+    UNJUDGED = "unjudged"
+    UNLIKE_OTHERS = "unlike_others"
+    CLASSES_LEFT = "classes_left"
+    UNKNOWN = "unknown"
+    ALIKE = "alike"
+
+
+def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
+    """Return what the headline is of, and the conclusions that it rests on; no sentence decides it."""
+    conclusions = audit.conclusions
+    if not conclusions:
+        return Leading.NOTHING_CONCLUDED, ()
+    if confirmed := tuple(one for one in conclusions if one.is_confirmed):
+        return Leading.CONFIRMED, confirmed
+    if is_unjudged(audit):
+        return Leading.UNJUDGED, ()
+    unknown = tuple(one for one in conclusions if one.status is Status.UNKNOWN)
+    if unlike := tuple(one for one in unknown if is_unlike_others(one)):
+        return Leading.UNLIKE_OTHERS, unlike
+    if left := tuple(one for one in conclusions if one.parameter == SWAPPED_OBJECTS and one.status is Status.SMALL):
+        return Leading.CLASSES_LEFT, left
+    return (Leading.UNKNOWN, unknown) if unknown else (Leading.ALIKE, ())
 
 
 def headline(audit: SiteAudit) -> str:
     """Return in a sentence what is wrong with the site as a whole, else what that is not known of."""
-    verdicts = [one.verdict for one in audit.conclusions]
+    kind, of = leading(audit)
     suspected = cases_in_words(audit)
-    if not verdicts:
+    if kind is Leading.NOTHING_CONCLUDED:
         return f"{suspected}. The federation has not concluded anything of this site."
-    if established := [one.sentence for one in audit.conclusions if one.verdict == "established"]:
-        more = len(established) - 1
-        return f"{established[0]} {_number(more)} more below." if more else established[0]
-    if is_unjudged(audit):
+    if kind is Leading.CONFIRMED:
+        first, more = conclusion_in_words(of[0]), len(of) - 1
+        return f"{first} {number_in_words(more)} more below." if more else first
+    if kind is Leading.UNJUDGED:
         return f"The model of this audit found too little of what is annotated to judge it; {suspected}."
-    unknown = [one for one in audit.conclusions if one.verdict == "cannot tell"]
-    if apart := [one.sentence for one in unknown if _is_apart(one)]:
-        return apart[0]
-    if swapped := [one for one in audit.conclusions if one.parameter == SWAPPED_OBJECTS and one.verdict == "small"]:
-        return swapped[0].sentence
-    if unknown:
-        known = "Nothing is established" if len(unknown) == len(verdicts) else "Nothing else is wrong"
-        return f"This audit cannot tell whether {_whether(unknown)}. {known}; {suspected}."
+    if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT):
+        return conclusion_in_words(of[0])
+    if kind is Leading.UNKNOWN:
+        known = "Nothing is established" if len(of) == len(audit.conclusions) else "Nothing else is wrong"
+        return f"This audit cannot tell whether {_whether(of)}. {known}; {suspected}."
     return f"This site annotates like the others, as far as this audit can tell; {suspected}."
 
 
@@ -126,10 +189,10 @@ def detection_sentence(audit: SiteAudit) -> str:
     groups: dict[str, list[str]] = {}
     for kind in sorted(known, key=lambda one: -(one.auroc or 0)):
         words = next(words for least, words in _DETECTION if (kind.auroc or 0) >= least)
-        groups.setdefault(words, []).append(f"{kind.title[0].lower()}{kind.title[1:]}")
+        groups.setdefault(words, []).append(continued(kind_title(kind.kind)))
     parts = [f"{listed(titles)} {words}" for words, titles in groups.items()]
     unknown = [
-        f"{kind.title[0].lower()}{kind.title[1:]}"
+        continued(kind_title(kind.kind))
         for kind in audit.kinds
         if kind.auroc is None and kind.kind not in _RULES and kind.num_findings
     ]
@@ -157,18 +220,12 @@ def finding_facts(finding: Finding) -> list[tuple[str, str]]:
         facts.append(("Suspicion", f"{finding.score:.2f}"))
     if finding.amount is not None:
         unit = f" {finding.amount_unit}" if finding.amount_unit else ""
-        facts.append(("Amount", f"{_signed(finding.amount)}{unit}"))
+        facts.append(("Amount", f"{signed(finding.amount)}{unit}"))
     if finding.size is not None:
         facts.append(("Size", size_in_words(finding.size, finding.size_unit)))
     if finding.classes:
         facts.append(("Class", " → ".join(finding.classes)))
     return facts
-
-
-def size_in_words(size: float, unit: str | None) -> str:
-    """Return a size with its unit, in three digits at most."""
-    number = f"{size:.0f}" if size >= 100 else f"{size:.3g}"
-    return f"{number} {unit}" if unit else number
 
 
 def _figures(one: Conclusion, audit: SiteAudit) -> str:
@@ -178,9 +235,9 @@ def _figures(one: Conclusion, audit: SiteAudit) -> str:
     deviation, low, high = one.from_zero
     interval = f"90 % interval {_number_of(low, one)} to {_value(high, one)}"
     # Of what is absolute, such as a share, there is no zero to be found.
-    zero = audit.zero.get(one.class_name, "") if one.parameter.startswith("offset") else ""
+    level = audit.reference_levels.get(one.class_name) if one.parameter.kind is ParameterKind.OFFSET else None
     shown = f"{_value(deviation, one)} ({interval}), {plural(one.patients, 'patient')}"
-    return f"{shown}{f'. {zero}' if zero else ''}"
+    return f"{shown}{f'. {reference_level_in_words(level)}' if level else ''}"
 
 
 def _value(value: float, one: Conclusion) -> str:
@@ -189,47 +246,22 @@ def _value(value: float, one: Conclusion) -> str:
 
 def _number_of(value: float, one: Conclusion) -> str:
     # Chance may put the end of an interval below a share of nothing.
-    return f"{100 * max(value, 0.0):.0f}" if one.unit is None else _signed(value)
-
-
-def _signed(value: float) -> str:
-    """A signed number with a true minus, which is not taken for a hyphen; none where it rounds to zero."""
-    return "0.0" if abs(value) < _ROUNDS_TO_ZERO else f"{value:+.1f}".replace("-", "−")
-
-
-def _is_apart(one: Conclusion) -> bool:
-    """Whether a site is unlike the others, though nobody knows who is right."""
-    return UNKNOWN_ZERO in one.reason and one.from_zero is not None and is_apart(one.from_zero)
+    return f"{100 * max(value, 0.0):.0f}" if one.unit is None else signed(value)
 
 
 def is_unjudged(audit: SiteAudit) -> bool:
     """Return whether nothing is told because the model has not learnt enough."""
-    return bool(audit.conclusions) and all(UNFIT in one.reason for one in audit.conclusions)
+    return bool(audit.conclusions) and all(one.has(EvidenceCode.MODEL_UNFIT) for one in audit.conclusions)
 
 
-def _whether(unknown: list[Conclusion]) -> str:
+def _whether(unknown: Sequence[Conclusion]) -> str:
     """What is not known, after "whether": the classes of each parameter together."""
-    classes: dict[str, list[str]] = {}
+    classes: dict[ParameterKind, list[str]] = {}
     for one in unknown:
-        kind = "".join(character for character in one.parameter if character.isalpha())
-        classes.setdefault(kind, []).append(one.class_name)
+        classes.setdefault(one.parameter.kind, []).append(one.class_name)
     return listed([_what(kind, names) for kind, names in classes.items()], "or")
 
 
-def _what(kind: str, names: list[str]) -> str:
+def _what(kind: ParameterKind, names: list[str]) -> str:
     named = listed([name for name in names if name] or ["any class"], "or")
-    if kind == "offset":
-        return f"contours of {named} are too large or too small"
-    if kind == SWAPPED:
-        return "objects have the wrong class"
-    return f"any {named} is missing" if kind == "missing" else f"labels of {named} are wrong"
-
-
-def _number(count: int) -> str:
-    names = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
-    return names[count] if count < len(names) else str(count)
-
-
-def listed(words: list[str], last: str = "and") -> str:
-    """Return words as a sentence has them: ``a, b and c``."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+    return _UNKNOWN[kind].format(named=named)

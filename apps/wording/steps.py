@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from ...custom.audit.findings import Conclusion, SiteAudit
+from ...custom.channel.parameters import SWAPPED_OBJECTS, ParameterKind
+from ...custom.channel.statuses import EvidenceCode, Status
 from ...custom.methods.audit.conclusions import are_most_swapped
-from ...custom.methods.auto.mislabelled import MISLABELLED
-from ...custom.methods.auto.records import MISSING, OFFSET, SWAPPED, SWAPPED_OBJECTS
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
-from .wording import FEW_PATIENTS, REFERENCE_TITLE, is_unjudged, listed
+from .findings import REFERENCE_TITLE, kind_title
+from .phrases import listed
+from .site_audit import FEW_PATIENTS, is_unjudged
 
 # A case that more likely than not needs a change.
 _LIKELY = 0.5
@@ -33,7 +35,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         audit: of the site.
         files: what the check of the site's files found; None where they were not checked.
     """
-    established = [one for one in audit.conclusions if one.verdict == "established"]
+    established = [one for one in audit.conclusions if one.is_confirmed]
     if any(map(_are_most_of_another_class, audit.conclusions)):
         advice = [_COMPARE_CODES, _IF_CODES_ARE_THE_SAME]
     else:
@@ -45,7 +47,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
 
 def _are_most_of_another_class(one: Conclusion) -> bool:
     """Whether a conclusion says that most objects have the wrong class, or was not drawn because of that."""
-    return are_most_swapped(one) or MISLABELLED in one.reason
+    return are_most_swapped(one) or one.has(EvidenceCode.MISLABELLED)
 
 
 def _mend(files: SiteReport | None) -> list[str]:
@@ -56,10 +58,10 @@ def _mend(files: SiteReport | None) -> list[str]:
 def _review(audit: SiteAudit) -> list[str]:
     """Which cases to review: first those of another class, where the site as a whole has such objects."""
     with_findings = [case for case in audit.cases if case.has_problem]
-    of_classes = sum(any(one.kind == SWAPPED for one in case.findings) for case in with_findings)
+    of_classes = sum(any(one.kind == ParameterKind.SWAPPED for one in case.findings) for case in with_findings)
     steps = []
     if of_classes and any(map(_are_some_of_another_class, audit.conclusions)):
-        title = {kind.kind: kind.title for kind in audit.kinds}.get(SWAPPED, SWAPPED)
+        title = kind_title(ParameterKind.SWAPPED)
         cases = "case" if of_classes == 1 else f"{of_classes} cases"
         steps.append(f"Review the classes of objects in the {cases} of the kind “{title}” below. {_WORST_FIRST}")
     likely = sum(case.score >= _LIKELY for case in with_findings)
@@ -73,7 +75,7 @@ def _review(audit: SiteAudit) -> list[str]:
 
 
 def _are_some_of_another_class(one: Conclusion) -> bool:
-    return one.parameter == SWAPPED_OBJECTS and one.verdict in ("established", "small")
+    return one.parameter == SWAPPED_OBJECTS and one.status in (Status.CONFIRMED, Status.SMALL)
 
 
 def _first(count: int) -> str:
@@ -84,11 +86,11 @@ def _find_out(audit: SiteAudit) -> list[str]:
     """How to learn what this audit cannot tell: reviewed cases show it where contours lie, and nothing else."""
     if is_unjudged(audit):
         return ["Ask for another audit whose model trains longer: rounds, or training.local_epochs, twice as many."]
-    unknown = [one for one in audit.conclusions if one.verdict == "cannot tell"]
+    unknown = [one for one in audit.conclusions if one.status is Status.UNKNOWN]
     steps = []
-    if any(one.parameter.startswith(OFFSET) for one in unknown):
+    if any(one.parameter.kind is ParameterKind.OFFSET for one in unknown):
         steps.append(_ask_for_reference(audit))
-    elif any(one.parameter.startswith(MISSING) for one in unknown):
+    elif any(one.parameter.kind is ParameterKind.MISSING for one in unknown):
         steps.append("Look for objects left out in some cases: this audit cannot tell whether any is.")
     if any(_is_of_classes(audit, one) for one in unknown):
         classes = "classes of some cases" if audit.task == "classification" else "classes of objects in some cases"
@@ -124,7 +126,7 @@ def _agree(audit: SiteAudit, established: Sequence[Conclusion]) -> list[str]:
 def _until_then(established: Sequence[Conclusion]) -> list[str]:
     """What training does for the time being."""
     steps = []
-    if any(one.parameter.startswith(OFFSET) for one in established):
+    if any(one.parameter.kind is ParameterKind.OFFSET for one in established):
         steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
     if any(one.parameter == SWAPPED_OBJECTS for one in established):
         steps.append("Until then jobs/auto trains with the classes that objects look like, in memory; no file changes.")

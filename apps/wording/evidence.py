@@ -1,0 +1,163 @@
+"""What statuses and reference levels rest on, in words."""
+
+from collections.abc import Mapping, Sequence
+
+from ...custom.channel.estimate_record import ParameterRecord, ReferenceLevelRecord
+from ...custom.channel.statuses import Evidence, EvidenceCode, Status
+from ...transforms.natural_order import natural_order
+from .phrases import begun, filled, one_in, percent
+
+_OTHER_IMAGES = (
+    "its images are of another kind than the other sites', so that the model may err there; review some cases"
+)
+_IMAGES = "Cannot tell whether its images are like those of others"
+_MEDIAN = "Zero is the median of {sites:.0f} {sites_word}, with which {agreeing:.0f} agree: "
+_ALIKE = "whether all err alike cannot be told without reviewed cases."
+
+_CLAUSES: Mapping[EvidenceCode, str] = {
+    EvidenceCode.TEXT: "{text}",
+    EvidenceCode.THRESHOLDS: "level {level:g}, minimum effect {minimum_effect:g}",
+    EvidenceCode.NO_ESTIMATE: "there is no estimate",
+    EvidenceCode.NO_REFERENCE_LEVEL: "no site has an estimate that could be zero",
+    EvidenceCode.REFERENCE_UNSURE: "it is not known where neutral lies",
+    EvidenceCode.INJECTED_ERRORS_UNTRIED: "known errors could not be tried",
+    EvidenceCode.AUROC_LOW: "a known error is told from none with an AUROC of {auroc:.2f} only",
+    EvidenceCode.SLOPE_OFF: "of a known error the estimate shows {slope:.2f} times as much",
+    EvidenceCode.IMAGES_DIFFER: (
+        "Its images differ from those of {unlike:.0f} of {others:.0f} other sites, most in {feature} "
+        f"(AUROC {{auroc:.2f}}): a model that learnt from others cannot judge its contours alone; {_OTHER_IMAGES}"
+    ),
+    EvidenceCode.IMAGES_ALIKE: "Its images are like those of {alike:.0f} of {others:.0f} other sites",
+    EvidenceCode.IMAGES_UNKNOWN: (
+        f"{_IMAGES}: it says nothing of them (too few patients, or pixels that are no numbers); {_OTHER_IMAGES}"
+    ),
+    EvidenceCode.IMAGES_ALONE: f"{_IMAGES}: no other site says what its images are; {_OTHER_IMAGES}",
+    EvidenceCode.MODEL_UNFIT: (
+        "the model finds too little of what is annotated to judge it: in {found:.0%} of the annotated patients, "
+        "expected {expected:.0%}"
+    ),
+    EvidenceCode.MISLABELLED: "most of the site's objects have the label of another class",
+    EvidenceCode.NO_SUPPORT: "the site's other samples do not side with the model, which may not know its images",
+    EvidenceCode.EARLIER_AGREES: "What was established before agrees, and stays ({effect:+.2f}).",
+    EvidenceCode.REVIEWED: "Zero is the reviewed annotations of {patients:.0f} patients{where}.",
+    EvidenceCode.REVIEWED_ABSENT: "Zero is to be the reviewed annotations, but there are none.",
+    EvidenceCode.REVIEWED_DIFFER: (
+        "The reviewed images at the server are of another kind than the sites', and say nothing of zero."
+    ),
+    EvidenceCode.SITE: "Zero is the way in which {site} annotates.",
+    EvidenceCode.SITE_ABSENT: "Zero is to be the way of {site}, of which there is no estimate.",
+    EvidenceCode.EDGES: "Zero is where the images have their edges: it assumes that right annotations follow them.",
+    EvidenceCode.EDGES_ABSENT: "Zero is to be the edges of the images, of which there is no estimate.",
+    EvidenceCode.HALF_WAY: (
+        "Zero is half-way between two groups of sites: it assumes that they err equally far in the two directions."
+    ),
+    EvidenceCode.MOVED_TO_EDGES: "It is moved to {distance:g} {unit} from the edges of the images.",
+    EvidenceCode.EDGES_NEAR: "The images have their edges {difference:+.2f} {unit} from it.",
+    EvidenceCode.EDGES_FAR: "But the images have their edges {difference:+.2f} {unit} from it.",
+    EvidenceCode.MEDIAN: f"{_MEDIAN}they count as right; {_ALIKE}",
+    EvidenceCode.MEDIAN_UNSURE: f"{_MEDIAN}too few to count as right; {_ALIKE}",
+    EvidenceCode.GROUPS_OF_EARLIER: "They are the groups of the estimate before.",
+    EvidenceCode.MEAN_OF_ESTIMATES: (
+        "It is of the means of two estimates: by the last one alone it would be {difference:+.2f} {unit} from where it "
+        "was before."
+    ),
+    EvidenceCode.OBJECTS_LEFT_OUT: "{class}{under}: at least about {amount} may have been left out{rest}.",
+    EvidenceCode.RIGHT_LABELS_ZERO: (
+        "Right labels have a noise level of 0: it is assumed that the model is right of the samples of which it is "
+        "surest."
+    ),
+    EvidenceCode.RIGHT_LABELS_LEAST: (
+        "Right labels have the noise level of {site}, the least of all sites: what is wrong at all sites alike cannot "
+        "be told."
+    ),
+}
+_FEATURES = {
+    "detail_below_1_px": "detail below 1 px",
+    "detail_of_1_to_2_px": "detail of 1 to 2 px",
+    "detail_of_2_to_4_px": "detail of 2 to 4 px",
+    "structure_above_4_px": "structure above 4 px",
+    "gradients_at_1_px": "gradients at 1 px",
+    "gradients_at_2_px": "gradients at 2 px",
+}
+# What has no threshold stands for a status without further words.
+_STATUSES = {
+    Status.CONFIRMED: ("Established", "at least {minimum_effect:g}"),
+    Status.SMALL: ("Too small to act on", "below the floor {minimum_effect:g}"),
+    Status.NOT_SIGNIFICANT: ("Not established", "above {level:g}"),
+    Status.UNKNOWN: ("Cannot tell", ""),
+}
+# Of these an effect beside them would say nothing.
+_WITHOUT_EFFECT = (EvidenceCode.MISLABELLED, EvidenceCode.NO_SUPPORT)
+
+
+def evidence_in_words(evidence: Evidence, unit: str | None = None) -> str:
+    """Return one thing that a status or a level rests on.
+
+    Args:
+        evidence: what it is.
+        unit: of its lengths.
+    """
+    return filled(_CLAUSES[evidence.code], evidence.numbers, {"unit": unit or "px"}, evidence.names, _extra(evidence))
+
+
+def reference_level_in_words(level: ReferenceLevelRecord | None) -> str:
+    """Return where the reference level is and what that assumes, with the groups of sites where it names them."""
+    if level is None:
+        return "No site has an estimate that tells where zero is."
+    sentence = " ".join(evidence_in_words(reason, level.unit) for reason in level.reasons)
+    if not level.groups:
+        return sentence
+    groups = "; ".join(", ".join(sorted(group, key=natural_order)) for group in level.groups)
+    return f"{sentence} The groups: {groups}."
+
+
+def reason_in_words(record: ParameterRecord) -> str:
+    """Return evidence, threshold and decision of a parameter."""
+    if (text := _text_of(record.evidence)) is not None:
+        return text
+    begin, threshold = _STATUSES[record.status]
+    kept = [evidence_in_words(one) for one in record.evidence if one.code is EvidenceCode.EARLIER_AGREES]
+    why = next((one for one in record.evidence if one.code is not EvidenceCode.EARLIER_AGREES), None)
+    if why is None:
+        sentence = f"{begin}."
+    elif why.code is EvidenceCode.THRESHOLDS:
+        shown = f"{record.effect or 0.0:+.2f} from neutral, corrected p = {record.p_value or 0.0:.3f}"
+        sentence = f"{begin}: {shown}, {filled(threshold, why.numbers)}."
+    else:
+        is_shown = record.effect is not None and why.code not in _WITHOUT_EFFECT
+        effect = f" ({record.effect:+.2f})" if is_shown else ""
+        # What stands against it, though an earlier estimate stays.
+        sentence = f"{_STATUSES[Status.UNKNOWN][0]}: {evidence_in_words(why)}{effect}."
+    return " ".join([sentence, *kept])
+
+
+def _text_of(evidence: Sequence[Evidence]) -> str | None:
+    """The sentence of version 1, where there is one."""
+    return next((one.names["text"] for one in evidence if one.code is EvidenceCode.TEXT), None)
+
+
+def _extra(evidence: Evidence) -> dict[str, str]:
+    """Words of a clause that hang on its numbers."""
+    numbers, names = evidence.numbers, evidence.names
+    if evidence.code in (EvidenceCode.MEDIAN, EvidenceCode.MEDIAN_UNSURE):
+        return {"sites_word": "site" if numbers.get("sites") == 1 else "sites"}
+    if evidence.code is EvidenceCode.REVIEWED:
+        return {"where": " at the server" if numbers.get("at_server") else ""}
+    if evidence.code is EvidenceCode.IMAGES_DIFFER:
+        feature = names.get("feature", "?")
+        return {"feature": _FEATURES.get(feature, feature.replace("_", " "))}
+    if evidence.code is EvidenceCode.OBJECTS_LEFT_OUT:
+        return _left_out(numbers, names)
+    return {}
+
+
+def _left_out(numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, str]:
+    limit, larger = numbers.get("limit"), numbers.get("larger")
+    low, high = (100 * numbers.get(end, 0.0) for end in ("low", "high"))
+    size = "" if limit is None else f"{limit:.0f}" if limit >= 100 else f"{limit:.2g}"
+    return {
+        "class": begun(names.get("class", "?")),
+        "under": f" under {size} {names.get('unit', '')}" if size else "",
+        "amount": f"{one_in(numbers.get('share', 0.0))} ({low:.0f} to {high:.0f} %)",
+        "rest": "" if larger is None else f", of larger ones {percent(larger)}",
+    }

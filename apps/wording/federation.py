@@ -1,0 +1,135 @@
+"""What an audit knows of all sites, in words: headline, titles, and what `auto` would do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ...custom.channel.parameters import ParameterKey, ParameterKind
+from ...custom.channel.statuses import Unit
+from ...custom.methods.audit.records import KindShare
+from ...custom.methods.auto.records import SiteChannelRecord
+from .phrases import begun, continued
+
+_TITLES = {
+    ParameterKind.OFFSET: "Contours too large (+) or too small (−)",
+    ParameterKind.MISSING: "Objects left out, %",
+    ParameterKind.SWAPPED: "Objects of another class, %",
+    ParameterKind.LABELS: "Wrong labels, %",
+}
+_ZERO_OF_SHARES = {
+    ParameterKind.MISSING: "A share counts from the most complete site.",
+    ParameterKind.SWAPPED: "A share counts from the site with the least.",
+}
+
+
+class Problem(StrEnum):
+    """What may be wrong with a site's annotations as a whole."""
+
+    TOO_SMALL = "too_small"
+    TOO_LARGE = "too_large"
+    LEFT_OUT = "left_out"
+    ANOTHER_CLASS = "another_class"
+    WRONG_LABELS = "wrong_labels"
+
+
+_PROBLEMS = {
+    Problem.TOO_SMALL: "contours too small",
+    Problem.TOO_LARGE: "contours too large",
+    Problem.LEFT_OUT: "objects left out",
+    Problem.ANOTHER_CLASS: "objects of another class",
+    Problem.WRONG_LABELS: "wrong labels",
+}
+
+
+@dataclass(frozen=True)
+class FederationLead:
+    """What the headline of the federation's page says, in numbers.
+
+    Attributes:
+        is_unfit: whether the model found too few annotated patients, so that nothing was tested.
+        num_sites: of which anything is known.
+        counts: at how many sites a problem is confirmed, of the problems that are at any.
+        largest_difference: of offsets between sites where only the reference level is unsure; None if it is small.
+        unit: of that; None where sites differ in it.
+        is_any_unknown: whether something could not be tested.
+    """
+
+    is_unfit: bool
+    num_sites: int
+    counts: Mapping[Problem, int]
+    largest_difference: float | None
+    unit: Unit | None
+    is_any_unknown: bool
+
+
+def lead_in_words(lead: FederationLead) -> str:
+    """Return the headline."""
+    if lead.is_unfit:
+        return "Nothing could be judged: the model found too little of what is annotated."
+    if lead.counts:
+        found = ", ".join(f"{_PROBLEMS[problem]} at {count}" for problem, count in lead.counts.items())
+        return f"{begun(found)} of {lead.num_sites} sites."
+    if lead.largest_difference:
+        unit = "" if lead.unit is None else f" {lead.unit}"
+        return (
+            f"Contours differ by up to {lead.largest_difference:.1f}{unit} between sites; only a review can tell which "
+            "are right."
+        )
+    if lead.is_any_unknown:
+        return "No site is established to annotate differently; not all could be told."
+    return "All sites annotate alike, as far as this audit can tell."
+
+
+def table_title(key: ParameterKey, *, is_only: bool) -> str:
+    """Return the title of the table of a parameter.
+
+    Args:
+        key: the parameter.
+        is_only: whether the class goes without saying.
+    """
+    what = _TITLES[key.kind]
+    return what if is_only else f"Class {key.label}: {continued(what)}"
+
+
+def zero_of_shares(kind: ParameterKind) -> str | None:
+    """Return what a share counts from; None where that is the reference level."""
+    return _ZERO_OF_SHARES.get(kind)
+
+
+def would_in_words(key: ParameterKey, record: SiteChannelRecord, unit: Unit) -> str:
+    """Return what `auto` would do at a site."""
+    label, kind = str(key.label), key.kind
+    if kind is ParameterKind.OFFSET and label in record.offsets:
+        return f"move contours by {_signed(-record.offsets[label], unit)} {unit}"
+    if kind is ParameterKind.MISSING and label in record.missing:
+        return "ignore objects that are probably missing"
+    if kind is ParameterKind.SWAPPED and record.swapped:
+        return "give objects the class that they look like, the surest ones"
+    if kind is ParameterKind.LABELS and record.parameters[key].is_confirmed:
+        return "undo wrong labels"
+    return "nothing"
+
+
+def share_in_words(found: KindShare | None) -> str:
+    """Return the share of patients with a finding of a kind, and how well such errors are found there."""
+    if found is None or found.flagged is None:
+        return "–"
+    auroc = "not known" if found.auroc is None else f"{found.auroc:.2f}"
+    return f"{100 * found.flagged:.0f} % ({auroc})"
+
+
+def length_in_words(value: float | None, unit: str) -> str:
+    """Return a length, or a share in percent, with its sign."""
+    return "–" if value is None else f"{_signed(value, unit)} {unit}"
+
+
+def interval_in_words(low: float | None, high: float | None, unit: str) -> str:
+    """Return an interval of lengths, or of shares in percent."""
+    return "–" if low is None or high is None else f"{_signed(low, unit)} to {_signed(high, unit)}"
+
+
+def _signed(value: float, unit: str) -> str:
+    """With a true minus, which is not taken for a hyphen, and no sign where it rounds to nothing."""
+    decimals = 0 if unit == "%" else 1
+    rounded = round(value, decimals)
+    return f"{rounded:+.{decimals}f}".replace("-", "−") if rounded else f"{0.0:.{decimals}f}"

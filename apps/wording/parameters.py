@@ -1,0 +1,140 @@
+"""What is concluded of one parameter of a site, in words that a clinician understands."""
+
+from ...custom.audit.findings import Conclusion
+from ...custom.channel.parameters import ParameterKind
+from ...custom.channel.statuses import EvidenceCode, Status, Unit
+from .phrases import one_in, percent, signed
+
+STATUS_WORDS = {
+    Status.CONFIRMED: "Sure",
+    Status.UNKNOWN: "Cannot tell",
+    Status.SMALL: "Too small to act on",
+    Status.NOT_SIGNIFICANT: "About right",
+}
+# Those first of which something follows.
+STATUS_ORDER = tuple(STATUS_WORDS)
+_APART = 0.5
+_ANOTHER_CLASS = "Objects look like another class than the one that they are given"
+# Between one in three and one in two "one in n" is too coarse.
+_THIRD, _NEARLY_HALF, _HALF = 0.367, 0.45, 0.5
+# What an audit of version 1 says nothing of: the share below which labels count as right.
+_FLOOR_OF_LABELS = 0.05
+_FromZero = tuple[float, float, float]
+
+
+def is_apart(from_zero: _FromZero) -> bool:
+    """Return whether an interval lies wholly beyond half a pixel or millimetre from the middle of the sites."""
+    _, low, high = from_zero
+    return low > _APART or high < -_APART
+
+
+def is_unlike_others(one: Conclusion) -> bool:
+    """Return whether a site is unlike the others, though nobody knows who is right."""
+    return one.has(EvidenceCode.REFERENCE_UNSURE) and one.from_zero is not None and is_apart(one.from_zero)
+
+
+def conclusion_in_words(one: Conclusion) -> str:
+    """Return what is concluded of a parameter, for the first screen of the site's page."""
+    kind = one.parameter.kind
+    if kind is ParameterKind.LABELS:
+        return _labels_sentence(one)
+    if one.from_zero is None or one.status is Status.UNKNOWN:
+        return _unknown_sentence(one)
+    if kind is ParameterKind.OFFSET:
+        return _offset_sentence(one, one.from_zero)
+    if kind is ParameterKind.SWAPPED:
+        return _swapped_sentence(one, one.from_zero)
+    return _missing_sentence(one, one.from_zero)
+
+
+def _unknown_sentence(one: Conclusion) -> str:
+    kind = one.parameter.kind
+    if kind is ParameterKind.SWAPPED:
+        return "It cannot be told whether objects have the wrong class."
+    if kind is ParameterKind.MISSING:
+        return f"It cannot be told whether any {one.class_name} is missing."
+    if one.from_zero is not None and is_unlike_others(one):
+        return _unlike_others(one.class_name, one.from_zero, one.unit)
+    return f"It cannot be told whether contours of {one.class_name} are too large or too small."
+
+
+def _unlike_others(class_name: str, from_zero: _FromZero, unit: Unit | None) -> str:
+    effect, low, high = from_zero
+    least, most = sorted((abs(low), abs(high)))
+    where = "outside" if effect > 0 else "inside"
+    return (
+        f"Contours of {class_name} lie {abs(effect):.1f} {unit} farther {where} than in the middle of all sites "
+        f"({least:.1f} to {most:.1f} {unit}); which of them are right cannot be told."
+    )
+
+
+def _offset_sentence(one: Conclusion, from_zero: _FromZero) -> str:
+    effect, low, high = from_zero
+    unit, what, size = one.unit, f"Contours of {one.class_name}", "large" if effect > 0 else "small"
+    if one.is_confirmed:
+        least, most = sorted((abs(low), abs(high)))
+        return f"{what} are {abs(effect):.1f} {unit} too {size} ({least:.1f} to {most:.1f} {unit}), sure."
+    shown = f"{signed(effect)} {unit} ({signed(low)} to {signed(high)} {unit})"
+    if one.status is Status.SMALL:
+        return f"{what} are about right: {shown} is too little to act on."
+    if low > 0 or high < 0:
+        return f"{what} may be too {size}, {shown}; not sure."
+    return f"{what} are about right: {shown}."
+
+
+def _missing_sentence(one: Conclusion, from_zero: _FromZero) -> str:
+    share, low, ends = _share(from_zero)
+    name = one.class_name
+    if one.is_confirmed:
+        return f"About {one_in(share)} of {name} is missing ({ends}), sure."
+    if low > 0 and one.status is Status.NOT_SIGNIFICANT:
+        return f"Some of {name} may be missing, {percent(share)} ({ends}); not sure."
+    return f"{name.capitalize()} is about as complete as at the most complete site."
+
+
+def _swapped_sentence(one: Conclusion, from_zero: _FromZero) -> str:
+    share, low, ends = _share(from_zero)
+    if one.is_confirmed:
+        return f"{_ANOTHER_CLASS}: about {one_in(share)} ({ends}), sure."
+    if low > 0 and one.status is Status.SMALL:
+        return f"{_ANOTHER_CLASS}: about {one_in(share)} ({ends}). The model may be what errs; training leaves them."
+    if low > 0 and one.status is Status.NOT_SIGNIFICANT:
+        return f"Some objects may have the wrong class, {percent(share)} ({ends}); not sure."
+    return "Classes of objects are about as right as at the site where they agree best."
+
+
+def _labels_sentence(one: Conclusion) -> str:
+    share = one.estimate
+    if one.status is Status.UNKNOWN or share is None:
+        return "It cannot be told how many labels are wrong."
+    low, high = (share if end is None else max(end, 0.0) for end in (one.low, one.high))
+    ends = f"{100 * low:.0f} to {100 * high:.0f} %"
+    if one.is_confirmed:
+        return f"About {_amount_of_labels(share)} wrong ({ends}), sure."
+    shown = f"{percent(share)} look wrong ({ends})"
+    if one.status is Status.SMALL:
+        return f"Labels are about right: {shown}, which is too little to act on."
+    if low > 0 and share >= _minimum_effect(one):
+        return f"Some labels may be wrong, {percent(share)} ({ends}); not sure."
+    return f"Labels are about right: {shown}."
+
+
+def _minimum_effect(one: Conclusion) -> float:
+    """From which share of wrong labels on something would follow."""
+    thresholds = (item.numbers for item in one.evidence if item.code is EvidenceCode.THRESHOLDS)
+    return next(thresholds, {}).get("minimum_effect", _FLOOR_OF_LABELS)
+
+
+def _amount_of_labels(share: float) -> str:
+    """One in n where that is close to the share, two in five between a third and a half, else a percentage."""
+    if share > _HALF:
+        return f"{percent(share)} of the labels are"
+    if _THIRD < share < _NEARLY_HALF:
+        return "2 in 5 labels are"
+    return f"1 in {round(1 / share)} labels is"
+
+
+def _share(from_zero: _FromZero) -> tuple[float, float, str]:
+    """A share, the lower end of its interval, and the interval in words."""
+    share, low, high = (min(max(value, 0.0), 1.0) for value in from_zero)
+    return share, low, f"{100 * low:.0f} to {100 * high:.0f} %"
