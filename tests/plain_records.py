@@ -51,7 +51,7 @@ _SCORES = {"segmentation": ("dice", "left_empty", "hd95"), "classification": ("f
 def summary_values(**fields: Any) -> dict[str, Any]:
     """A run's summary as files hold it, complete, with what is given of it and of its rounds."""
     scores = dict.fromkeys(_SCORES[fields.get("task", "segmentation")])
-    values: dict[str, Any] = {"version": 1, "task": "segmentation", "method": "fedavg", "seed": 0, "rounds_finished": 1}
+    values: dict[str, Any] = {"version": 2, "task": "segmentation", "method": "fedavg", "seed": 0, "rounds_finished": 1}
     values |= {"sites": {}, "refusals": [], "bounded": [], "seconds": 1.0, "settings": {}, **fields}
     for name in ("last_rounds", "last_round"):
         values[name] = scores | fields.get(name, {})

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import parse_json, read_json
 from .records import ROUND_RECORDS, VERSION, Record, RoundRecord
-from .summary_record import SUMMARIES, Summary
+from .summary_record import SUMMARIES, SUMMARY_VERSION, Summary
 
 SomeRecord = TypeVar("SomeRecord", bound=Record)
 
@@ -20,7 +20,7 @@ def read_summary_file(file: Path) -> Summary:
     Raises:
         DataError: if the file is no summary, or of a later version.
     """
-    values = _versioned(read_json(file, "a run's summary"), str(file), "the summary of a run")
+    values = _versioned(read_json(file, "a run's summary"), str(file), "the summary of a run", SUMMARY_VERSION)
     return _read(_of_task(SUMMARIES, values.get("task"), str(file)), values, str(file))
 
 
@@ -48,7 +48,7 @@ def round_record(values: Any, source: str) -> RoundRecord:
     Raises:
         DataError: if it is none, or of a later version.
     """
-    values = _versioned(values, source, "the record of a round")
+    values = _versioned(values, source, "the record of a round", VERSION)
     task = "classification" if "f1" in values else "segmentation"
     return _read(ROUND_RECORDS[task], values, source)
 
@@ -58,17 +58,17 @@ def round_records(history: Sequence[Any], source: str) -> list[RoundRecord]:
     return [round_record(values, f"{source}, round {number}") for number, values in enumerate(history, start=1)]
 
 
-def _versioned(values: Any, source: str, expected: str) -> dict[str, Any]:
+def _versioned(values: Any, source: str, expected: str, latest: int) -> dict[str, Any]:
     """The values with their version; those without one are of before there was one, which is 1."""
     if not isinstance(values, Mapping):
         raise DataError(f"{source}: found {type(values).__name__}, expected {expected}.")
-    version = values.get("version", VERSION)
-    if isinstance(version, int) and version > VERSION:
+    version = values.get("version", 1)
+    if isinstance(version, int) and version > latest:
         raise DataError(
-            f"{source}: found version {version} of {expected}, expected at most {VERSION}: a later fedannot wrote it; "
+            f"{source}: found version {version} of {expected}, expected at most {latest}: a later fedannot wrote it; "
             "use that, or a newer one."
         )
-    return {"version": VERSION} | dict(values)
+    return {"version": 1} | dict(values)
 
 
 def _of_task(kinds: Mapping[str, type[SomeRecord]], task: Any, source: str) -> type[SomeRecord]:

@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
 from ..strict_model import StrictModel
 
-# Of the lines of the metrics file, and of the summary; a later one says something that this one does not.
+# Of the lines of the metrics file; a later one says something that this one does not.
 VERSION = 1
 
 

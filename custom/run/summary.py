@@ -8,9 +8,9 @@ from typing import Any
 from ...transforms.natural_order import natural_order
 from ..data.whole_files import write_text
 from .plain_values import finite
-from .records import VERSION, RoundRecord, SiteReport
+from .records import RoundRecord, SiteReport
 from .state import RunState
-from .summary_record import ROUND_SUMMARIES, SUMMARIES, Summary
+from .summary_record import ROUND_SUMMARIES, SUMMARIES, SUMMARY_VERSION, Summary
 from .versions import installed_versions, source_commit
 
 # The papers report the mean over the last rounds, since single rounds fluctuate.
@@ -45,7 +45,7 @@ def summarize(
         sites |= record.sites
     return SUMMARIES[task].of(
         {
-            "version": VERSION,
+            "version": SUMMARY_VERSION,
             "task": task,
             "method": state.method,
             "seed": state.settings["seed"],

@@ -18,6 +18,10 @@ from .records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
 from .versions import SourceCommit
 
 
+# Of the summary; version 1 held sentences where this one holds codes and numbers, and is read as well.
+SUMMARY_VERSION = 2
+
+
 class BoundedInRound(Bounded):
     """What was bounded of a site's influence in a round."""
 
@@ -64,7 +68,7 @@ class Summary(OpenRecord):
     """What a person or a program wants to know of a run.
 
     Attributes:
-        version: of the record's form.
+        version: of the record's form, as the file has it; 2 is written.
         task: what was learnt.
         method: how.
         seed: of everything random.
@@ -88,7 +92,7 @@ class Summary(OpenRecord):
         own_cases: what models score at the sites, of a run of which no server has a summary.
     """
 
-    version: Literal[1]
+    version: Literal[1, 2]
     task: str
     method: str
     seed: int

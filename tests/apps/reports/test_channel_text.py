@@ -6,44 +6,57 @@ import pytest
 from rich.console import Console
 
 from fedannot.apps.reports.channel_text import channel_entries, print_channels, print_shadow
+from fedannot.custom.channel.estimate_record import ParameterRecord, ReferenceLevelRecord
+from fedannot.custom.channel.parameters import ParameterKey
+from fedannot.custom.channel.statuses import Evidence, EvidenceCode, Status
 from fedannot.custom.methods.auto.records import (
     ChannelFindings,
     ChannelRecord,
-    ParameterRecord,
+    DecisionRecord,
+    Outcome,
     ShadowFindings,
+    ShadowOf,
     ShadowRecord,
+    ShadowRoundRecord,
     SiteChannelRecord,
 )
 
 
-def parameter(deviation, p_value=0.001, established=False, reason="said"):
+def parameter(effect, status=Status.SMALL, *evidence):
     return ParameterRecord(
-        estimate=deviation,
+        estimate=effect,
         low=None,
         high=None,
         patients=12,
         slope=1.0,
         auroc=0.9,
-        deviation=deviation,
-        p_value=p_value,
-        established=established,
-        reason=reason,
+        effect=effect,
+        p_value=None if status is Status.UNKNOWN else 0.001,
+        status=status,
+        evidence=evidence,
     )
 
 
 def channel(number, undone, **parameters):
-    record = SiteChannelRecord(parameters=parameters, offsets={}, missing={}, undone_before_round=undone)
+    keys = {ParameterKey.parse(name): one for name, one in parameters.items()}
+    record = SiteChannelRecord(parameters=keys, offsets={}, missing={}, undone_before_round=undone)
+    level = ReferenceLevelRecord(
+        kind="edges", value=0.0, standard_error=0.1, is_sure=True, unit="px", reasons=(Evidence(EvidenceCode.EDGES),)
+    )
     return ChannelRecord(
-        before_round=number, zero={"1": "Zero is here."}, decision="Decided.", sites={"site-1": record}
+        before_round=number,
+        reference_levels={1: level},
+        decision=DecisionRecord(outcome=Outcome.NOTHING),
+        sites={"site-1": record},
     )
 
 
 @pytest.mark.parametrize(
     ("offset", "shown"),
     [
-        (parameter(-3.94, established=True), "-3.9"),
+        (parameter(-3.94, Status.CONFIRMED), "-3.9"),
         (parameter(0.26), "(+0.3)"),
-        (parameter(1.0, p_value=None), "-"),
+        (parameter(1.0, Status.UNKNOWN), "-"),
         (parameter(None), "-"),
     ],
 )
@@ -53,8 +66,8 @@ def test_contours_are_shown_by_how_sure_they_are(offset, shown):
 
 
 def test_missing_objects_are_in_per_cent_and_the_rounds_of_all_estimates_are_named():
-    first = channel(6, 6, **{"missing 1": parameter(0.5, established=True)})
-    last = channel(9, 10, **{"missing 1": parameter(0.25, established=True)})
+    first = channel(6, 6, **{"missing 1": parameter(0.5, Status.CONFIRMED)})
+    last = channel(9, 10, **{"missing 1": parameter(0.25, Status.CONFIRMED)})
     entries = channel_entries(ChannelFindings(channels=(first, last)), "site-1")
     assert (entries["missing, %"], entries["undone before"]) == ("25", "6, 10")
 
@@ -67,25 +80,31 @@ def test_who_is_not_there_has_no_entries():
 
 
 def test_zero_decision_and_what_cannot_be_told_are_said():
-    doubted = parameter(1.0, p_value=None, reason="Cannot tell: its images differ.")
+    doubted = parameter(1.0, Status.UNKNOWN, Evidence(EvidenceCode.SLOPE_OFF, {"slope": 3.0}))
     out = StringIO()
     found = ChannelFindings(channels=(channel(6, None, **{"offset 1": doubted}),))
     print_channels(found, 8, Console(file=out, width=300))
     said = out.getvalue()
-    for part in ("Zero is here.", "before round 6. Decided.", "site-1: offset 1: Cannot tell: its images differ."):
+    why = "site-1: offset 1: Cannot tell: of a known error the estimate shows 3.00 times as much (+1.00)."
+    for part in ("Zero is where the images have their edges", "before round 6. Nothing is established", why):
         assert part in said
 
 
 @pytest.mark.parametrize("has_vetoed", [True, False])
 def test_what_the_shadow_check_found_is_said(has_vetoed):
-    record = ShadowRecord(shadow_is="others", rounds=(), has_vetoed=has_vetoed, sentence="Everything is taken back.")
+    gain = {"estimate": 0.02, "low": 0.015, "high": 0.025, "patients": 40, "slope": None, "auroc": None}
+    rounds = tuple(ShadowRoundRecord(round=number, sites=4, **gain) for number in (6, 7, 8))
+    record = ShadowRecord(
+        shadow_of=ShadowOf.MODEL_BEFORE, before_round=6, wanted_rounds=3, rounds=rounds, has_vetoed=has_vetoed
+    )
     out = StringIO()
     print_shadow(ShadowFindings(shadow=record), Console(file=out, width=300))
     print_shadow(ShadowFindings(shadow=None), Console(file=out, width=300))
-    assert out.getvalue() == "Everything is taken back.\n"
+    assert out.getvalue().startswith("Shadow check of rounds 6 to 8: with the model of before round 6 the Dice of 40 ")
+    assert ("everything is taken back" in out.getvalue()) == has_vetoed
 
 
 def test_an_estimate_of_an_audit_is_made_after_the_last_round():
     out = StringIO()
     print_channels(ChannelFindings(channels=(channel(7, None),)), 6, Console(file=out, width=300))
-    assert "Estimated after the last round. Decided." in out.getvalue()
+    assert "Estimated after the last round. Nothing is established" in out.getvalue()

@@ -6,14 +6,16 @@ import pytest
 from rich.console import Console
 
 from fedannot.apps.reports.noise_level_text import noise_level_entries, print_noise_levels
+from fedannot.custom.channel.statuses import Evidence, EvidenceCode, Status
 from fedannot.custom.methods.auto_classification.records import (
     ConfusionFindings,
+    Follows,
     NoiseLevelEstimate,
     NoiseLevelRecord,
 )
 
 
-def level(estimate, p_value=0.001, established=False, reason="said"):
+def level(estimate, status=Status.SMALL, *evidence):
     return NoiseLevelRecord(
         estimate=estimate,
         low=None,
@@ -23,26 +25,28 @@ def level(estimate, p_value=0.001, established=False, reason="said"):
         auroc=0.9,
         support=0.9,
         support_low=0.8,
-        p_value=p_value,
-        is_established=established,
-        decision="decided",
-        reason=reason,
+        effect=estimate,
+        p_value=None if status is Status.UNKNOWN else 0.001,
+        status=status,
+        evidence=evidence,
+        follows=Follows.GIVEN,
     )
 
 
 def estimated(number, **sites):
+    right = Evidence(EvidenceCode.RIGHT_LABELS_LEAST, names={"site": "site-1"})
     return NoiseLevelEstimate(
-        before_round=number, neutral=0.0, neutral_is="Right is 0.", floor=0.05, threshold=0.05, sites=sites
+        before_round=number, neutral=0.0, right_labels=right, floor=0.05, threshold=0.05, sites=sites
     )
 
 
 @pytest.mark.parametrize(
     ("record", "entry"),
     [
-        (level(0.384, established=True), "38"),
+        (level(0.384, Status.CONFIRMED), "38"),
         (level(0.03), "(3)"),
-        (level(0.2, p_value=None), "?"),
-        (level(None, p_value=None), "?"),
+        (level(0.2, Status.UNKNOWN), "?"),
+        (level(None, Status.UNKNOWN), "?"),
     ],
 )
 def test_a_site_has_its_share_of_wrong_labels_and_how_sure_it_is(record, entry):
@@ -62,8 +66,8 @@ def test_of_a_run_that_estimated_nothing_nothing_is_said(found):
 
 
 def test_what_counts_as_right_who_undoes_and_who_cannot_be_judged_is_printed():
-    sites = {"site-10": level(0.3, established=True), "site-2": level(0.4, established=True)}
-    unknown = level(0.1, p_value=None, reason="Cannot tell: because.")
+    sites = {"site-10": level(0.3, Status.CONFIRMED), "site-2": level(0.4, Status.CONFIRMED)}
+    unknown = level(0.1, Status.UNKNOWN, Evidence(EvidenceCode.NO_SUPPORT))
     found = ConfusionFindings(
         noise_levels=(estimated(4, **sites), estimated(8, **sites, odd=unknown)),
         undone_from_round={"site-10": 4, "site-2": 4},
@@ -71,9 +75,10 @@ def test_what_counts_as_right_who_undoes_and_who_cannot_be_judged_is_printed():
     said = StringIO()
     print_noise_levels(found, Console(file=said, width=200))
     assert said.getvalue().splitlines() == [
-        "Right is 0.",
+        "Right labels have the noise level of site-1, the least of all sites: what is wrong at all sites alike cannot be "
+        "told.",
         "Estimated before rounds 4, 8. Undone at 2 of 3 sites: site-2, site-10.",
-        "odd: Cannot tell: because.",
+        "odd: Cannot tell: the site's other samples do not side with the model, which may not know its images.",
     ]
     said = StringIO()
     print_noise_levels(found.model_copy(update={"undone_from_round": {}}), Console(file=said, width=200))

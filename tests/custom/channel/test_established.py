@@ -5,18 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from fedannot.custom.channel.anchor import Anchor
 from fedannot.custom.channel.established import Criterion, established, holm
 from fedannot.custom.channel.estimate import Estimate, three_digits
+from fedannot.custom.channel.parameters import ParameterKey, ParameterKind
+from fedannot.custom.channel.statuses import EvidenceCode, ReferenceKind, ReferenceLevel, Status
 
 SURE = Estimate(12, 3.0, 2.5, 3.5, slope=1.0, auroc=0.9)
 CRITERION = Criterion(neutral=0.0, floor=0.5)
+OFFSET, MISSING = ParameterKey(ParameterKind.OFFSET, 1), ParameterKey(ParameterKind.MISSING, 1)
 
 
 def judged(estimate, criterion=CRITERION, others=()):
-    sites = {f"other-{index}": {"offset": one} for index, one in enumerate(others)}
-    estimates = {"site": {"offset": estimate}, **sites}
-    return established(estimates, {site: {"offset": criterion} for site in estimates})["site"]["offset"]
+    sites = {f"other-{index}": {OFFSET: one} for index, one in enumerate(others)}
+    estimates = {"site": {OFFSET: estimate}, **sites}
+    return established(estimates, {site: {OFFSET: criterion} for site in estimates})["site"][OFFSET]
 
 
 def test_holm_by_hand():
@@ -26,11 +28,18 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
-def test_a_sure_large_deviation_is_established():
+def codes(result):
+    return [one.code for one in result.evidence]
+
+
+def test_a_sure_large_effect_is_confirmed():
     found = judged(SURE)
-    assert found.established
-    assert found.deviation == 3.0
-    assert "Established" in found.reason
+    assert found.status is Status.CONFIRMED
+    assert found.effect == 3.0
+    # Half the interval is 1.6449 standard errors.
+    assert found.standard_error == pytest.approx(0.5 / 1.6449)
+    (thresholds,) = found.evidence
+    assert (thresholds.code, thresholds.numbers) == (EvidenceCode.THRESHOLDS, {"level": 0.05, "minimum_effect": 0.5})
 
 
 def test_the_p_value_is_that_of_a_t_test():
@@ -40,47 +49,57 @@ def test_the_p_value_is_that_of_a_t_test():
 
 
 def test_zero_is_the_anchor_and_its_own_error_counts():
-    assert not judged(SURE, Criterion(neutral=2.9, floor=0.0)).established
-    assert not judged(SURE, Criterion(neutral=0.0, floor=0.5, deviation=3.0)).established
+    assert not judged(SURE, Criterion(neutral=2.9, floor=0.0)).is_confirmed
+    assert not judged(SURE, Criterion(neutral=0.0, floor=0.5, standard_error=3.0)).is_confirmed
 
 
 def test_more_sites_ask_for_more():
     unsure = replace(SURE, low=1.4, high=4.6)
-    assert judged(unsure).established
+    assert judged(unsure).is_confirmed
     # The more evident sites come first in Holm's order, so others of the same evidence are needed.
-    assert not judged(unsure, others=[replace(unsure, value=0.1, low=-1.5, high=1.7)] * 9).established
+    assert not judged(unsure, others=[replace(unsure, value=0.1, low=-1.5, high=1.7)] * 9).is_confirmed
 
 
 def test_below_the_floor_nothing_is_done():
     found = judged(Estimate(50, 0.4, 0.39, 0.41, slope=1.0, auroc=0.9))
-    assert not found.established
-    assert "floor" in found.reason
+    assert found.status is Status.SMALL
 
 
 @pytest.mark.parametrize(
-    "calibration", [{"auroc": 0.69}, {"auroc": math.nan}, {"slope": 0.5}, {"slope": 1.5}, {"slope": math.nan}]
+    ("calibration", "code"),
+    [
+        ({"auroc": 0.69}, EvidenceCode.AUROC_LOW),
+        ({"auroc": math.nan}, EvidenceCode.INJECTED_ERRORS_UNTRIED),
+        ({"slope": 0.5}, EvidenceCode.SLOPE_OFF),
+        ({"slope": 1.5}, EvidenceCode.SLOPE_OFF),
+        ({"slope": math.nan}, EvidenceCode.INJECTED_ERRORS_UNTRIED),
+    ],
 )
-def test_an_error_that_would_not_be_seen_cannot_be_established(calibration):
+def test_an_error_that_would_not_be_seen_cannot_be_confirmed(calibration, code):
     found = judged(replace(SURE, **calibration))
-    assert not found.established
-    assert "Cannot tell" in found.reason
+    assert found.status is Status.UNKNOWN
+    assert math.isnan(found.p_value)
+    assert codes(found) == [code]
+
+
+def test_a_test_that_does_not_reject_is_not_unknown():
+    assert judged(replace(SURE, value=0.2, low=-0.3, high=0.7)).status is Status.NOT_SIGNIFICANT
 
 
 def test_nothing_is_established_where_zero_is_not_known():
-    anchor = Anchor("median", 0.0, 0.1, "Too few agree.", is_sure=False)
-    found = judged(SURE, Criterion.of_anchor(anchor, 0.5))
-    assert not found.established
-    assert "where neutral lies" in found.reason
-    assert judged(SURE, Criterion.of_anchor(replace(anchor, is_sure=True), 0.5)).established
+    level = ReferenceLevel(ReferenceKind.MEDIAN, 0.0, 0.1, is_sure=False)
+    found = judged(SURE, Criterion.of_reference_level(level, 0.5))
+    assert (found.status, codes(found)) == (Status.UNKNOWN, [EvidenceCode.REFERENCE_UNSURE])
+    assert judged(SURE, Criterion.of_reference_level(replace(level, is_sure=True), 0.5)).is_confirmed
 
 
 def test_no_estimate_and_one_patient_prove_nothing():
-    assert "no estimate" in judged(Estimate.unknown()).reason
-    assert not judged(replace(SURE, patients=1)).established
+    assert codes(judged(Estimate.unknown())) == [EvidenceCode.NO_ESTIMATE]
+    assert not judged(replace(SURE, patients=1)).is_confirmed
 
 
 def test_parameters_without_criterion_are_not_judged():
-    assert established({"site": {"jitter": SURE}}, {"site": {"offset": CRITERION}}) == {"site": {}}
+    assert established({"site": {MISSING: SURE}}, {"site": {OFFSET: CRITERION}}) == {"site": {}}
 
 
 def test_what_leaves_has_three_digits_and_enough_patients():

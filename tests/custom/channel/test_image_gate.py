@@ -86,8 +86,10 @@ def test_a_strong_shift_is_always_found_and_it_alone(count):
         gates = gate_by_images(federation((1, 9.0), (7, 0.0), count=count, seed=seed), level=1e-3)
         assert gates["site-0"].distinct
         assert sum(gate.distinct for gate in gates.values()) == 1
-        assert "7 of 7 other sites, most in noise" in gates["site-0"].sentence
-        assert gates["site-1"].sentence.startswith("Its images are like those of ")
+        evidence = gates["site-0"].evidence
+        assert (evidence.code, evidence.numbers["unlike"], evidence.numbers["others"]) == ("images_differ", 7, 7)
+        assert evidence.names == {"feature": "noise"}
+        assert gates["site-1"].evidence.code == "images_alike"
 
 
 def test_a_minority_is_distinct_and_the_majority_is_not():
@@ -117,7 +119,7 @@ def test_order_and_names_of_sites_decide_nothing():
     others = gate_by_images(dict(reversed(renamed.items())))
     for index in range(7):
         one, other = gates[f"site-{index}"], others[f"clinic {9 - index}"]
-        assert (one.distinct, one.score, one.sentence) == (other.distinct, other.score, other.sentence)
+        assert (one.distinct, one.score, one.evidence) == (other.distinct, other.score, other.evidence)
         assert {f"clinic {9 - int(name[5:])}" for name in one.alike} == set(other.alike)
 
 
@@ -128,13 +130,13 @@ def test_a_site_that_withholds_is_distinct_and_does_not_count():
         assert gates[name] == gate
     assert gates["small-0"].distinct
     assert math.isnan(gates["small-0"].score)
-    assert "too few patients" in gates["small-0"].sentence
+    assert gates["small-0"].evidence.code == "images_unknown"
 
 
 def test_nobody_to_compare_with():
     gates = gate_by_images({"a": exact(10, 0.0), "b": ImageStatistics.unknown()})
     assert gates["a"].distinct
-    assert "no other site" in gates["a"].sentence
+    assert gates["a"].evidence.code == "images_alone"
     assert gate_by_images({}) == {}
 
 

@@ -9,15 +9,22 @@ from fedannot.custom.channel.averaged_contour import AveragedContour
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
+from fedannot.custom.channel.parameters import SWAPPED_OBJECTS, ParameterKey, ParameterKind
+from fedannot.custom.channel.statuses import Evidence, EvidenceCode, Status
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.channel_record import channel_record
-from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, predicted_share
-from fedannot.custom.methods.auto.mislabelled import MISLABELLED
+from fedannot.custom.methods.auto.decisions import decide, predicted_share
+from fedannot.custom.methods.auto.records import Outcome
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.zero import middle
 
 UNKNOWN = (Estimate.unknown(),)
 SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
+OFFSET, MISSING = ParameterKey(ParameterKind.OFFSET, 1), ParameterKey(ParameterKind.MISSING, 1)
+
+
+def codes(result):
+    return [one.code for one in result.evidence]
 
 
 def known(value, half=0.3, patients=12):
@@ -91,13 +98,13 @@ def test_the_models_own_contours_are_told_by_a_model_that_is_fit_to_judge(found_
 
 def test_one_site_that_differs_is_told_and_left_as_federated_averaging_does_not_follow_it():
     found = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
-    assert found.findings["site-4"]["offset 1"].established
+    assert found.findings["site-4"][OFFSET].is_confirmed
     assert not any(found.undo.values())
     # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
     assert found.harmless[1] == AveragedContour(pytest.approx(-0.1), pytest.approx(0.0))
-    said = channel_record(found, 4).decision
-    assert said.startswith("Established at site-4 and left as it is")
-    assert "class 1: -0.10 to +0.00" in said
+    decision = channel_record(found, 4).decision
+    assert (decision.outcome, decision.confirmed, decision.corrected) == (Outcome.TOLERATED, ("site-4",), ())
+    assert decision.tolerated == {1: (pytest.approx(-0.1), pytest.approx(0.0))}
 
 
 def test_one_site_that_differs_undoes_alone_where_it_has_most_of_the_images():
@@ -118,7 +125,7 @@ def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
 def test_all_sites_that_err_alike_cannot_be_told_from_their_images_edges():
     found = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
     assert not any(found.undo.values())
-    assert "Cannot tell" in found.findings["site-4"]["offset 1"].reason
+    assert found.findings["site-4"][OFFSET].status is Status.UNKNOWN
 
 
 def test_a_site_with_reviewed_cases_needs_no_other():
@@ -139,7 +146,7 @@ def test_a_site_with_other_images_is_not_judged_and_moves_no_zero():
     answers = sites(*TWO_GROUPS) | {"other": answer(-9.0, image=9.0)}
     found = decide(answers, SETTINGS, seed=100)
     assert not found.undo["other"]
-    assert OTHER_IMAGES in found.findings["other"]["offset 1"].reason
+    assert codes(found.findings["other"][OFFSET]) == [EvidenceCode.IMAGES_DIFFER]
     without = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
     assert found.anchors == without.anchors
     answers["other"] = answer(-9.0, reviewed=1.5, image=9.0)
@@ -185,7 +192,9 @@ def test_what_was_established_missing_stays_where_a_later_estimate_agrees(later,
         {"b": {1: pytest.approx(0.5)}} if stands else {}
     )
     if later and stands:
-        assert "agrees, and stays (+0.50)" in found.findings["b"]["missing 1"].reason
+        assert found.findings["b"][MISSING].evidence[-1] == Evidence(
+            EvidenceCode.EARLIER_AGREES, {"effect": pytest.approx(0.5)}
+        )
         assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).undo["b"]
 
 
@@ -219,16 +228,16 @@ def test_a_second_zero_that_contradicts_the_first_is_of_both_estimates():
     # Half-way between the groups' means of both estimates, the first ones 5.4 lower: 1.3 and 6.95, −7.5625 and −2.0375.
     upper, lower = (1.3 + 6.95 - 5.4) / 2, (-7.5625 - 2.0375 - 5.4) / 2
     assert both.value == pytest.approx((upper + lower) / 2)
-    assert "of the means of two estimates" in both.sentence
+    assert EvidenceCode.MEAN_OF_ESTIMATES in [reason.code for reason in both.reasons]
 
 
 def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
     """Of six sites at 5 one has reviewed cases at 3; later it does not answer."""
     first = decide(sites(5.0) | {"known": answer(5.0, reference=3.0)} | sites(*[5.0] * 6), SETTINGS, seed=100)
     record = channel_record(first, 5)
-    assert record.inferred_zero == ()
+    assert not any(level.is_inferred for level in record.reference_levels.values() if level)
     later = decide(sites(*[5.0] * 6, edges=4.0), SETTINGS, seed=100, before=record)
-    assert "two estimates" not in later.anchors[0].sentence
+    assert EvidenceCode.MEAN_OF_ESTIMATES not in [reason.code for reason in later.anchors[0].reasons]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +260,7 @@ def test_two_groups_stay_where_a_later_estimate_has_the_median_alone(later, edge
     found = decide(again, SETTINGS, seed=100, before=channel_record(first, 5)).anchors[0]
     assert found.kind == kind
     assert found.value == pytest.approx(zero, abs=0.05)
-    assert ("groups of the estimate before" in found.sentence) == (kind == "balanced")
+    assert (EvidenceCode.GROUPS_OF_EARLIER in [reason.code for reason in found.reasons]) == (kind == "balanced")
 
 
 def test_two_estimates_whose_means_have_no_two_levels_tell_no_zero():
@@ -274,7 +283,7 @@ def test_what_the_settings_leave_out_is_measured_and_not_undone():
     settings = SETTINGS.model_copy(update={"undo": ("missing",)})
     found = decide(sites(*TWO_GROUPS), settings, seed=100)
     assert not any(found.undo.values())
-    assert found.findings["site-0"]["offset 1"].established
+    assert found.findings["site-0"][OFFSET].is_confirmed
 
 
 @pytest.mark.parametrize(
@@ -289,7 +298,8 @@ def test_the_floor_is_in_pixels_of_four_millimetres(others, own, floor):
     answers = sites(0.0, 0.1, -0.1, 0.05, pixel_size=4.0, **others) | {"far": answer(**own, pixel_size=4.0)}
     found = decide(answers, SETTINGS, seed=100)
     assert not any(found.undo.values())
-    assert f"floor {floor}" in found.findings["far"]["offset 1"].reason
+    (thresholds,) = found.findings["far"][OFFSET].evidence
+    assert thresholds.numbers["minimum_effect"] == floor
 
 
 def test_a_site_that_is_the_protocol_has_no_error_of_zero():
@@ -331,7 +341,9 @@ def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():
     few["known"] = replace(answer(5.0, reviewed=5.1), annotated_patients=(60,))
     found = decide(few, SETTINGS, seed=100)
     assert [site for site, undo in found.undo.items() if undo] == ["known"]
-    assert "20% of the annotated patients" in found.findings["site-0"]["offset 1"].reason
+    assert found.findings["site-0"][OFFSET].evidence == (
+        Evidence(EvidenceCode.MODEL_UNFIT, {"found": pytest.approx(0.2), "expected": 0.5}),
+    )
 
 
 def test_no_answers_decide_nothing():
@@ -343,8 +355,8 @@ def test_an_anchor_that_cannot_be_had_is_said_and_nothing_is_undone():
     for anchor in ("reference", "site:elsewhere"):
         found = decide(sites(*TWO_GROUPS), SETTINGS.model_copy(update={"anchor": anchor}), seed=100)
         assert not any(found.undo.values())
-        assert "not known where" in found.findings["site-0"]["offset 1"].reason
-        assert "no" in found.anchors[0].sentence
+        assert codes(found.findings["site-0"][OFFSET]) == [EvidenceCode.REFERENCE_UNSURE]
+        assert [reason.code for reason in found.anchors[0].reasons] in (["reviewed_absent"], ["site_absent"])
 
 
 TWO_CLASSES = AutoSettings(rounds=9, warmup_rounds=3, network={"num_classes": 2})
@@ -365,10 +377,10 @@ def test_a_site_that_swaps_classes_undoes_what_it_swaps_more_than_the_best_one()
     assert {site: undo.swapped for site, undo in found.undo.items()} == pytest.approx(
         {"site-1": 0.0, "site-2": 0.0, "site-3": 0.93, "site-4": 0.0}
     )
-    assert found.findings["site-3"]["swapped 0"].established
+    assert found.findings["site-3"][SWAPPED_OBJECTS].is_confirmed
     record = channel_record(found, 4)
     assert record.sites["site-3"].swapped == pytest.approx(0.93)
-    assert record.decision == "Undone at 1 of 4 sites: site-3."
+    assert (record.decision.outcome, record.decision.corrected) == (Outcome.CORRECTED, ("site-3",))
 
 
 @pytest.mark.parametrize(
@@ -398,9 +410,9 @@ def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing(share):
 def test_swapped_classes_are_not_told_by_a_model_that_does_not_see_them_or_on_other_images():
     right = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)}
     blind = decide(right | {"site-5": of_two_classes(0.9, auroc=0.6)}, TWO_CLASSES, seed=100)
-    assert "AUROC of 0.60" in blind.findings["site-5"]["swapped 0"].reason
+    assert blind.findings["site-5"][SWAPPED_OBJECTS].evidence == (Evidence(EvidenceCode.AUROC_LOW, {"auroc": 0.6}),)
     other = decide(right | {"site-5": of_two_classes(0.9, image=9.0)}, TWO_CLASSES, seed=100)
-    assert OTHER_IMAGES in other.findings["site-5"]["swapped 0"].reason
+    assert codes(other.findings["site-5"][SWAPPED_OBJECTS]) == [EvidenceCode.IMAGES_DIFFER]
     assert not any((*blind.undo.values(), *other.undo.values()))
 
 
@@ -408,9 +420,9 @@ def test_swapped_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_si
     answers = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)} | {"site-5": of_two_classes(0.9)}
     measured = TWO_CLASSES.model_copy(update={"undo": ("offset",)})
     found = decide(answers, measured, seed=100)
-    assert found.findings["site-5"]["swapped 0"].established
+    assert found.findings["site-5"][SWAPPED_OBJECTS].is_confirmed
     assert not any(found.undo.values())
-    assert "swapped 0" not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
+    assert SWAPPED_OBJECTS not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
 
 
 def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class():
@@ -419,10 +431,10 @@ def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class
 
     right = {f"site-{i}": of_two_classes(0.0) for i in range(1, 6)}
     few, most = (decide(right | {"site-6": too_large(share)}, TWO_CLASSES, seed=100) for share in (0.3, 0.9))
-    assert few.findings["site-6"]["offset 1"].established
-    assert not most.findings["site-6"]["offset 1"].established
-    assert most.findings["site-6"]["offset 1"].reason == MISLABELLED
-    assert most.findings["site-1"]["offset 1"].reason != MISLABELLED
+    assert few.findings["site-6"][OFFSET].is_confirmed
+    assert not most.findings["site-6"][OFFSET].is_confirmed
+    assert codes(most.findings["site-6"][OFFSET]) == [EvidenceCode.MISLABELLED]
+    assert codes(most.findings["site-1"][OFFSET]) != [EvidenceCode.MISLABELLED]
     assert most.undo["site-6"].swapped == pytest.approx(0.9)
 
 

@@ -197,7 +197,8 @@ def test_sites_that_move_contours_are_told_how_far_the_model_itself_draws_outsid
     run(sites, range(6, 8), server)
     assert [told["overshoot"]["1"] for told in sites.told.values()] == len(OFFSETS) * [pytest.approx(0.9)]
     assert sites.told["site-6"]["offsets"]["1"] == pytest.approx(OFFSETS["site-6"] - zero)
-    assert "move by another -0.90 px, as the model draws that far outside of zero" in server.channels[-1].decision
+    assert [of.overshoot for of in server.channels[-1].sites.values()] == len(OFFSETS) * [{"1": pytest.approx(0.9)}]
+    assert (server.channels[-1].decision.outcome, server.channels[-1].decision.unit) == ("corrected", "px")
     again = AutoServer(server.settings)
     again.restore(json.loads(json.dumps(server.state())), [])
     assert again.state() == server.state()
@@ -285,14 +286,17 @@ def test_state_and_summary_are_plain_and_come_back():
     assert other.describe(sites.round) == server.describe(sites.round)
     site = server.describe(sites.round)["channels"][-1]["sites"]["site-5"]
     assert site["undone_before_round"] == 4
-    assert "Established" in site["parameters"]["offset 1"]["reason"]
+    assert site["parameters"]["offset 1"]["status"] == "confirmed"
 
 
 def test_nothing_is_undone_where_the_settings_only_measure():
     sites = Sites(OFFSETS)
     server, _ = run(sites, treatment="none")
     assert not sites.told
-    assert server.describe(sites.round)["channels"][0]["sites"]["site-1"]["parameters"]["offset 1"]["established"]
+    assert (
+        server.describe(sites.round)["channels"][0]["sites"]["site-1"]["parameters"]["offset 1"]["status"]
+        == "confirmed"
+    )
 
 
 MANY = {f"site-{index}": offset for index, offset in enumerate([0.0, 0.2, -0.1, 0.1, 0.0, -0.2, 5.0, 5.5, 6.0])}
@@ -362,7 +366,7 @@ def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
     assert set(sites.told) == undoing
     described = server.describe(sites.round)
     assert described["shadow"]["has_vetoed"]
-    assert "the model of before round 4" in described["shadow"]["sentence"]
+    assert (described["shadow"]["shadow_of"], described["shadow"]["before_round"]) == ("model_before", 4)
     # What was undone until then stays in the record.
     channel = described["channels"][0]["sites"]
     assert {site for site, of in channel.items() if of["undone_before_round"] == 4} == undoing
@@ -421,7 +425,7 @@ def test_other_weights_are_checked_against_those_by_quantity_and_taken_back():
     sites.round.number = 5
     server.before_round(sites.round)
     assert server.weights(sites.round) is None
-    assert "weights by numbers of samples" in server.describe(sites.round)["shadow"]["sentence"]
+    assert server.describe(sites.round)["shadow"]["shadow_of"] == "weights_by_samples"
 
 
 def test_a_published_method_that_is_vetoed_treats_no_more():

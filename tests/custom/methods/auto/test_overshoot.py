@@ -2,14 +2,14 @@
 
 import pytest
 
-from fedannot.custom.channel.anchor import Anchor
 from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.statuses import ReferenceKind, ReferenceLevel
 from fedannot.custom.methods.auto.overshoot import of_moved, overshoots
-from fedannot.custom.methods.auto.records import ChannelRecord, SiteChannelRecord
+from fedannot.custom.methods.auto.records import ChannelRecord, DecisionRecord, Outcome, SiteChannelRecord
 
 
-def anchor(value: float, kind: str = "balanced", *, is_sure: bool = True) -> Anchor:
-    return Anchor(kind, value, 0.1, "Zero.", is_sure)
+def anchor(value: float, kind: str = "balanced", *, is_sure: bool = True) -> ReferenceLevel:
+    return ReferenceLevel(ReferenceKind(kind), value, 0.1, is_sure=is_sure)
 
 
 def edges(value: float) -> Estimate:
@@ -24,12 +24,15 @@ def earlier(overshoot: float | None = None, *, told: bool = True, moved: bool = 
         overshoot={} if overshoot is None else {"1": overshoot},
         undone_before_round=5 if moved else None,
     )
-    return ChannelRecord(before_round=5, zero={}, decision="", sites={"site-1": site})
+    return ChannelRecord(
+        before_round=5, reference_levels={}, decision=DecisionRecord(outcome=Outcome.NOTHING), sites={"site-1": site}
+    )
 
 
-def value(zero: Anchor | None, edge: Estimate | None, before: ChannelRecord | None, limit: float = 2.0) -> float | None:
-    found = overshoots([zero], [edge], before, limit=limit, unit="px").get(1)
-    return None if found is None else found.value
+def value(
+    zero: ReferenceLevel | None, edge: Estimate | None, before: ChannelRecord | None, limit: float = 2.0
+) -> float | None:
+    return overshoots([zero], [edge], before, limit=limit).get(1)
 
 
 def test_the_model_lies_as_far_outside_as_zero_lies_inside_of_it() -> None:
@@ -64,10 +67,6 @@ def test_there_is_none_where_no_contour_was_moved_or_zero_is_not_known() -> None
 
 
 def test_only_moved_contours_move_further() -> None:
-    found = overshoots([anchor(-1.2)], [edges(-1.2)], earlier(), limit=2.0, unit="mm")
+    found = overshoots([anchor(-1.2)], [edges(-1.2)], earlier(), limit=2.0)
     assert of_moved({1: 3.0, 2: -1.0}, found) == {1: 1.2}
     assert of_moved({}, found) == {}
-    assert found[1].sentence("1") == (
-        "In training contours of class 1 move by another -1.20 mm, as the model draws that far outside of zero "
-        "otherwise."
-    )

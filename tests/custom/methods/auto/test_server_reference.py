@@ -13,8 +13,9 @@ from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.channel.statuses import Evidence, EvidenceCode
 from fedannot.custom.methods.auto.decisions import decide
-from fedannot.custom.methods.auto.server_reference import OTHER_IMAGES, ServerReference
+from fedannot.custom.methods.auto.server_reference import ServerReference
 from fedannot.custom.methods.auto.settings import AutoSettings
 
 UNKNOWN = (Estimate.unknown(),)
@@ -46,7 +47,7 @@ def test_where_all_sites_draw_larger_the_servers_reviewed_cases_are_zero() -> No
     found = decide(answers(*LARGER), SETTINGS, seed=0, server=server_of(-0.5))
     (anchor,) = found.anchors
     assert anchor is not None
-    assert anchor.sentence == "Zero is the reviewed annotations of 12 patients at the server."
+    assert anchor.reasons == (Evidence(EvidenceCode.REVIEWED, {"patients": 12, "at_server": 1}),)
     assert {site: undo.offsets[1] for site, undo in found.undo.items()} == {
         f"site-{i}": pytest.approx(offset + 0.5) for i, offset in enumerate(LARGER)
     }
@@ -67,7 +68,7 @@ def test_images_of_another_kind_are_no_zero_and_that_is_said() -> None:
     (anchor,) = found.anchors
     assert anchor is not None
     assert anchor.kind == "median"
-    assert anchor.sentence.endswith(OTHER_IMAGES)
+    assert anchor.reasons[-1].code is EvidenceCode.REVIEWED_DIFFER
     assert not any(found.undo.values())
 
 

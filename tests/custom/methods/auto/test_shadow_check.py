@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.rounds import round_of
 
+from fedannot.apps.wording.decisions import shadow_in_words
 from fedannot.custom.aggregation.settings import AggregationSettings
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.estimate import Estimate
@@ -17,7 +18,8 @@ from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.methods.auto import shadow_check
 from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, HELD_OUT_GAIN, KEEP_SCORES, LEAVES, REVIEWED_GAIN
 from fedannot.custom.methods.auto.settings import AutoSettings
-from fedannot.custom.methods.auto.shadow_check import BY_QUANTITY, ShadowCheck
+from fedannot.custom.methods.auto.records import NotCompared, ShadowOf
+from fedannot.custom.methods.auto.shadow_check import ShadowCheck
 from fedannot.custom.methods.auto.shadow_gains import fewest_found, pooled_gain
 from fedannot.custom.methods.views import Round
 from fedannot.custom.outbound.registry import OutboundRegistry
@@ -146,7 +148,7 @@ def test_a_shadow_that_is_better_by_more_than_its_interval_vetoes(better: float,
     assert check.record is not None
     assert check.record.has_vetoed == vetoes
     assert [one.estimate for one in check.record.rounds] == [pytest.approx(better)] * 3
-    assert ("everything is taken back" in check.record.sentence) == vetoes
+    assert ("everything is taken back" in shadow_in_words(check.record)) == vetoes
 
 
 def test_it_decides_after_all_rounds_alone() -> None:
@@ -157,21 +159,22 @@ def test_it_decides_after_all_rounds_alone() -> None:
     assert not early.has_vetoed
     assert early.is_open
     assert early.record is not None
-    assert "Not decided: 2 of 3 rounds" in early.record.sentence
+    assert (len(early.record.rounds), early.record.wanted_rounds) == (2, 3)
+    assert "Not decided: 2 of 3 rounds" in shadow_in_words(early.record)
 
 
 def test_it_says_evidence_threshold_decision_and_what_would_have_changed_it() -> None:
     check, _ = checked(of_all(-0.02))
     assert check.record is not None
-    assert check.record.sentence == (
+    assert shadow_in_words(check.record) == (
         "Shadow check of rounds 6 to 8: with the model of before round 6 the Dice of 40 patients differs by +2.0 "
         "points (90 % interval +1.5 to +2.5). Threshold: all of the interval above 0. Decision: everything is taken "
         "back, and the rest is federated averaging. A difference lower by 1.5 points would have left it."
     )
     check, _ = checked(of_all(0.0), weighs=True)
     assert check.record is not None
-    assert check.record.shadow_is == BY_QUANTITY
-    assert check.record.sentence.endswith(
+    assert check.record.shadow_of is ShadowOf.WEIGHTS_BY_SAMPLES
+    assert shadow_in_words(check.record).endswith(
         "Decision: it stays. A difference higher by 0.5 points would have taken it back."
     )
 
@@ -192,11 +195,11 @@ def test_without_patients_to_score_it_is_closed_after_one_question() -> None:
     check, sites = checked({})
     assert [task for _, task, *_ in sites.asked] == [KEEP_SCORES]
     assert check.record is not None
-    assert check.record.sentence == "No shadow check: no site has reviewed or held-out patients to score models on."
+    assert check.record.not_compared is NotCompared.NO_PATIENTS
     check, sites = checked({"a": answer(held_out=gain(0.1))})
     assert len(sites.asked) == 2
     assert check.record is not None
-    assert "annotations may be asked" in check.record.sentence
+    assert check.record.not_compared is NotCompared.TOO_FEW_PATIENTS
 
 
 def test_of_how_few_sites_a_combination_of_two_averages_can_be() -> None:
@@ -220,7 +223,7 @@ def test_weights_that_single_out_a_site_are_not_compared_at_sites() -> None:
     check.compare(this_round, HONEST)
     assert not sites.asked
     assert check.record is not None
-    assert "would learn the updates of single sites" in check.record.sentence
+    assert check.record.not_compared is NotCompared.SINGLE_SITES
 
 
 @pytest.mark.parametrize(("rule", "asks"), [("mean", True), ("trimmed_mean", False)])
@@ -313,3 +316,18 @@ def test_its_state_is_plain_and_a_run_goes_on_with_it(monkeypatch: pytest.Monkey
     assert sites.asked == [(7, COMPARE_SCORES, False, {"kept_round": 6})]
     assert other.has_vetoed
     assert ShadowCheck(SETTINGS, 3).record is None
+
+
+def test_the_state_of_version_1_is_read() -> None:
+    check, _ = checked(of_all(-0.02))
+    state = check.state()
+    earlier = {
+        name: value for name, value in state.items() if name not in ("shadow_of", "before_round", "not_compared")
+    }
+    again = ShadowCheck(SETTINGS, 3)
+    again.restore(earlier | {"shadow_is": "the model of before round 6", "reason": ""})
+    assert again.record == check.record
+    reason = "no site has reviewed or held-out patients to score models on"
+    again.restore(earlier | {"rounds": [], "shadow_is": "weights by numbers of samples", "reason": reason})
+    assert again.record is not None
+    assert (again.record.shadow_of, again.record.not_compared) == ("weights_by_samples", "no_patients")
