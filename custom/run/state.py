@@ -11,6 +11,7 @@ import torch
 from ...transforms.errors import DataError
 from ..data.tensor_files import write_tensors
 from ..data.whole_files import private_file, write_text
+from ..former_names import with_current_keys
 from .plain_values import finite
 from .reading import round_records
 from .records import Record, RoundRecord
@@ -137,7 +138,7 @@ class RunState:
                     else "."
                 )
             )
-        own, settings = (_with_later_settings(values) for values in (self.settings, settings))
+        own, settings = (_with_later_settings(with_current_keys(values)) for values in (self.settings, settings))
         keys = set(own) if branches else set(settings) | set(own)
         ignored = _WITHOUT_EFFECT_ON_BITS.copy()
         if branches:
