@@ -88,6 +88,20 @@ def test_nothing_imports_upward(path):
     assert upward == []
 
 
+def test_no_two_rooms_of_custom_need_each_other():
+    """The interface of methods is below the course of rounds, and the course knows no method."""
+    needed = {}
+    for path in (ROOT / "custom").rglob("*.py"):
+        room = path.relative_to(ROOT / "custom").with_suffix("").parts[0]
+        names = [name.split(".") for name in imported_modules(path, for_types=False)]
+        others = {parts[2] for parts in names if parts[:2] == ["fedannot", "custom"] and len(parts) > 2}
+        needed.setdefault(room, set()).update(others - {room})
+    needed.pop("__init__")
+    order = list(graphlib.TopologicalSorter(needed).static_order())
+    assert order.index("interface") < order.index("run")
+    assert "methods" not in needed["run"]
+
+
 @pytest.mark.parametrize("path", MODULES, ids=identify)
 def test_imports_inside_the_packages_are_relative(path):
     absolute = [
