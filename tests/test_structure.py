@@ -220,18 +220,19 @@ def test_json_and_yaml_of_others_are_read_strictly():
 
 
 def test_every_package_folder_is_installed():
+    """What has no `__init__.py` is left out; `tests/integration/test_wheel.py` looks at what a wheel holds."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert settings["packages"]["find"] == {"where": ["src"], "namespaces": False}
+    package = ROOT / "src" / "fedannot"
+    links = {path.name: path.readlink() for path in package.iterdir() if path.is_symlink()}
+    assert links == {name: Path("..", "..", name) for name in (*LEVELS, *BESIDE)}
     folders = {path.parent for path in MODULES}
-    of_modules = {f"fedannot.{'.'.join(path.relative_to(ROOT).parts)}" for path in folders}
-    assert set(settings["packages"]) == {"fedannot", *(f"fedannot.{name}" for name in BESIDE), *of_modules}
-    beside = {f"fedannot.{name}": name for name in (*LEVELS, *BESIDE)}
-    assert settings["package-dir"] == {"fedannot": "package", **beside}
-    for folder in folders:
-        assert (folder / "__init__.py").is_file(), folder
+    assert [identify(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
 
 
 def test_packages_are_marked_as_typed():
-    assert [name for name in ("package", *LEVELS) if not (ROOT / name / "py.typed").is_file()] == []
+    package = ROOT / "src" / "fedannot"
+    assert [path for path in (package, *(package / name for name in LEVELS)) if not (path / "py.typed").is_file()] == []
 
 
 def test_no_two_test_modules_share_a_name():
