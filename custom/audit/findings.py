@@ -13,7 +13,7 @@ from ..data.json_record import JsonRecord, read_record, write_record
 from .version_1 import audit_of_version_1, finding_of_version_1, kind_of_version_1
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from ...transforms.array_types import Array
 
 AUDIT_FOLDER = "audit"
 FINDINGS_FILE = "findings.json"
@@ -40,7 +40,7 @@ class Place(JsonRecord):
     stop: tuple[int, ...]
     samples: Annotated[int, Field(ge=1)] = 1
 
-    def of(self, array: "NDArray[Any]") -> "NDArray[Any]":
+    def of(self, array: "Array") -> "Array":
         """Return the part of all samples ``(S, H, W[, D])`` that is this place, a view: ``(h, w[, d])`` of one sample.
 
         Of several samples it is ``(samples, h, w)``. A suggestion has the same shape, and is put into it.

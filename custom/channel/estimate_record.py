@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import model_validator
 
-from ..run.plain_values import finite
-from ..run.records import Record
+from ..records.plain_values import finite
+from ..records.round_records import Record
 from .estimate import Estimate
 from .statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel, Status, TestResult, Unit, has
 from .version_1 import is_parameter, parameter_of_version_1, text_evidence

@@ -14,9 +14,8 @@ from ..evaluation.score_records import (
     SegmentationDetails,
     SegmentationMeans,
 )
-from .records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
+from ..records.round_records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
 from .versions import SourceCommit
-
 
 # Of the summary; version 1 held sentences where this one holds codes and numbers, and is read as well.
 SUMMARY_VERSION = 2
@@ -36,7 +35,7 @@ class DominantInRound(Dominant):
 
 
 class RoundSummary(MeanScores, Record):
-    """What the summary keeps of a round; see :class:`fedannot.custom.run.records.RoundRecord`."""
+    """What the summary keeps of a round; see :class:`fedannot.custom.records.round_records.RoundRecord`."""
 
     round: int
     stage: str

@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Classes, SingleFloats
 from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbnail_containment, thumbnail_dice
 from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
 from .kind import CaseMasks, Kind, Suspicion
-
-Classes = NDArray[np.uint8]
-Thumbnail = NDArray[np.float32]
 
 # How much better another case's prediction has to fit so that the score is one half, and a change by which it doubles.
 _MARGIN, _WIDTH = 0.1, 0.05
@@ -26,12 +23,12 @@ _LEAST_DICE = 0.2
 class PairFeatures:
     """What is kept of a case: small pictures of annotation and predicted foreground, and how they lie."""
 
-    annotated: Thumbnail
-    predicted: Thumbnail
+    annotated: SingleFloats
+    predicted: SingleFloats
     aligned: Alignment | None
 
 
-class WrongPair(Kind[dict[int, Thumbnail]]):
+class WrongPair(Kind[dict[int, SingleFloats]]):
     """Annotations of other images: another case of the site fits better, or nothing fits although the model is sure.
 
     Annotation and prediction are compared as small pictures, so that all pairs of a site's cases can be. What is usual
@@ -63,11 +60,11 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
             )
         ]
 
-    def usual(self, given: Sequence[Suspicion]) -> dict[int, Thumbnail]:
+    def usual(self, given: Sequence[Suspicion]) -> dict[int, SingleFloats]:
         """Return the predictions of all cases."""
         return {one.case: one.features.predicted for one in given}
 
-    def score(self, suspicion: Suspicion, usual: dict[int, Thumbnail]) -> float:
+    def score(self, suspicion: Suspicion, usual: dict[int, SingleFloats]) -> float:
         """Return how much better another case's prediction fits, or that nothing does."""
         annotated = suspicion.features.annotated
         if suspicion.features.aligned is None:
@@ -79,7 +76,7 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
         margin = max(others, default=0.0) - own - _CONTAINED * max(contained, 0.0)
         return max(float(1 / (1 + np.exp(-(margin - _MARGIN) / _WIDTH))), _fits_nowhere(suspicion.features.aligned))
 
-    def suggestion(self, suspicion: Suspicion, usual: dict[int, Thumbnail], masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, usual: dict[int, SingleFloats], masks: CaseMasks) -> Classes | None:
         """Return the prediction."""
         return masks.predicted.copy()
 

@@ -10,8 +10,8 @@ from ...audit.findings import AUDIT_FOLDER, AuditedCase, JudgedBy, KindResult, S
 from ...channel.statuses import Unit
 from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
+from ...interface.views import Answer, SiteView
 from ...networks.hashing import model_hash
-from ..views import Answer, SiteView
 from .outbound import AUROC, FLAGGED
 from .settings import FoldsSettings
 

@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from ...channel.estimate_record import ParameterRecord
 from ...channel.statuses import Evidence
-from ...run.records import Record
+from ...records.round_records import Record
 from ..audit.records import AuditRecord
 from ..auto_classification.version_1 import with_right_labels
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from ...channel.estimate_record import EstimateRecord, ParameterRecord, ReferenceLevelRecord
 from ...channel.parameters import ParameterKey
 from ...channel.statuses import Unit
-from ...run.records import Record
+from ...records.round_records import Record
 from .version_1 import channel_of_version_1, shadow_of_version_1
 
 # From more than this share of the objects on most have the label of another class.

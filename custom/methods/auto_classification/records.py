@@ -7,7 +7,7 @@ from pydantic import model_validator
 
 from ...channel.estimate_record import ParameterRecord
 from ...channel.statuses import Evidence
-from ...run.records import Record
+from ...records.round_records import Record
 from .version_1 import noise_level_of_version_1, with_right_labels
 
 

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, Validatio
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
+from ..former_names import with_current_fields
 from ..strict_model import StrictModel
 
 # Of the lines of the metrics file; a later one says something that this one does not.
@@ -53,8 +54,9 @@ class OpenRecord(Record):
         """
         names = kind.model_fields.keys() | kind.earlier_names
         try:
-            return kind.model_validate({name: value for name, value in self.extra.items() if name in names})
-        except ValidationError:
+            values = with_current_fields(self.extra, names)
+            return kind.model_validate({name: value for name, value in values.items() if name in names})
+        except (ValidationError, ValueError):
             return None
 
     @classmethod
