@@ -18,6 +18,7 @@ from fedannot.custom.audit.findings import (
     SiteAudit,
     write_audit,
 )
+from fedannot.custom.channel.statuses import Evidence, EvidenceCode
 from fedannot.custom.data.datalist import TRAINING, Case, read_datalist
 from fedannot.custom.data.description import read_site_description, write_site_description
 from fedannot.custom.data.phantoms.cells import Cells
@@ -30,11 +31,9 @@ from fedannot.transforms.connected_lesions import label_lesions
 
 SITE = "site-1"
 KINDS = (
-    KindResult(
-        kind="boundary", title="Contours too large or too small", auroc=0.93, patients=24, num_cases=8, num_findings=8
-    ),
-    KindResult(kind="missing", title="Missing objects", auroc=0.97, patients=24, num_cases=3, num_findings=5),
-    KindResult(kind="label", title="Wrong labels", auroc=None, patients=0, num_cases=0, num_findings=0),
+    KindResult(kind="boundary", auroc=0.93, patients=24, num_cases=8, num_findings=8),
+    KindResult(kind="missing", auroc=0.97, patients=24, num_cases=3, num_findings=5),
+    KindResult(kind="wrong_label", auroc=None, patients=0, num_cases=0, num_findings=0),
 )
 
 
@@ -55,14 +54,14 @@ def audited_volumes(folder: Path, count: int = 2, **changes: Any) -> FoundAudit:
 
 def audited_classes(folder: Path, count: int = 30, **changes: Any) -> FoundAudit:
     """Classified images, some of which have a wrong class."""
-    return _audited(folder, Cells(label_noise="S40"), count, "label", changes)
+    return _audited(folder, Cells(label_noise="S40"), count, "wrong_label", changes)
 
 
-def conclusion(verdict: str, sentence: str, **changes: Any) -> Conclusion:
+def conclusion(status: str, *codes: EvidenceCode, **changes: Any) -> Conclusion:
     """A conclusion, by default an offset of one class."""
     values: dict[str, Any] = {"parameter": "offset 1", "class_name": "lesion", "unit": "px", "estimate": 2.1}
-    values |= {"low": 1.6, "high": 2.6, "patients": 34, "slope": 0.9, "auroc": 0.93, "deviation": 0.3}
-    values |= {"verdict": verdict, "sentence": sentence, "reason": "2.1 px with a floor of 1 px: p = 0.001."}
+    values |= {"low": 1.6, "high": 2.6, "patients": 34, "slope": 0.9, "auroc": 0.93, "effect": 0.3}
+    values |= {"status": status, "evidence": tuple(map(Evidence, codes)), "p_value": 0.001}
     return Conclusion.model_validate(values | changes)
 
 
@@ -92,7 +91,7 @@ def _audited(
         "method": "audit",
         "made": "2026-01-01T00:00:00+00:00",
         "model_sha256": "ab" * 32,
-        "judged_by": "models that had not seen the case",
+        "judged_by": {"folds": 2},
         "task": "classification" if is_class else "segmentation",
         "classes": description.classes,
         "unit": None if is_class else "px" if description.pipeline == "image2d" else "mm",
@@ -151,10 +150,6 @@ def _segmented(case: Case, data: Path, prepare: Any, audit: Path, number: int, k
 
 def _finding(name: str, kind: str, place: Place, size: int) -> Finding:
     score = min(0.99, 0.2 + size / 400)
-    told = {
-        "boundary": f"The contour lies {size / 100:.1f} px off the predicted one.",
-        "missing": f"A lesion of {size} pixels that the model sees is not annotated.",
-    }
     return Finding(
         id=name,
         kind=kind,
@@ -169,7 +164,7 @@ def _finding(name: str, kind: str, place: Place, size: int) -> Finding:
         size_unit="px",
         place=place,
         has_suggestion=True,
-        sentence=told[kind],
+        figures={"probability": 0.9} if kind == "missing" else {},
     )
 
 
@@ -178,9 +173,8 @@ def _classified(case: Case, data: Path, prepare: Any, classes: tuple[str, ...]) 
     given, clean = int(tensors[LABEL]), int(tensors[CLEAN_LABEL])
     findings = ()
     if given != clean:
-        sentence = f"Labelled {classes[given]}, looks like {classes[clean]}."
         names = (classes[given], classes[clean])
-        findings = (Finding(id=f"label-{case.image.stem}", kind="label", classes=names, score=0.9, sentence=sentence),)
+        findings = (Finding(id=f"label-{case.image.stem}", kind="wrong_label", classes=names, score=0.9),)
     return AuditedCase(
         image=str(case.image.relative_to(data)),
         label=classes[given],

@@ -39,7 +39,7 @@ class Misaligned(Kind[None]):
     def figures(self, suspicion: Suspicion, usual: None) -> dict[str, float]:
         """Return ``shift`` in pixels, and ``mirrored``, 0 or 1: how the annotation would fit."""
         movement = suspicion.features.movement
-        return {"shift": max(abs(step) for step in movement.steps), "mirrored": int(movement.flipped)}
+        return {"shift": max(abs(step) for step in movement.steps), "mirrored": int(bool(movement.flipped))}
 
     def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
         """Return the whole annotation moved."""

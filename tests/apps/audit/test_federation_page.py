@@ -18,24 +18,30 @@ from fedannot.transforms.errors import DataError
 HOSTILE = "<script>alert(1)</script>"
 
 
-def parameter(estimate, deviation, *, p_value=0.001, established=True):
+def parameter(estimate, effect, status="confirmed", *codes):
     return {
         "estimate": estimate, "low": estimate - 0.5, "high": estimate + 0.7, "patients": 12, "slope": 1.0,
-        "auroc": 0.9, "deviation": deviation, "p_value": p_value, "established": established, "reason": "Because.",
+        "auroc": 0.9, "effect": effect, "p_value": None if status == "unknown" else 0.001, "status": status,
+        "evidence": [{"code": code} for code in codes],
     }  # fmt: skip
 
 
 def channel(offsets, missing):
     sites = {
         site: {
-            "parameters": {"offset 1": one, "missing 1": missing.get(site, parameter(0.0, 0.0, established=False))},
-            "offsets": {"1": one["deviation"]} if one["established"] else {},
+            "parameters": {"offset 1": one, "missing 1": missing.get(site, parameter(0.0, 0.0, "not_significant"))},
+            "offsets": {"1": one["effect"]} if one["status"] == "confirmed" else {},
             "missing": {},
             "undone_before_round": None,
         }
         for site, one in offsets.items()
     }
-    return {"before_round": 7, "zero": {"1": f"Zero is {HOSTILE}."}, "decision": "It would.", "sites": sites}
+    level = {
+        "kind": "site", "value": 0.0, "standard_error": 0.1, "is_sure": True, "unit": "mm",
+        "reasons": [{"code": "site", "names": {"site": HOSTILE}}],
+    }  # fmt: skip
+    decision = {"outcome": "nothing", "is_applied": False}
+    return {"before_round": 7, "reference_levels": {"1": level}, "decision": decision, "sites": sites}
 
 
 def audited(offsets, missing=None):
@@ -58,8 +64,8 @@ def audited(offsets, missing=None):
 SITES = {
     "site-10": parameter(4.0, 2.0),
     "site-2": parameter(-1.0, -3.0),
-    "site-3": parameter(2.1, 0.1, p_value=0.9, established=False),
-    HOSTILE: parameter(9.0, 7.0, p_value=None, established=False),
+    "site-3": parameter(2.1, 0.1, "not_significant"),
+    HOSTILE: parameter(9.0, 7.0, "unknown"),
 }
 
 
@@ -80,7 +86,7 @@ def test_figures_count_from_zero_and_say_what_auto_would_do():
     assert list(rows) == sorted(rows, key=lambda site: (site[0] != "<", len(site)))
     assert (rows["site-10"].shown, rows["site-10"].interval) == ("+2.0 mm", "+1.5 to +2.7")
     assert rows["site-10"].would == "move contours by −2.0 mm"
-    assert (rows["site-3"].verdict, rows["site-3"].would) == ("none", "nothing")
+    assert (rows["site-3"].status, rows["site-3"].would) == ("not_significant", "nothing")
     assert rows[HOSTILE].words == "Cannot tell"
     assert missing.rows[0].unit == "%"
     assert report.silent == ("site-10",)
@@ -90,7 +96,7 @@ def test_figures_count_from_zero_and_say_what_auto_would_do():
 def test_swapped_classes_have_a_table_of_all_classes_at_last():
     record = audited({"a": SITES["site-3"], "b": SITES["site-3"]})
     sites = record.model_extra["channels"][0]["sites"]
-    sites["a"]["parameters"]["swapped 0"] = parameter(0.0, 0.0, p_value=0.9, established=False)
+    sites["a"]["parameters"]["swapped 0"] = parameter(0.0, 0.0, "not_significant")
     sites["b"]["parameters"]["swapped 0"] = parameter(0.92, 0.9)
     sites["b"]["swapped"] = 0.9
     report = federation_report(record)
@@ -117,14 +123,13 @@ def test_the_page_escapes_what_it_is_given_and_asks_for_nothing(tmp_path: Path):
 
 
 def test_sites_that_differ_are_told_so_although_zero_is_unknown():
-    reason = "Cannot tell: it is not known where neutral lies."
     unsure = {
-        site: parameter(value, value, p_value=None, established=False) | {"reason": reason}
+        site: parameter(value, value, "unknown", "reference_unsure")
         for site, value in {"a": -3.0, "b": 0.2, "c": 4.5}.items()
     }
     said = federation_report(audited(unsure)).headline
     assert said == "Contours differ by up to 7.5 mm between sites; only a review can tell which are right."
-    close = {site: one | {"estimate": 0.2, "deviation": 0.0, "low": 0.0, "high": 0.4} for site, one in unsure.items()}
+    close = {site: one | {"estimate": 0.2, "effect": 0.0, "low": 0.0, "high": 0.4} for site, one in unsure.items()}
     assert "not all could be told" in federation_report(audited(close)).headline
 
 
@@ -137,7 +142,7 @@ def test_every_site_with_a_figure_is_a_point_at_its_place(tmp_path: Path):
     assert sorted(x for x, _ in circles) == pytest.approx(
         sorted(130 + 600 * (value + 4) / 12 for value in places.values()), abs=0.1
     )
-    assert [name for _, name in sorted(circles)] == ["established", "none", "established", "cannot-tell"]
+    assert [name for _, name in sorted(circles)] == ["confirmed", "not-significant", "confirmed", "unknown"]
 
 
 @pytest.mark.parametrize(("extent", "step"), [(9.0, 1.0), (9.1, 2.0), (0.9, 0.1), (45, 5.0), (0, 1.0)])
@@ -152,8 +157,8 @@ def test_labels_are_shown_like_contours(tmp_path: Path):
         method="audit_classification",
         settings=AuditClassificationSettings(rounds=6).model_dump(mode="json"),
         sites={"a": {}, "b": {}},
-        noise_levels={"a": parameter(0.4, 0.4), "b": parameter(0.02, 0.02, p_value=0.6, established=False)},
-        neutral_is="Right labels have a noise level of 0.",
+        noise_levels={"a": parameter(0.4, 0.4), "b": parameter(0.02, 0.02, "not_significant")},
+        right_labels={"code": "right_labels_zero"},
         audit={"version": 1, "kinds": {"a": shares, "b": shares}, "patients": {"a": 9, "b": 9}, "told": ["a", "b"]},
     )
     report = federation_report(audited_labels)

@@ -7,6 +7,7 @@ from fedannot.apps.audit.listing import print_audit, print_audits
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
 from fedannot.apps.commands.cli import app
 from fedannot.apps.terminal import Terminal
+from fedannot.apps.wording.findings import finding_in_words
 from fedannot.transforms.errors import DataError
 
 
@@ -27,14 +28,14 @@ def test_findings_are_listed_the_worst_first_with_what_was_decided(audit_of):
     assert [case.image in row for case, row in zip(found.audit.cases, rows, strict=False)] == [True] * len(rows)
     assert "keep" in rows[0]
     assert "keep" not in rows[1]
-    assert second.sentence in rows[1]
+    assert finding_in_words(second) in rows[1]
 
 
 def test_only_what_is_asked_for(audit_of):
     found = audit_of("images")
     text = printed(lambda console: print_audit(found, console, limit=1))
     assert "and " + str(sum(len(case.findings) for case in found.audit.cases) - 1) + " more" in text
-    assert "no finding of Missing objects" in printed(lambda console: print_audit(found, console, kinds=["missing"]))
+    assert "no finding of Objects left out" in printed(lambda console: print_audit(found, console, kinds=["missing"]))
     with pytest.raises(DataError, match=r"found no kind 'mising'; expected one of: boundary, missing, label"):
         print_audit(found, Terminal(file=io.StringIO()), kinds=["mising"])
 

@@ -23,6 +23,7 @@ from fedannot.apps.audit.case_pictures import content_and_crop
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.site_page import write_site_page
 from fedannot.custom.audit.decisions import Decisions, read_decisions
+from fedannot.custom.audit.findings import JudgedBy
 from fedannot.custom.data.json_record import read_record
 
 CASES = 20
@@ -32,7 +33,7 @@ KEYS = "aakl"
 @pytest.fixture(scope="module")
 def large_audit(tmp_path_factory):
     """As many cases as are reviewed."""
-    conclusions = (conclusion("established", "Contours lie 2.1 px too far outside."), conclusion("none", "No shift."))
+    conclusions = (conclusion("confirmed"), conclusion("not_significant"))
     return audited_images(tmp_path_factory.mktemp("large"), CASES, conclusions=conclusions)
 
 
@@ -207,14 +208,14 @@ def test_hostile_names_are_shown_and_do_nothing(large_audit, tmp_path):
             update={
                 "annotator": attack,
                 "findings": tuple(
-                    one.model_copy(update={"sentence": attack, "classes": (attack,), "kind": attack})
+                    one.model_copy(update={"text": attack, "classes": (attack,), "kind": attack})
                     for one in case.findings
                 ),
             }
         )
         for case in large_audit.audit.cases
     )
-    audit = large_audit.audit.model_copy(update={"cases": cases, "judged_by": attack})
+    audit = large_audit.audit.model_copy(update={"cases": cases, "judged_by": JudgedBy(folds=1, text=attack)})
     page = write_site_page(FoundAudit(large_audit.folder, audit), tmp_path / "page.html", check_files=False)
     with chromium(tmp_path / "profile") as browser:
         open_page(browser, page.as_uri())

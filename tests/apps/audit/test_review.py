@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.review import MAX_REQUEST_BYTES, TOKEN_HEADER, ReviewServer
 from fedannot.apps.commands.audit import audit_app
+from fedannot.apps.wording.findings import finding_in_words
 from fedannot.custom.audit.decisions import read_decisions
 
 _TOKENS = weakref.WeakKeyDictionary()
@@ -174,7 +175,9 @@ def test_the_frame_that_everybody_gets_says_nothing_of_the_audit(server, path):
     assert status == 200
     text, audit = content.decode(), server.reader.audit
     secrets = [audit.site, audit.data, audit.model_sha256, "Dr Ada", token_of(server)]
-    secrets += [case.image for case in audit.cases] + [one.sentence for case in audit.cases for one in case.findings]
+    secrets += [case.image for case in audit.cases] + [
+        finding_in_words(one) for case in audit.cases for one in case.findings
+    ]
     assert [one for one in secrets if one in text] == []
 
 

@@ -20,7 +20,11 @@ from fedannot.apps.audit.shared_page import write_shared_page
 from fedannot.apps.audit.site_page import write_site_page
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
 from fedannot.apps.commands.audit import audit_app
-from fedannot.custom.audit.findings import Conclusion, write_audit
+from fedannot.custom.audit.findings import Conclusion, JudgedBy, write_audit
+from fedannot.custom.channel.estimate_record import ReferenceLevelRecord
+from fedannot.custom.channel.parameters import ParameterKey, ParameterKind
+from fedannot.custom.channel.statuses import Status
+from fedannot.custom.channel.version_1 import text_evidence
 
 # A name that stands in every text, and in the metadata of the images.
 TELLTALE = "Telltale-Jane"
@@ -54,10 +58,7 @@ def telling(request, audit_of):
                 "label": renamed.get(case.label, case.label),
                 "unit": f"{TELLTALE} {number}",
                 "annotator": f"Dr {TELLTALE}",
-                "findings": tuple(
-                    one.model_copy(update={"sentence": f"{one.sentence} Same as {TELLTALE}.png."})
-                    for one in case.findings
-                ),
+                "findings": tuple(one.model_copy(update={"text": f"Same as {TELLTALE}.png."}) for one in case.findings),
             }
         )
         for number, case in enumerate(audit.cases)
@@ -68,11 +69,11 @@ def telling(request, audit_of):
         "method": TELLTALE,
         "made": "2031-07-09T11:12:13+00:00",
         "model_sha256": "feedbeef" * 8,
-        "judged_by": TELLTALE,
+        "judged_by": JudgedBy(folds=1, text=TELLTALE),
         "left_out": ((f"{TELLTALE}.png", f"no image {TELLTALE}"),),
-        "zero": {audit.classes[0]: f"Reviewed by {TELLTALE}."},
+        "reference_levels": {audit.classes[0]: ReferenceLevelRecord.model_validate(f"Reviewed by {TELLTALE}.")},
         "conclusions": (conclusion(audit.classes[0]),),
-        "kinds": tuple(kind.model_copy(update={"sentence": f"in {TELLTALE}"}) for kind in audit.kinds),
+        "kinds": tuple(kind.model_copy(update={"shows": (text_evidence(f"in {TELLTALE}"),)}) for kind in audit.kinds),
         "cases": cases,
     }
     telling = audit.model_copy(update=changes)
@@ -87,19 +88,18 @@ def telling(request, audit_of):
 
 def conclusion(class_name):
     return Conclusion(
-        parameter="offset 1",
+        parameter=ParameterKey(ParameterKind.OFFSET, 1),
         class_name=class_name,
         unit="px",
-        verdict="established",
+        status=Status.CONFIRMED,
         estimate=2.1,
         low=1.6,
         high=2.6,
         patients=34,
         slope=0.9,
         auroc=0.93,
-        deviation=0.3,
-        sentence=f"Contours of {TELLTALE} are too large.",
-        reason=f"{TELLTALE} said so.",
+        effect=0.3,
+        evidence=(text_evidence(f"{TELLTALE} said so."),),
     )
 
 
@@ -256,6 +256,6 @@ def test_a_copy_without_images_shows_its_findings(audit_of, tmp_path):
         wait_for(lambda: text_of(browser, "case-title") == "Case 1")
         assert browser.execute_script("return document.getElementById('views').hidden")
         press(browser, "n")
-        assert "Missing objects" in text_of(browser, "findings")
+        assert "Objects left out" in text_of(browser, "findings")
         assert browser.execute_script("return document.querySelectorAll('img').length") == 0
         assert browser.get_log("browser") == []

@@ -9,6 +9,7 @@ import pytest
 from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.site_page import embedded_json, served_page, write_site_page
+from fedannot.custom.audit.findings import JudgedBy
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&{{7*7}}\u202e.png"
 
@@ -54,13 +55,21 @@ def hostile(found):
     cases = []
     for case in found.audit.cases:
         findings = tuple(
-            one.model_copy(update={"sentence": ATTACK, "classes": (ATTACK,), "kind": ATTACK}) for one in case.findings
+            one.model_copy(update={"text": ATTACK, "classes": (ATTACK,), "kind": ATTACK}) for one in case.findings
         )
         cases.append(case.model_copy(update={"findings": findings, "annotator": ATTACK, "unit": ATTACK}))
     cases[0] = cases[0].model_copy(update={"image": ATTACK, "label": ATTACK})
-    kinds = tuple(one.model_copy(update={"kind": ATTACK, "title": ATTACK}) for one in found.audit.kinds)
-    changes = {"cases": tuple(cases), "kinds": kinds, "judged_by": ATTACK, "left_out": ((ATTACK, ATTACK),)}
-    return FoundAudit(found.folder, found.audit.model_copy(update=changes | {"zero": {ATTACK: ATTACK}}))
+    kinds = tuple(one.model_copy(update={"kind": ATTACK}) for one in found.audit.kinds)
+    changes = {
+        "cases": tuple(cases),
+        "kinds": kinds,
+        "judged_by": JudgedBy(folds=1, text=ATTACK),
+        "left_out": ((ATTACK, ATTACK),),
+    }
+    return FoundAudit(
+        found.folder,
+        found.audit.model_copy(update=changes),
+    )
 
 
 def test_texts_cannot_become_elements(made_audits, tmp_path):

@@ -75,8 +75,8 @@ def test_what_counts_as_right_who_undoes_and_who_cannot_be_judged_is_printed():
     said = StringIO()
     print_noise_levels(found, Console(file=said, width=200))
     assert said.getvalue().splitlines() == [
-        "Right labels have the noise level of site-1, the least of all sites: what is wrong at all sites alike cannot be "
-        "told.",
+        "Right labels have the noise level of site-1, the least of all sites: what is wrong at all sites alike "
+        "cannot be told.",
         "Estimated before rounds 4, 8. Undone at 2 of 3 sites: site-2, site-10.",
         "odd: Cannot tell: the site's other samples do not side with the model, which may not know its images.",
     ]

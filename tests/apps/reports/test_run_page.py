@@ -26,11 +26,11 @@ RUN = {
 }
 
 
-def parameter(deviation: float, *, established: bool) -> dict[str, object]:
+def parameter(effect: float, *, confirmed: bool) -> dict[str, object]:
     """An offset of 1 pixel beyond zero's, with an interval of 0.5 to both sides."""
-    estimate = {"estimate": deviation + 1, "low": deviation + 0.5, "high": deviation + 1.5, "patients": 9}
-    known = {"slope": 1.0, "auroc": 0.9, "deviation": deviation, "p_value": 0.01, "reason": "Far from zero."}
-    return estimate | known | {"established": established}
+    estimate = {"estimate": effect + 1, "low": effect + 0.5, "high": effect + 1.5, "patients": 9}
+    known = {"slope": 1.0, "auroc": 0.9, "effect": effect, "p_value": 0.01}
+    return estimate | known | {"status": "confirmed" if confirmed else "small"}
 
 
 def page_of(folder: Path, **fields: object) -> str:
@@ -84,26 +84,49 @@ def test_nothing_is_fetched_and_no_program_runs(tmp_path):
 def test_channels_are_shown_with_their_intervals(tmp_path):
     sites = {
         site: {
-            "parameters": {"offset 1": parameter(deviation, established=established)},
-            "offsets": {"1": deviation} if established else {},
+            "parameters": {"offset 1": parameter(deviation, confirmed=confirmed)},
+            "offsets": {"1": deviation} if confirmed else {},
             "missing": {},
             "undone_before_round": None,
         }
-        for site, deviation, established in (("site-2", 3.0, True), ("site-10", -0.25, False))
+        for site, deviation, confirmed in (("site-2", 3.0, True), ("site-10", -0.25, False))
     }
-    record = {"before_round": 3, "zero": {"1": "Zero is the median."}, "decision": "Undone at site-2.", "sites": sites}
+    level = {"kind": "edges", "value": 0.0, "standard_error": 0.1, "is_sure": True, "unit": "px"}
+    decision = {"outcome": "corrected", "corrected": ["site-2"]}
+    record = {"before_round": 3, "decision": decision, "sites": sites}
+    record |= {"reference_levels": {"1": level | {"reasons": [{"code": "edges"}]}}}
     rounds = [one | {"hd95_unit": "mm"} for one in ROUNDS]
     page = page_of(tmp_path, rounds=rounds, channels=[record], settings={"method": "auto", "rounds": 6})
-    for said in ("+3.0 mm", "+2.5 to +3.5", "move contours by −3.0 mm", "−0.2 mm", "Zero is the median.", "<svg"):
+    for said in (
+        "+3.0 mm",
+        "+2.5 to +3.5",
+        "move contours by −3.0 mm",
+        "−0.2 mm",
+        "Zero is where the images have",
+        "<svg",
+    ):
         assert said in page
     assert "How sites annotate" not in page_of(tmp_path)
 
 
 def test_wrong_labels_are_shown_with_their_intervals(tmp_path):
     level = {"estimate": 0.375, "low": 0.3, "high": 0.4, "patients": 150, "slope": 1.0, "auroc": 0.9, "support": 0.9}
-    level |= {"support_low": 0.8, "p_value": 0.001, "is_established": True, "decision": "decided", "reason": "Enough."}
-    right = level | {"estimate": 0.0, "low": -0.001, "high": 0.02, "is_established": False, "p_value": 1.0}
-    estimate = {"before_round": 3, "neutral": 0.0, "neutral_is": "Right is 0.", "floor": 0.05, "threshold": 0.05}
+    level |= {"support_low": 0.8, "effect": 0.375, "p_value": 0.001, "status": "confirmed", "follows": "both"}
+    right = level | {
+        "estimate": 0.0,
+        "effect": 0.0,
+        "low": -0.001,
+        "high": 0.02,
+        "status": "not_significant",
+        "p_value": 1.0,
+    }
+    estimate = {
+        "before_round": 3,
+        "neutral": 0.0,
+        "right_labels": {"code": "right_labels_zero"},
+        "floor": 0.05,
+        "threshold": 0.05,
+    }
     page = page_of(
         tmp_path,
         noise_levels=[estimate | {"sites": {"site-2": level, "site-10": right}}],

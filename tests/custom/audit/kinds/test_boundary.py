@@ -62,11 +62,9 @@ def test_a_contour_off_the_images_edge_is_told_where_the_model_sees_nothing():
     assert suggested.sum() == pytest.approx(np.pi * 10**2, rel=0.15)
 
 
-def test_the_sentence_says_how_far_and_where():
+def test_the_amount_says_how_far_and_where():
     found, usual = measured(Boundary(), [of_offset(0, index) for index in range(5)] + [of_offset(-3, 5)])
-    sentence = Boundary().sentence(found[5][0], usual, ("background", "tumour"), "px")
-    assert "tumour lies 3." in sentence or "tumour lies 2.9" in sentence
-    assert "px farther inside" in sentence
+    assert Boundary().amount(found[5][0], usual) == pytest.approx(-3.0, abs=0.15)
 
 
 def test_the_suggestion_is_the_predicted_object():

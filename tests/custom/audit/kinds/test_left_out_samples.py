@@ -28,14 +28,23 @@ def test_the_share_is_that_of_what_is_expected_among_all():
 
 
 def test_small_lesions_are_told_apart():
-    said = left_out(site(0.25, 0.01), "lesion")
-    assert said == "lesion under 2.2 ml: at least about 1 in 5 (20 to 20 %) may have been left out, of larger ones 1 %."
+    found = left_out(site(0.25, 0.01), "lesion")
+    assert found.numbers == {
+        "share": pytest.approx(0.2),
+        "low": pytest.approx(0.2),
+        "high": pytest.approx(0.2),
+        "limit": pytest.approx(2.25, abs=0.05),
+        "larger": pytest.approx(0.01, abs=0.001),
+    }
+    assert found.names == {"class": "lesion", "unit": "ml"}
 
 
 def test_where_all_are_missing_alike_all_are_said():
-    assert left_out(site(0.9, 0.9), "lesion") == "lesion: at least about 1 in 2 (47 to 47 %) may have been left out."
+    found = left_out(site(0.9, 0.9), "lesion")
+    # 0.9 beside each annotated one.
+    assert found.numbers == {name: pytest.approx(0.9 / 1.9) for name in ("share", "low", "high")}
 
 
 @pytest.mark.parametrize("objects", [site(0.05, 0.05), site(0.9, 0.9)[:8]], ids=["little missing", "two patients"])
 def test_nothing_is_said_of_little(objects):
-    assert left_out(objects, "lesion") == ""
+    assert left_out(objects, "lesion") is None

@@ -58,4 +58,4 @@ def test_the_suggestion_gives_it_the_other_class():
     whole = wrong.annotation.copy()
     one.place.of(whole)[...] = Swapped().suggestion(one, usual, CaseMasks(wrong.annotation, wrong.predicted))
     assert np.array_equal(whole, squares(1, 2))
-    assert Swapped().sentence(one, usual, NAMES, "px") == "What is annotated as posterior looks like anterior."
+    assert one.labels == (2, 1)

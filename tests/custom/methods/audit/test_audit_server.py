@@ -103,7 +103,7 @@ def test_each_site_is_told_its_own_after_the_last_round():
     assert sites.asked[1:3] == [ESTIMATE_CHANNEL, AUDIT_CASES]
     zero = (sum(list(OFFSETS.values())[:4]) / 4 + 4.7) / 2
     for site, offset in OFFSETS.items():
-        assert sites.told[site]["parameters"]["offset 1"]["deviation"] == pytest.approx(offset - zero)
+        assert sites.told[site]["parameters"]["offset 1"]["effect"] == pytest.approx(offset - zero)
     # What one site is told names no other.
     others = {
         site: [other for other in OFFSETS if other != site and other in str(told)] for site, told in sites.told.items()
@@ -113,8 +113,9 @@ def test_each_site_is_told_its_own_after_the_last_round():
     assert described["audit"]["told"] == sorted(OFFSETS)
     assert described["audit"]["kinds"]["site-1"]["boundary"] == {"flagged": 0.25, "auroc": 0.9}
     assert described["audit"]["kinds"]["site-1"]["missing"] == {"flagged": 0.25, "auroc": None}
-    assert described["channels"][0]["zero"]["1"].endswith("The groups: site-5, site-6; site-1, site-2, site-3, site-4.")
-    assert "would undo what is established at 6 of 6 sites" in described["channels"][0]["decision"]
+    level, decision = described["channels"][0]["reference_levels"]["1"], described["channels"][0]["decision"]
+    assert level["groups"] == [["site-5", "site-6"], ["site-1", "site-2", "site-3", "site-4"]]
+    assert (decision["outcome"], decision["is_applied"], len(decision["corrected"])) == ("corrected", False, 6)
 
 
 def test_a_site_that_does_not_answer_is_named_and_the_others_go_on():

@@ -68,17 +68,16 @@ def test_answers_are_what_is_declared() -> None:
 def test_each_site_is_told_its_own_after_the_last_round() -> None:
     sites = Sites()
     last = round_of(6, ask=sites, said=[])
-    assert sites.server.describe(last) == {"noise_levels": {}, "neutral_is": "", "audit": None}
+    assert sites.server.describe(last) == {"noise_levels": {}, "right_labels": None, "audit": None}
     assert sites.server.after_rounds(last)
     assert sites.asked == [ESTIMATE_CONFUSION, AUDIT_LABELS, CONCLUDE]
     told = {site: one["wrong_labels"] for site, one in sites.told.items()}
     assert {site: one["estimate"] for site, one in told.items()} == {"clean": 0.02, "noisy": 0.3, "strange": 0.3}
-    assert {site: one["established"] for site, one in told.items()} == {
-        "clean": False, "noisy": True, "strange": False
+    assert {site: one["status"] for site, one in told.items()} == {
+        "clean": "not_significant", "noisy": "confirmed", "strange": "unknown"
     }  # fmt: skip
     # Where look-alikes side with the labels the model may not know the images: it cannot be told.
-    assert told["strange"]["p_value"] is None
-    assert "may not know its images" in told["strange"]["reason"]
+    assert [one["code"] for one in told["strange"]["evidence"]] == ["no_support"]
     described = sites.server.describe(last)
     assert described["audit"] == {
         "kinds": {site: {"wrong_label": {"flagged": 0.25, "auroc": 0.95}} for site in LEVELS},

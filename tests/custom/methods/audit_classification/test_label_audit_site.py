@@ -62,7 +62,8 @@ def test_every_wrong_label_is_a_finding_that_names_both_classes(tmp_path: Path) 
         index = int(case.image.removesuffix(".png"))
         given, seems = CLASSES[GIVEN[index]], CLASSES[TRUE[index]]
         assert (case.label, finding.classes, finding.kind) == (given, (given, seems), "wrong_label")
-        assert finding.sentence.startswith(f"Labelled {given}, looks like {seems}: the model gives {seems} ")
+        assert finding.classes == (given, seems)
+        assert finding.figures["other_probability"] > finding.figures["given_probability"]
         assert not finding.has_suggestion
         assert finding.probability is not None
         assert finding.probability > 0.8
@@ -107,12 +108,12 @@ def test_what_is_concluded_stands_beside_the_findings(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
     method.answer(AUDIT_LABELS, network_of(), site.view(method, 2))
     told = {
-        "estimate": 0.2, "low": 0.12, "high": 0.3, "patients": 60, "slope": 1.0, "auroc": 0.9, "deviation": 0.2,
-        "p_value": 0.001, "established": True, "reason": "Established.",
+        "estimate": 0.2, "low": 0.12, "high": 0.3, "patients": 60, "slope": 1.0, "auroc": 0.9, "effect": 0.2,
+        "p_value": 0.001, "status": "confirmed", "evidence": [],
     }  # fmt: skip
     message = {"conclude": {"wrong_labels": told}}
     answer = method.answer(CONCLUDE, network_of(), site.view(method, 2, message))
     assert answer.fields == {"has_concluded": True}
     audit = read_audit(site.run_folder / AUDIT_FOLDER)
-    assert [one.sentence for one in audit.conclusions] == ["About 1 in 5 labels is wrong (12 to 30 %), sure."]
+    assert [(str(one.parameter), one.status, one.effect) for one in audit.conclusions] == [("labels 0", "confirmed", 0.2)]
     assert sum(bool(case.findings) for case in audit.cases) == 12

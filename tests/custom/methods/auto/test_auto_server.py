@@ -180,7 +180,7 @@ def test_sites_that_leave_objects_out_count_less():
     server, said = run(measured, range(1, 5), num_samples=samples, undo=("offset",))
     assert not measured.told
     assert server.stage(measured.round) == "federated averaging"
-    assert "measured and not undone" in said[0]
+    assert "Annotation bias: measured" in said[0]
 
 
 def test_sites_that_move_contours_are_told_how_far_the_model_itself_draws_outside_zero():
@@ -227,7 +227,7 @@ def test_clean_sites_are_told_nothing():
     server, said = run(sites)
     assert not sites.told
     assert server.stage(sites.round) == "federated averaging"
-    assert "federated averaging" in said[0]
+    assert said[0] == "Annotation bias: nothing; 0 of 6 sites correct."
 
 
 def test_what_no_longer_holds_is_taken_back():

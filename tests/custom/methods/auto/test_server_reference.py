@@ -11,9 +11,9 @@ from torch import nn
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
+from fedannot.custom.channel.statuses import Evidence, EvidenceCode
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.methods.auto.answers import ChannelAnswer
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode
 from fedannot.custom.methods.auto.decisions import decide
 from fedannot.custom.methods.auto.server_reference import ServerReference
 from fedannot.custom.methods.auto.settings import AutoSettings

@@ -18,8 +18,8 @@ from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.interface.views import Round
 from fedannot.custom.methods.auto import shadow_check
 from fedannot.custom.methods.auto.outbound import HELD_OUT_GAIN, LEAVES, REVIEWED_GAIN
-from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.records import NotCompared, ShadowOf
+from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.shadow_check import ShadowCheck
 from fedannot.custom.methods.auto.shadow_gains import fewest_found, pooled_gain
 from fedannot.custom.outbound.registry import OutboundRegistry

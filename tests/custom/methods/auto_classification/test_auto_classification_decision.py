@@ -1,6 +1,7 @@
 """What noise levels prove: thresholds, doubts, and where zero lies."""
 
 from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.channel.statuses import Evidence, EvidenceCode
 from fedannot.custom.methods.auto_classification.decision import decide
 
 GOOD = Estimate(40, 0.9, 0.8, 1.0)
@@ -38,7 +39,7 @@ def test_where_samples_that_look_alike_side_with_the_labels_nothing_is_establish
     decided = decide({site: level(0.4) for site in "abcd"}, supports | {"d": GOOD}, "zero", 0.05)
     assert decided.noisy == {"d"}
     assert not decided.sites["a"].can_tell
-    assert decided.sites["a"].finding.reason.startswith("Cannot tell: the site's other samples do not side")
+    assert decided.sites["a"].result.evidence == (Evidence(EvidenceCode.NO_SUPPORT),)
     assert decided.not_noisy == set()
 
 
@@ -54,5 +55,5 @@ def test_with_the_least_noisy_site_as_neutral_only_differences_count() -> None:
 
 def test_a_site_without_an_estimate_is_told_so() -> None:
     decided = decide({"a": Estimate.unknown(), "b": level(0.4)}, {"a": Estimate.unknown(), "b": GOOD}, "zero", 0.05)
-    assert decided.sites["a"].finding.reason == "Cannot tell: there is no estimate."
+    assert decided.sites["a"].result.evidence == (Evidence(EvidenceCode.NO_ESTIMATE),)
     assert (decided.noisy, decided.not_noisy) == ({"b"}, set())

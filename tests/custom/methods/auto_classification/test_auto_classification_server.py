@@ -109,7 +109,7 @@ def test_a_site_that_does_not_answer_is_asked_again_and_so_is_one_that_lost_what
 def test_treatment_none_estimates_and_tells_nobody() -> None:
     run = Run(Sites(a=0.4), treatment="none")
     assert run.before(3) == [(ESTIMATE_CONFUSION, None)]
-    assert "Nothing is undone" in run.described()["noise_levels"][0]["sites"]["a"]["decision"]
+    assert run.described()["noise_levels"][0]["sites"]["a"]["follows"] == "none"
 
 
 def test_a_restart_gives_the_same_summary_and_the_same_questions() -> None:
@@ -124,14 +124,14 @@ def test_a_restart_gives_the_same_summary_and_the_same_questions() -> None:
     assert again.before(4, ["b"]) == [(UNDO_CONFUSION, ["a"])]
 
 
-def test_the_summary_says_everything_in_words() -> None:
+def test_the_summary_has_status_evidence_and_what_follows() -> None:
     run = Run(Sites(a=0.4, b=0.0))
     run.before(3)
     (estimate,) = run.described()["noise_levels"]
     assert (estimate["before_round"], estimate["threshold"]) == (3, 0.05)
-    assert estimate["neutral_is"].startswith("Right labels have a noise level of 0: it is assumed")
+    assert estimate["right_labels"]["code"] == "right_labels_zero"
     a, b = estimate["sites"]["a"], estimate["sites"]["b"]
-    assert (a["estimate"], a["low"], a["high"], a["is_established"]) == (0.4, 0.37, 0.43, True)
-    assert a["decision"].startswith("It trains on its surely wrong labels")
-    assert a["reason"].startswith("Established: +0.40 from neutral")
-    assert (b["is_established"], b["decision"]) == (False, "Its labels are used as they are.")
+    assert (a["estimate"], a["low"], a["high"], a["status"]) == (0.4, 0.37, 0.43, "confirmed")
+    assert (a["effect"], a["follows"]) == (0.4, "both")
+    assert a["evidence"][0]["numbers"] == {"level": 0.05, "minimum_effect": 0.05}
+    assert (b["status"], b["follows"]) == ("not_significant", "given")
