@@ -27,6 +27,7 @@ from sklearn.metrics import roc_auc_score
 from fedannot.apps.benchmarks.fedgsca import cells
 from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
+from fedannot.apps.wording.parameters import conclusion_in_words
 from fedannot.custom.audit.findings import AUDIT_FOLDER, SiteAudit, read_audit
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases
@@ -159,8 +160,8 @@ def told(site: JudgedSite) -> str:
     auroc = "-" if kind.auroc is None else f"{kind.auroc:.3f}"
     true = float(roc_auc_score(site.wrong, scores_of(site.judged)["audit"])) if site.wrong.any() else float("nan")
     return (
-        f"    {site.audit.site}: {site.wrong.mean():.0%} wrong. {conclusion.sentence} Known errors told with AUROC "
-        f"{auroc}, real ones with {true:.3f}; {len(wrong)} findings, {expected:.0f} of them expected to be wrong, "
+        f"    {site.audit.site}: {site.wrong.mean():.0%} wrong. {conclusion_in_words(conclusion)} "
+        f"Known errors told with AUROC {auroc}, real ones with {true:.3f}; {len(wrong)} findings, {expected:.0f} of them expected to be wrong, "
         f"{site.wrong.sum()} labels are."
     )
 

@@ -28,16 +28,20 @@ from fedannot.apps.benchmarks.auto import another_scanner, difficult, one_site
 from fedannot.apps.benchmarks.feda3i import NOISE_SMALLER, phantom
 from fedannot.apps.benchmarks.rows import MakeData
 from fedannot.apps.reports.output import read_summary
+from fedannot.apps.wording.evidence import reason_in_words
+from fedannot.custom.channel.estimate_record import ParameterRecord
+from fedannot.custom.channel.parameters import ParameterKey, ParameterKind
+from fedannot.custom.channel.statuses import Status
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise
 from fedannot.custom.data.site_data import SiteData, load_site_data
-from fedannot.custom.methods.auto.records import MISSING, OFFSET, ChannelFindings, ParameterRecord
+from fedannot.custom.methods.auto.records import ChannelFindings
 
 JOBS = Path(__file__).parents[2] / "jobs"
-LEVEL = 0.05
 GRADED, GRADED_BUSI = "M(25,-25,10,0.5)", "M(25,-15,5,0.5)"
 # A deviation from which on a site is bad, and below which it is clean.
+OFFSET, MISSING = ParameterKind.OFFSET, ParameterKind.MISSING
 BAD, CLEAN = {OFFSET: 2.0, MISSING: 0.1}, {OFFSET: 0.5, MISSING: 0.05}
 
 
@@ -55,7 +59,7 @@ class Row:
 
     what: str
     make: MakeData
-    parameter: str = OFFSET
+    parameter: ParameterKind = OFFSET
     settings: Mapping[str, Any] = field(default_factory=dict)
     honest: tuple[str, ...] = ()
 
@@ -145,11 +149,8 @@ def judged_sites(row: Row, folder: Path, seed: int) -> list[JudgedSite]:
     result = []
     for site in read_federation(data).sites:
         loaded = load_site_data(data / site, folder / "cache", site=site)
-        result.append(
-            JudgedSite(
-                site, truth(loaded, row.parameter), site_dice(loaded), sites[site].parameters[f"{row.parameter} 1"]
-            )
-        )
+        said = sites[site].parameters[ParameterKey(row.parameter, 1)]
+        result.append(JudgedSite(site, truth(loaded, row.parameter), site_dice(loaded), said))
     return result
 
 
@@ -157,15 +158,15 @@ def figures(row: Row, runs: Sequence[Sequence[JudgedSite]]) -> dict[str, Any]:
     """Return the figures of a row over its seeds; None where the row cannot say."""
     ranks, quality, truths, scores, inside, zeros = [], [], [], [], [], []
     for sites in runs:
-        known = [one for one in sites if one.found.estimate is not None and one.found.deviation is not None]
+        known = [one for one in sites if one.found.estimate is not None and one.found.effect is not None]
         true = np.array([one.true for one in known])
         bad = np.array([one.true for one in sites])
         worst = bad if row.parameter == MISSING else np.abs(bad)
         truths += list(worst)
-        scores += [0.0 if one.found.deviation is None else abs(one.found.deviation) for one in sites]
+        scores += [0.0 if one.found.effect is None else abs(one.found.effect) for one in sites]
         if len(known) < 3:
             continue
-        found = np.array([one.found.deviation for one in known])
+        found = np.array([one.found.effect for one in known])
         if true.std() > CLEAN[row.parameter]:
             ranks.append(float(spearmanr(found, true).statistic))
             quality.append(float(spearmanr(-np.abs(found), [one.dice for one in known]).statistic))
@@ -175,8 +176,8 @@ def figures(row: Row, runs: Sequence[Sequence[JudgedSite]]) -> dict[str, Any]:
         inside += list((from_zero[:, 1] - shared <= true) & (true <= from_zero[:, 2] - shared))
     is_bad, is_clean = np.array(truths) >= BAD[row.parameter], np.array(truths) < CLEAN[row.parameter]
     told = [one for sites in runs for one in sites]
-    verdicts = np.array([one.found.verdict(LEVEL) for one in told])
-    accused = verdicts == "established"
+    statuses = np.array([one.found.status for one in told])
+    accused = statuses == Status.CONFIRMED
     honest = np.array([one.site in row.honest for one in told])
     return {
         "sites": len(told),
@@ -190,7 +191,7 @@ def figures(row: Row, runs: Sequence[Sequence[JudgedSite]]) -> dict[str, Any]:
         "honest sites accused": int((accused & honest).sum()) if row.honest else None,
         "coverage": _mean(inside),
         "error of zero": _mean(zeros),
-        "cannot tell": float((verdicts == "cannot tell").mean()),
+        "cannot tell": float((statuses == Status.UNKNOWN).mean()),
     }
 
 
@@ -217,8 +218,8 @@ def main() -> None:
             for one in sites:
                 shown = one.found
                 print(
-                    f"  {name}-{seed} {one.site}: true {one.true:+.2f}, Dice {one.dice:.2f}, found {shown.deviation}, "
-                    f"{shown.verdict(LEVEL)}: {shown.reason}"
+                    f"  {name}-{seed} {one.site}: true {one.true:+.2f}, Dice {one.dice:.2f}, found {shown.effect}, "
+                    f"{reason_in_words(shown)}"
                 )
         print(json.dumps(found), flush=True)
         (arguments.out / f"{name}.json").write_text(json.dumps(found, indent=2))

@@ -111,7 +111,7 @@ def by_one_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
     shared = (value - true).mean()
     inside = (low - shared <= true) & (true <= high - shared)
     error = np.abs(value - shared - true).mean()
-    deviation = [one["deviation"] for one in found if one["deviation"] is not None]
+    deviation = [one["effect"] for one in found if one["effect"] is not None]
     zero = value.mean() - np.mean(deviation) - shared if len(deviation) == len(value) else np.nan
     return (
         f"  Pearson {pearsonr(value, true).statistic:.3f}  error {error:.2f} = {100 * error / true.std():.0f} % of the "
@@ -141,7 +141,7 @@ def of_shares(what: str, found: Sequence[Mapping[str, Any]], true: np.ndarray) -
 
 def has_own_zero(found: Mapping[str, Any]) -> bool:
     """Tell whether an offset could be tested as it was measured, with nothing taken off for a common zero."""
-    return found["p_value"] is not None and found["deviation"] == found["estimate"]
+    return found["p_value"] is not None and found["effect"] == found["estimate"]
 
 
 def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[str, SiteData]) -> None:
@@ -174,7 +174,7 @@ def print_swapped(name: str, summary: dict[str, Any], loaded: Mapping[str, SiteD
         sites = summary["channels"][channel]["sites"]
         found = [sites[site]["parameters"][SWAPPED_OBJECTS] for site in loaded]
         known = np.array([one["estimate"] is not None for one in found])
-        established = [site for site, one in zip(loaded, found, strict=True) if one["established"]]
+        established = [site for site, one in zip(loaded, found, strict=True) if one["status"] == "confirmed"]
         shares = [one for one, is_known in zip(found, known, strict=True) if is_known]
         number = summary["channels"][channel]["before_round"]
         said = of_shares("swapped", shares, true[known])

@@ -25,11 +25,13 @@ from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.channel.anchor import choose_anchor
 from fedannot.custom.channel.cases import JudgedCase
-from fedannot.custom.channel.established import Criterion, Finding, established
+from fedannot.custom.channel.established import Criterion, established
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.offset import mask_offset
+from fedannot.custom.channel.parameters import ParameterKey, ParameterKind
 from fedannot.custom.channel.self_calibration import calibrate_offset
 from fedannot.custom.channel.site_estimates import estimate_offset
+from fedannot.custom.channel.statuses import TestResult
 from fedannot.custom.channel.two_levels import GROUP_LEVEL
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import SiteData, load_site_data
@@ -43,6 +45,7 @@ from fedannot.transforms.move_contour import MoveContour
 JOB = Path(__file__).parents[2] / "jobs" / "fedavg"
 LABEL = 1
 FLOOR = 0.5
+OFFSET = ParameterKey(ParameterKind.OFFSET, 1)
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,9 @@ def dice(masks: list[np.ndarray], clean: list[np.ndarray]) -> float:
     )
 
 
-def undone(row: SiteRow, finding: Finding) -> list[np.ndarray]:
+def undone(row: SiteRow, finding: TestResult) -> list[np.ndarray]:
     """Return a site's masks, moved where its offset is established."""
-    move = MoveContour(-finding.deviation if finding.established else 0.0)
+    move = MoveContour(-finding.effect if finding.is_confirmed else 0.0)
     return [np.asarray(move(case.annotation)) != 0 for case in row.cases]
 
 
@@ -121,21 +124,23 @@ def print_seed(rows: dict[str, SiteRow], seed: int, level: float) -> dict[str, f
     """Print the sites of one seed and return the figures of the seed."""
     corrected = {site: row.estimate.corrected() for site, row in rows.items()}
     anchor = choose_anchor(corrected, seed=seed, floor=FLOOR, level=level)
-    criteria = {site: {"offset": Criterion.of_anchor(anchor, FLOOR)} for site in corrected}
-    findings = established({site: {"offset": one} for site, one in corrected.items()}, criteria)
+    criteria = {site: {OFFSET: Criterion.of_reference_level(anchor, FLOOR)} for site in corrected}
+    findings = established({site: {OFFSET: one} for site, one in corrected.items()}, criteria)
     shared = statistics.median(one.value - rows[site].true for site, one in corrected.items())
-    print(f"\nseed {seed}: {anchor.sentence} a = {anchor.value:+.2f}, shared by all {shared:+.2f}")
+    print(
+        f"\nseed {seed}: {[reason.code.value for reason in anchor.reasons]} a = {anchor.value:+.2f}, shared by all {shared:+.2f}"
+    )
     print(f"{'site':9s} {'true':>6s} {'found':>6s} {'90 % interval':>15s} in  slope  AUROC  done  Dice given -> undone")
     covered, given, mended = [], [], []
     for site, row in rows.items():
-        one, finding = corrected[site], findings[site]["offset"]
+        one, finding = corrected[site], findings[site][OFFSET]
         value, low, high = (number - shared for number in (one.value, one.low, one.high))
         covered.append(low <= row.true <= high)
         given.append(dice([case.annotation != 0 for case in row.cases], row.clean))
         mended.append(dice(undone(row, finding), row.clean))
         print(
             f"{site:9s} {row.true:+6.2f} {value:+6.2f} [{low:+6.2f},{high:+6.2f}] {'yes' if covered[-1] else 'no ':3s}"
-            f" {one.slope:5.2f} {one.auroc:6.2f}  {'yes' if finding.established else 'no ':4s} "
+            f" {one.slope:5.2f} {one.auroc:6.2f}  {'yes' if finding.is_confirmed else 'no ':4s} "
             f"{given[-1]:6.1f} -> {mended[-1]:5.1f}"
         )
     # On clean labels there is no spread, and no correlation.

@@ -24,6 +24,7 @@ from real_federations import CELL_SOURCES, LARGEST_BLOOD_SOURCE, real_data
 from scipy import ndimage, stats
 
 from fedannot.apps.importing.datalists import read_source_datalist
+from fedannot.apps.wording.evidence import evidence_in_words
 from fedannot.custom.channel.established import holm
 from fedannot.custom.channel.image_features import ImageStatistics, image_features, statistics_of_features
 from fedannot.custom.channel.image_gate import gate_by_images
@@ -272,7 +273,7 @@ def print_sources(count: int) -> None:
     gates = gate_by_images({source: site_of(one) for source, one in zip(CELL_SOURCES, cells, strict=True)})
     print("\ncells, every case of each source:")
     for source, gate in gates.items():
-        print(f"{source}: {gate.sentence}")
+        print(f"{source}: {evidence_in_words(gate.evidence)}")
 
 
 def main() -> None:

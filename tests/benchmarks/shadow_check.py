@@ -21,8 +21,10 @@ import numpy as np
 from PIL import Image
 
 from fedannot.apps.runs.simulate import simulate
+from fedannot.apps.wording.decisions import shadow_in_words
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.methods.auto.records import ShadowRecord
 from fedannot.transforms.move_contour import MoveContour
 from fedannot.transforms.strict_files import read_json
 
@@ -114,7 +116,7 @@ def print_federation(name: str, seed: int, out: Path) -> None:
         print(
             f"{name:10s} seed {seed} {arm:10s} Dice {last_rounds(summary):5.1f}  {summary['seconds']:4.0f} s"
             + (f"  undone at {len(undone)}" if arm != "fedavg" else "")
-            + (f"\n    {shadow['sentence']}" if shadow else ""),
+            + (f"\n    {shadow_in_words(ShadowRecord.model_validate(shadow))}" if shadow else ""),
             flush=True,
         )
 

@@ -14,10 +14,10 @@ from test_simulator import run_simulator
 from fedannot.apps.audit import running
 from fedannot.apps.audit.found import find_audits
 from fedannot.apps.audit.running import run_audit
-from fedannot.apps.audit.steps import next_steps
-from fedannot.apps.audit.wording import headline
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.progress import progress_of
+from fedannot.apps.wording.site_audit import headline
+from fedannot.apps.wording.steps import next_steps
 from fedannot.custom.audit.decisions import Decision, Decisions, read_decisions, write_decisions
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -54,8 +54,8 @@ def test_every_site_has_findings_and_what_is_concluded_of_it(whole: Path) -> Non
         assert {one["parameter"] for one in audit["conclusions"]} == {"offset 1", "missing 1"}
         told = summary["channels"][0]["sites"][site]["parameters"]["offset 1"]
         (own,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
-        assert own["deviation"] == told["deviation"]
-        assert audit["judged_by"].startswith("2 models of all sites")
+        assert {name: own[name] for name in told} == told
+        assert (audit["judged_by"]["folds"], audit["judged_by"]["num_absent"]) == (2, 0)
 
 
 def test_nothing_of_a_case_is_in_what_the_server_has(whole: Path) -> None:
@@ -96,10 +96,10 @@ def test_one_site_alone_is_audited_and_its_zero_cannot_be_told(whole: Path, tmp_
     )
     (audit,) = findings(tmp_path / "out").values()
     assert audit["site"] == "site-2"
-    assert {one["verdict"] for one in audit["conclusions"]} <= {"cannot tell", "none"}
+    assert {one["status"] for one in audit["conclusions"]} <= {"unknown", "not_significant"}
     (offset,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
-    assert offset["verdict"] == "cannot tell"
-    assert audit["judged_by"].startswith("an early model")
+    assert offset["status"] == "unknown"
+    assert audit["judged_by"]["folds"] == 1
 
 
 def test_odd_sites_do_not_stop_an_audit(small_job: Callable[..., Path], tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_quick_audit_goes_on_until_its_model_can_judge(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(running, "_MOST_ROUNDS", 6)
     assert audit(resume=False).rounds_finished == 6
-    assert "Nothing could be judged: the model finds too little" in read_summary(out)["channels"][0]["decision"]
+    assert read_summary(out)["channels"][0]["decision"]["outcome"] == "unfit"
     for found in find_audits(out):
         assert headline(found.audit).startswith("The model of this audit found too little of what is annotated")
         steps = next_steps(found.audit, None)

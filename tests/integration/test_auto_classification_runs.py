@@ -120,7 +120,7 @@ def test_fedgsca_treats_all_sites_from_the_estimate_on_with_the_bits_of_its_own_
     assert_same_model(tmp_path / "auto", tmp_path / "fedgsca")
     assert [record["stage"] for record in treated["rounds"]] == [record["stage"] for record in alone["rounds"]]
     assert treated["undone_from_round"] == {}
-    assert treated["noise_levels"][0]["sites"]["site-1"]["decision"] == "FedGSCA selects the samples of all sites."
+    assert treated["noise_levels"][0]["sites"]["site-1"]["follows"] == "fedgsca"
 
 
 def test_where_nothing_is_established_fedgsca_does_not_begin(small_job: Make, tmp_path: Path) -> None:

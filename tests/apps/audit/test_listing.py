@@ -36,7 +36,7 @@ def test_only_what_is_asked_for(audit_of):
     text = printed(lambda console: print_audit(found, console, limit=1))
     assert "and " + str(sum(len(case.findings) for case in found.audit.cases) - 1) + " more" in text
     assert "no finding of Objects left out" in printed(lambda console: print_audit(found, console, kinds=["missing"]))
-    with pytest.raises(DataError, match=r"found no kind 'mising'; expected one of: boundary, missing, label"):
+    with pytest.raises(DataError, match=r"found no kind 'mising'; expected one of: boundary, missing, wrong_label"):
         print_audit(found, Terminal(file=io.StringIO()), kinds=["mising"])
 
 

@@ -115,5 +115,7 @@ def test_what_is_concluded_stands_beside_the_findings(tmp_path: Path) -> None:
     answer = method.answer(CONCLUDE, network_of(), site.view(method, 2, message))
     assert answer.fields == {"has_concluded": True}
     audit = read_audit(site.run_folder / AUDIT_FOLDER)
-    assert [(str(one.parameter), one.status, one.effect) for one in audit.conclusions] == [("labels 0", "confirmed", 0.2)]
+    assert [(str(one.parameter), one.status, one.effect) for one in audit.conclusions] == [
+        ("labels 0", "confirmed", 0.2)
+    ]
     assert sum(bool(case.findings) for case in audit.cases) == 12
