@@ -161,7 +161,8 @@ def told(site: JudgedSite) -> str:
     true = float(roc_auc_score(site.wrong, scores_of(site.judged)["audit"])) if site.wrong.any() else float("nan")
     return (
         f"    {site.audit.site}: {site.wrong.mean():.0%} wrong. {conclusion_in_words(conclusion)} "
-        f"Known errors told with AUROC {auroc}, real ones with {true:.3f}; {len(wrong)} findings, {expected:.0f} of them expected to be wrong, "
+        f"Known errors told with AUROC {auroc}, real ones with {true:.3f}; {len(wrong)} findings, {expected:.0f} of "
+        "them expected to be wrong, "
         f"{site.wrong.sum()} labels are."
     )
 

@@ -127,9 +127,8 @@ def print_seed(rows: dict[str, SiteRow], seed: int, level: float) -> dict[str, f
     criteria = {site: {OFFSET: Criterion.of_reference_level(anchor, FLOOR)} for site in corrected}
     findings = established({site: {OFFSET: one} for site, one in corrected.items()}, criteria)
     shared = statistics.median(one.value - rows[site].true for site, one in corrected.items())
-    print(
-        f"\nseed {seed}: {[reason.code.value for reason in anchor.reasons]} a = {anchor.value:+.2f}, shared by all {shared:+.2f}"
-    )
+    reasons = ", ".join(reason.code for reason in anchor.reasons)
+    print(f"\nseed {seed}: {reasons}; a = {anchor.value:+.2f}, shared by all {shared:+.2f}")
     print(f"{'site':9s} {'true':>6s} {'found':>6s} {'90 % interval':>15s} in  slope  AUROC  done  Dice given -> undone")
     covered, given, mended = [], [], []
     for site, row in rows.items():
