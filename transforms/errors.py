@@ -24,6 +24,10 @@ class DataError(ValueError):
     """
 
 
+class MissingFileError(DataError):
+    """A file that is named is not there."""
+
+
 def shown(value: Any) -> str:
     """Return a value as it is written, shortened: nobody knows what stands in a file."""
     text = repr(value)

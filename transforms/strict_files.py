@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from .errors import DataError, shown
+from .errors import DataError, MissingFileError, shown
 
 # A datalist of a million cases has 200 MB; descriptions and policies have a few kilobytes, and their parser is slow.
 MAX_JSON_BYTES = 2**28
@@ -98,7 +98,7 @@ def parse_yaml(text: str, source: str) -> Any:
 
 def _read_text(file: Path, expected: str, max_bytes: int, kind: str) -> str:
     if not file.is_file():
-        raise DataError(f"{file}: found no such file; expected {expected}.")
+        raise MissingFileError(f"{file}: found no such file; expected {expected}.")
     try:
         with file.open("rb") as stream:
             content = stream.read(max_bytes + 1)

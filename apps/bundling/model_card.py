@@ -86,7 +86,7 @@ def _training(source: BundleSource, metadata: Mapping[str, Any]) -> str:
             f"| {_words(site)} | {report.get('num_samples', '-')} | {_weight(weights.get(site))} |"
             for site, report in sites.items()
         ]
-        if facts["weights"].get("by") == "site and layer block":
+        if "blocks" in facts["weights"]:
             lines += ["", "Weights: of the first and of the last layer block."]
     if facts["noise_estimates"]:
         lines += ["", "What was concluded of the sites' annotations is in `configs/metadata.json` (`noise_estimates`)."]

@@ -24,7 +24,7 @@ from ...custom.data.description import (
 )
 from ...custom.data.watch import Watch, watched
 from ...transforms.array_types import Classes, SingleFloats
-from ...transforms.errors import DataError
+from ...transforms.errors import DataError, MissingFileError
 from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
 from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
 from .crop import share_kept
@@ -198,7 +198,7 @@ class _Attempt:
             return action()
         except (DataError, OSError) as error:
             text = str(error).removeprefix(f"{self._file}: ")
-        kind = MISSING if "found no such file" in text else kind
+            kind = MISSING if isinstance(error, MissingFileError) else kind
         # The readers say what was found and expected first, what to do after it.
         found, _, advice = text.partition(". ")
         self._problems.append(

@@ -150,7 +150,8 @@ class Participant:
     def fire_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Tell all components; a fatal error stops the run."""
         if event_type == EventType.FATAL_SYSTEM_ERROR:
-            self.panic_reason = self.panic_reason or str(fl_ctx.get_prop(FLContextKey.EVENT_DATA))
+            said = fl_ctx.get_prop(FLContextKey.EVENT_DATA)
+            self.panic_reason = self.panic_reason or (None if said is None else str(said))
             self.abort_signal.trigger(True)
         fire_event(event_type, self.handlers, fl_ctx)
 
@@ -289,10 +290,8 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path, watch: Watch = 
     for participant in (*participants, server):
         participant.end()
     if abort_signal.triggered:
-        reasons = [f"{participant.name}: {participant.panic_reason}" for participant in (server, *participants)]
-        raise RunError(
-            "; ".join(reason for reason in reasons if not reason.endswith(": None")) or "The run was stopped."
-        )
+        failed = [one for one in (server, *participants) if one.panic_reason is not None]
+        raise RunError("; ".join(f"{one.name}: {one.panic_reason}" for one in failed) or "The run was stopped.")
     return Path(server.workspace.get_run_dir(JOB_ID))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from ..array_types import Array, Classes, Labels, SingleFloats
-from ..errors import DataError
+from ..errors import DataError, MissingFileError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 # Pillow's names of pictures with more than eight bits, which it would cut off at 255.
@@ -236,7 +236,7 @@ def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
 def _open(file: Path, convert: Any) -> Array:
     """Open a picture and convert it while it is open."""
     if not file_exists(file):
-        raise DataError(f"{file}: found no such file; expected an image.")
+        raise MissingFileError(f"{file}: found no such file; expected an image.")
     try:
         with Image.open(file, formats=_FORMATS) as picture:
             _check_header(file, picture)

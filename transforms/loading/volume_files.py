@@ -14,7 +14,7 @@ from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 
 from ..array_types import Array, Floats
-from ..errors import DataError
+from ..errors import DataError, MissingFileError
 from .image_files import check_intensities, file_exists
 
 VOLUME_SUFFIXES = (".nii", ".nii.gz")
@@ -148,7 +148,7 @@ def voxel_spacing(affine: Floats) -> tuple[float, float, float]:
 def _read(file: Path) -> tuple[Array, Floats]:
     """Voxel values with three axes, not complex, and the affine."""
     if not file_exists(file):
-        raise DataError(f"{file}: found no such file; expected a NIfTI volume.")
+        raise MissingFileError(f"{file}: found no such file; expected a NIfTI volume.")
     if not is_volume(file):
         raise DataError(f"{file}: found another name than that of a NIfTI volume; expected .nii or .nii.gz.")
     try:
