@@ -14,6 +14,7 @@ from ...custom.records.round_records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
+from ..wording.groups import no_groups_in_words
 from .channel_text import print_channels, print_shadow
 from .compared_runs import ComparedRun
 from .noise_level_text import print_noise_levels
@@ -98,7 +99,10 @@ def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -
     if estimate is None:
         why, hint = "The warm-up was not over.", "Try more rounds (--set rounds=...)."
     else:
-        why, hint = f"No groups of sites: {estimate.reason}", "Try jobs/auto, which judges each site by itself."
+        why, hint = (
+            f"No groups of sites: {no_groups_in_words(estimate)}",
+            "Try jobs/auto, which judges each site by itself.",
+        )
         # Else too few sites have an estimate, or all have the same.
         if estimate.p_value is not None:
             hint = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -13,6 +14,14 @@ NUM_NULL = 999
 GROUP_LEVEL = 0.05
 
 
+class OneLevel(StrEnum):
+    """Why sites do not lie at two levels: too few, all alike, or one level explains them as well."""
+
+    TOO_FEW_SITES = "too_few_sites"
+    EQUAL = "equal"
+    ONE_IS_ENOUGH = "one_is_enough"
+
+
 @dataclass(frozen=True)
 class TwoLevels:
     """The sites divided by the level of their offsets, or the reason why they are not.
@@ -20,13 +29,13 @@ class TwoLevels:
     Attributes:
         upper: sites of the larger offsets, sorted; empty where there is one level.
         lower: the others; likewise.
-        reason: why there are no two levels, a short sentence; None where there are.
+        reason: why there are no two levels; None where there are.
         p_value: share of evenly spread or normal offsets that two levels explain as well; None if not tested.
     """
 
     upper: tuple[str, ...] = ()
     lower: tuple[str, ...] = ()
-    reason: str | None = None
+    reason: OneLevel | None = None
     p_value: float | None = None
 
     @property
@@ -54,9 +63,9 @@ def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = G
     if not np.isfinite(values).all():
         raise ValueError(f"Expected finite offsets, found {dict(offsets)}; leave out sites without an estimate.")
     if len(sites) < MIN_SITES:
-        return TwoLevels(reason=f"{len(sites)} sites have an estimate, at least {MIN_SITES} are needed.")
+        return TwoLevels(reason=OneLevel.TOO_FEW_SITES)
     if values[-1] - values[0] <= 1e-9 * np.abs(values).max():
-        return TwoLevels(reason="All sites have the same offset.")
+        return TwoLevels(reason=OneLevel.EQUAL)
     below, share = _widest_gap(values[None])
     generator = np.random.default_rng(seed)
     shape = (NUM_NULL, len(sites))
@@ -65,7 +74,7 @@ def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = G
         for drawn in (generator.standard_normal(shape), generator.random(shape))
     )
     if p_value > level:
-        return TwoLevels(reason=f"One level explains the sites as well as two (p = {p_value:.3f}).", p_value=p_value)
+        return TwoLevels(reason=OneLevel.ONE_IS_ENOUGH, p_value=p_value)
     first = int(below[0])
     return TwoLevels(tuple(sorted(sites[first:])), tuple(sorted(sites[:first])), None, p_value)
 

@@ -16,9 +16,9 @@ _STATUSES = {
     "Cannot tell": Status.UNKNOWN,
 }
 _CODES = {
-    "it is not known where neutral lies": EvidenceCode.REFERENCE_UNSURE,
-    "the model finds too little of what is annotated to judge it": EvidenceCode.MODEL_UNFIT,
-    "most of the site's objects have the label of another class": EvidenceCode.MISLABELLED,
+    "not known where neutral lies": EvidenceCode.REFERENCE_UNSURE,
+    "is annotated to judge it": EvidenceCode.MODEL_UNFIT,
+    "the label of another class": EvidenceCode.MISLABELLED,
 }
 _VERDICTS = {
     "established": Status.CONFIRMED,

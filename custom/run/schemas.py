@@ -23,8 +23,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schemas() -> dict[str, Mapping[str, Any]]:
     """Return the schemas by their files' names: of ``summary.json``, of a line of ``metrics.jsonl``, of an audit."""
     titles: dict[str, tuple[str, Any]] = {
-        "summary.schema.json": ("Summary of a run, version 2: summary.json", AnySummary),
-        "metrics.schema.json": ("Record of a round, version 1: a line of metrics.jsonl", AnyRoundRecord),
+        "summary.schema.json": ("Run, version 2: summary.json", AnySummary),
+        "metrics.schema.json": ("Round, version 1: metrics.jsonl", AnyRoundRecord),
         "findings.schema.json": ("Audit of a site, version 2: findings.json", SiteAudit),
         "decisions.schema.json": ("Decisions of an audit's review, version 1: decisions.json", Decisions),
     }

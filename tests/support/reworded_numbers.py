@@ -89,7 +89,8 @@ def audits() -> dict[str, Any]:
 
     base = {
         "version": 2, "site": "a", "data": "", "method": "audit", "made": "", "model_sha256": "",
-        "classes": ("lesion",), "judged_by": {"folds": 1}, "task": "segmentation", "unit": "px", "num_cases": 9, "num_patients": 9,
+        "classes": ("lesion",), "judged_by": {"folds": 1}, "task": "segmentation", "unit": "px",
+        "num_cases": 9, "num_patients": 9,
     }  # fmt: skip
     known = {
         "parameter": "offset 1", "class_name": "lesion", "unit": "px", "estimate": 8.0, "low": 7.5, "high": 8.5,

@@ -5,11 +5,11 @@ from typing import Any
 
 from ...channel.version_1 import text_evidence
 
-# Beginnings of the reasons why nothing was compared.
+# Parts of the reasons why nothing was compared.
 _NOT_COMPARED = {
-    "no site has reviewed or held-out": "no_patients",
-    "no site has enough reviewed": "too_few_patients",
-    "so few sites have other weights": "single_sites",
+    "site has reviewed or held-out": "no_patients",
+    "site has enough reviewed": "too_few_patients",
+    "few sites have other weights": "single_sites",
 }
 _BY_QUANTITY, _BEFORE = "weights by numbers of samples", "the model of before round "
 
@@ -60,5 +60,5 @@ def state_of_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of a shadow check as this version keeps it."""
     kept = dict(state)
     said, reason = kept.pop("shadow_is"), kept.pop("reason")
-    code = next((code for begin, code in _NOT_COMPARED.items() if reason.startswith(begin)), None)
+    code = next((code for begin, code in _NOT_COMPARED.items() if begin in reason), None)
     return {"shadow_of": None, "before_round": None} | kept | shadow_of(said) | {"not_compared": code}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .answers import QualityAnswer
-from .records import EstimateRecord, JudgedSite
+from .records import EstimateRecord, JudgedSite, NoGroups
 from .two_groups import fit_two_groups
 from .weights import noise_strength, quality_weights
 
@@ -25,7 +25,7 @@ class QualityEstimate:
         outer: q_out likewise (Eq. 4).
         larger: sites that draw larger, G_l.
         smaller: sites that draw smaller, G_s.
-        reason: why there are no groups; empty if there are.
+        reason: why there are no groups; None if there are.
         p_value: of the test of two groups against one, None if it was not made.
     """
 
@@ -33,13 +33,13 @@ class QualityEstimate:
     outer: dict[str, list[float]]
     larger: tuple[str, ...]
     smaller: tuple[str, ...]
-    reason: str
+    reason: NoGroups | None
     p_value: float | None
 
     @property
     def has_groups(self) -> bool:
         """Whether the sites fall into two groups; if not, they are weighed by quantity."""
-        return not self.reason
+        return self.reason is None
 
     @property
     def evidence(self) -> float:
@@ -100,7 +100,7 @@ class QualityEstimate:
             outer={site: list(judged["outer"]) for site, judged in sites.items()},
             larger=tuple(site for site, judged in sites.items() if judged["group"] == "larger"),
             smaller=tuple(site for site, judged in sites.items() if judged["group"] == "smaller"),
-            reason=values["reason"],
+            reason=EstimateRecord.model_validate(values).reason,
             p_value=values["p_value"],
         )
 
@@ -131,7 +131,7 @@ def estimate_quality(
     if logarithms:
         rows = {site: [math.log(max(value, _SMALLEST)) for value in row] for site, row in rows.items()}
     groups = fit_two_groups(rows, seed=seed, level=level)
-    return QualityEstimate(inner, outer, groups.larger, groups.smaller, groups.reason or "", groups.p_value)
+    return QualityEstimate(inner, outer, groups.larger, groups.smaller, groups.reason, groups.p_value)
 
 
 def _within_reach(values: Sequence[float]) -> list[float]:

@@ -1,8 +1,32 @@
 """What FedA³I adds to a run's summary, as records."""
 
-from typing import Literal
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from ...records.round_records import Record
+from .version_1 import estimate_of_version_1
+
+
+class NoGroups(StrEnum):
+    """Why there are no groups of sites.
+
+    Attributes:
+        TOO_FEW_SITES: too few sites have an estimate.
+        EQUAL: all have the same.
+        NOT_CONVERGED: the Gaussian mixture did not converge.
+        ONE_IS_ENOUGH: one Gaussian explains the sites as well as two.
+        ONE_COMPONENT: one component of the mixture explains every site best.
+        TEXT: a sentence of version 1 that says something else.
+    """
+
+    TOO_FEW_SITES = "too_few_sites"
+    EQUAL = "equal"
+    NOT_CONVERGED = "not_converged"
+    ONE_IS_ENOUGH = "one_is_enough"
+    ONE_COMPONENT = "one_component"
+    TEXT = "text"
 
 
 class JudgedSite(Record):
@@ -22,17 +46,24 @@ class JudgedSite(Record):
 
 
 class EstimateRecord(Record):
-    """The estimate of the annotation noise.
+    """The estimate of the annotation noise; the form of version 1 is read as well.
 
     Attributes:
         sites: the sites that could estimate all classes.
-        reason: why there are no groups; empty if there are.
+        reason: why there are no groups; None if there are.
         p_value: of the test of two groups against one, None if it was not made.
+        text: the sentence of version 1.
     """
 
     sites: dict[str, JudgedSite]
-    reason: str
+    reason: NoGroups | None
     p_value: float | None
+    text: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: Any) -> Any:
+        return estimate_of_version_1(values)
 
 
 class WeightsRecord(Record):

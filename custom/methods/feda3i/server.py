@@ -69,7 +69,7 @@ class FedA3IServer(FedAvgServer):
         if self.estimate.has_groups:
             this_round.info(f"Drawing larger: {list(self.estimate.larger)}; smaller: {list(self.estimate.smaller)}.")
         else:
-            this_round.warning(f"No groups of sites, weights by quantity: {self.estimate.reason}")
+            this_round.warning(f"No groups of sites ({self.estimate.reason}): weights by quantity.")
 
     def weights(self, this_round: Round) -> LayerWeights | None:
         """Return Eq. 7's matrix once there are groups, else None (quantity weights)."""

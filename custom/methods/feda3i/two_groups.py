@@ -9,6 +9,7 @@ from ....transforms.array_types import Floats
 from ...mixtures.fit import MixtureFit, single_log_likelihood
 from ...mixtures.gaussians import FullGaussians
 from .paired_starts import fit_from_pairs
+from .records import NoGroups
 
 MIN_SITES = 3
 # Share of each column's variance added to every component's variance. A component of one to three sites is nearly
@@ -27,7 +28,7 @@ class TwoGroups:
     Attributes:
         larger: sites that draw larger than the model expects (G_l), sorted; empty where there are no groups.
         smaller: sites that draw smaller (G_s), sorted; empty where there are no groups.
-        reason: why there are no groups, a short sentence; None where there are.
+        reason: why there are no groups; None where there are.
         p_value: share of data sets from one Gaussian that two components explain as well; None if not tested.
         one_component: log likelihood of one Gaussian, for columns of unit variance; None if not fitted.
         two_components: log likelihood of the mixture, likewise.
@@ -35,7 +36,7 @@ class TwoGroups:
 
     larger: tuple[str, ...] = ()
     smaller: tuple[str, ...] = ()
-    reason: str | None = None
+    reason: NoGroups | None = None
     p_value: float | None = None
     one_component: float | None = None
     two_components: float | None = None
@@ -73,13 +74,13 @@ def fit_two_groups(difficulty: Mapping[str, Sequence[float] | Floats], *, seed: 
     """
     sites = sorted(difficulty)
     if len(sites) < MIN_SITES:
-        return TwoGroups(reason=f"{len(sites)} sites reported an estimate, at least {MIN_SITES} are needed.")
+        return TwoGroups(reason=NoGroups.TOO_FEW_SITES)
     table = _table(difficulty, sites)
     order = np.lexsort(table.T[::-1])
     ordered = [sites[row] for row in order]
     samples = _standardise(table[order][None])
     if not samples.any():
-        return TwoGroups(reason="All sites report the same learning difficulty.")
+        return TwoGroups(reason=NoGroups.EQUAL)
 
     generator = np.random.default_rng(seed)
     one, fit = _fit_both(samples, generator)
@@ -90,7 +91,7 @@ def fit_two_groups(difficulty: Mapping[str, Sequence[float] | Floats], *, seed: 
     p_value = (1 + exceeding) / (NUM_BOOTSTRAP + 1)
 
     larger, smaller = _assign(fit, ordered, table.std(axis=0))
-    reason = _reason_against(bool(fit.converged[0]), p_value > level, p_value, larger, smaller)
+    reason = _reason_against(bool(fit.converged[0]), p_value > level, larger, smaller)
     if reason is not None:
         larger = smaller = ()
     return TwoGroups(larger, smaller, reason, p_value, float(one[0]), float(fit.log_likelihood[0]))
@@ -138,12 +139,12 @@ def _assign(fit: MixtureFit, sites: list[str], scale: Floats) -> tuple[tuple[str
 
 
 def _reason_against(
-    converged: bool, rejected: bool, p_value: float, larger: tuple[str, ...], smaller: tuple[str, ...]
-) -> str | None:
+    converged: bool, rejected: bool, larger: tuple[str, ...], smaller: tuple[str, ...]
+) -> NoGroups | None:
     if not converged:
-        return "The Gaussian mixture did not converge."
+        return NoGroups.NOT_CONVERGED
     if rejected:
-        return f"One Gaussian explains the sites as well as two (p = {p_value:.3f})."
+        return NoGroups.ONE_IS_ENOUGH
     if not larger or not smaller:
-        return "One component of the mixture explains every site best."
+        return NoGroups.ONE_COMPONENT
     return None

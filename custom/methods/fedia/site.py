@@ -84,13 +84,13 @@ class FedIASite(FedAvgSite):
         voxels, lesions = (sum(getattr(label, of) for label in changed) for of in ("added_voxels", "new_lesions"))
         added = f"{voxels} voxels and {lesions} lesions"
         count = f"{len(changed)} of {len(corrections.labels)} annotations"
+        before = f"Before round {site.round_number}: {count}"
         if self.settings.corrections == "ask":
-            told = (
-                f"{count} would be corrected, {added} added; the given ones count. To look at them: fedannot "
+            site.info(
+                f"{before} would be corrected, {added} added; the given ones count. To look at them: fedannot "
                 f"corrections show {folder}; to let them count: fedannot corrections restore {folder}"
             )
         else:
-            told = (
-                f"{count} corrected, {added} added. To look at them or to undo it: fedannot corrections show {folder}"
+            site.info(
+                f"{before} corrected, {added} added. To look at them or to undo it: fedannot corrections show {folder}"
             )
-        site.info(f"Before round {site.round_number}: {told}")

@@ -6,7 +6,7 @@ import pytest
 from fedannot.custom.channel.anchor import choose_anchor
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.statuses import Evidence, EvidenceCode
-from fedannot.custom.channel.two_levels import find_two_levels
+from fedannot.custom.channel.two_levels import OneLevel, find_two_levels
 
 
 def estimates(*values, half=0.2):
@@ -93,8 +93,8 @@ def test_levels_do_not_depend_on_names_and_units():
 
 
 def test_too_few_or_equal_sites_are_not_divided():
-    assert "at least 4" in find_two_levels({"a": 1.0, "b": 2.0}, seed=100).reason
-    assert "same offset" in find_two_levels(dict.fromkeys("abcde", 1.0), seed=100).reason
+    assert find_two_levels({"a": 1.0, "b": 2.0}, seed=100).reason is OneLevel.TOO_FEW_SITES
+    assert find_two_levels(dict.fromkeys("abcde", 1.0), seed=100).reason is OneLevel.EQUAL
 
 
 EDGE = Estimate(100, 0.3, 0.1, 0.5)

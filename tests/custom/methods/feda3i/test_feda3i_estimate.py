@@ -8,6 +8,7 @@ import pytest
 
 from fedannot.custom.methods.feda3i.answers import QualityAnswer
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.methods.feda3i.records import NoGroups
 from fedannot.custom.methods.feda3i.two_groups import MIN_SITES, fit_two_groups
 
 # Strengths by hand: a 1, b 2, c 3 (inner - outer); d 4, e 2 (outer - inner).
@@ -16,13 +17,13 @@ OUTER = {"a": [1.0], "b": [1.0], "c": [0.5], "d": [5.0], "e": [2.5]}
 QUANTITY = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.25, "e": 0.15}
 
 
-def estimate_of(inner=INNER, outer=OUTER, larger=("a", "b", "c"), smaller=("d", "e"), reason="", p_value=0.005):
+def estimate_of(inner=INNER, outer=OUTER, larger=("a", "b", "c"), smaller=("d", "e"), reason=None, p_value=0.005):
     return QualityEstimate(dict(inner), dict(outer), larger, smaller, reason, p_value)
 
 
 WITH_GROUPS = estimate_of()
-WITHOUT_GROUPS = estimate_of(larger=(), smaller=(), reason="The Gaussian mixture did not converge.", p_value=0.4)
-WITHOUT_SITES = estimate_of({}, {}, (), (), "0 sites reported an estimate, at least 3 are needed.", None)
+WITHOUT_GROUPS = estimate_of(larger=(), smaller=(), reason=NoGroups.NOT_CONVERGED, p_value=0.4)
+WITHOUT_SITES = estimate_of({}, {}, (), (), NoGroups.TOO_FEW_SITES, None)
 
 
 def answer(inner, outer):
@@ -121,7 +122,7 @@ def test_plain_values_are_one_entry_per_site():
     assert list(values["sites"]) == ["a", "b", "c", "d", "e"]
     assert values["sites"]["a"] == {"inner": [2.0], "outer": [1.0], "group": "larger", "strength": 1.0}
     assert values["sites"]["d"] == {"inner": [1.0], "outer": [5.0], "group": "smaller", "strength": 4.0}
-    assert (values["reason"], values["p_value"]) == ("", 0.005)
+    assert (values["reason"], values["p_value"]) == (None, 0.005)
     assert WITHOUT_GROUPS.to_dict()["sites"]["a"] == {"inner": [2.0], "outer": [1.0], "group": None, "strength": None}
 
 
@@ -211,7 +212,7 @@ def test_too_few_estimates_give_no_groups():
         f"nothing-{index}": answer([math.nan], [math.nan]) for index in range(MIN_SITES)
     }
     estimate = estimated(answers, seed=0, level=0.05)
-    assert estimate.reason == f"2 sites reported an estimate, at least {MIN_SITES} are needed."
+    assert estimate.reason is NoGroups.TOO_FEW_SITES
     assert (estimate.larger, estimate.smaller, estimate.p_value) == ((), (), None)
     assert set(estimate.inner) == {"larger-0", "smaller-0"}
 
@@ -222,7 +223,7 @@ def test_seed_and_level_reach_the_test_of_two_groups():
     strict = estimated(one_group, seed=4, level=0.01)
     assert not strict.has_groups
     assert strict.p_value == fit_two_groups(rows, seed=4, level=0.01).p_value
-    assert strict.reason == f"One Gaussian explains the sites as well as two (p = {strict.p_value:.3f})."
+    assert strict.reason is NoGroups.ONE_IS_ENOUGH
     assert estimated(one_group, seed=4, level=1.0).has_groups
 
 

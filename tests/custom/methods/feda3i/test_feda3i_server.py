@@ -10,6 +10,7 @@ from test_feda3i_estimate import answers_of_one_direction
 
 from fedannot.custom.methods.feda3i.answers import QualityAnswer
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate
+from fedannot.custom.methods.feda3i.records import NoGroups
 from fedannot.custom.methods.feda3i.server import FedA3IServer, mean_predicted_share
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
 from fedannot.custom.task_names import ESTIMATE_QUALITY
@@ -22,7 +23,7 @@ def server(**settings: Any) -> FedA3IServer:
     return FedA3IServer(FedA3ISettings.model_validate(settings))
 
 
-def estimated(p_value: float, reason: str = "", **settings: Any) -> FedA3IServer:
+def estimated(p_value: float, reason: NoGroups | None = None, **settings: Any) -> FedA3IServer:
     """After the warm-up; a and b draw larger (strengths 1 and 3), c and d smaller (1 and 2)."""
     made = server(**settings)
     made.estimate = QualityEstimate(
@@ -73,7 +74,7 @@ def test_shrinkage_meets_federated_averaging_and_the_published_form_at_its_ends(
 
 @pytest.mark.parametrize("decision", ["test", "shrink"])
 def test_without_groups_sites_weigh_by_quantity(decision):
-    made = estimated(0.5, reason="The mixture did not converge.", group_decision=decision)
+    made = estimated(0.5, reason=NoGroups.NOT_CONVERGED, group_decision=decision)
     assert made.weights(round_of(7, num_samples=SAMPLES, blocks=BLOCKS)) is None
 
 
@@ -168,7 +169,7 @@ def test_without_two_groups_the_reason_is_said() -> None:
     said: list[str] = []
     made.before_round(round_of(3, ask=lambda task: {}, said=said))
     assert made.estimate is not None
-    assert said == [f"No groups of sites, weights by quantity: {made.estimate.reason}"]
+    assert said == [f"No groups of sites ({made.estimate.reason}): weights by quantity."]
     assert made.estimate.reason
 
 

@@ -3,6 +3,7 @@ import time
 import numpy as np
 import pytest
 
+from fedannot.custom.methods.feda3i.records import NoGroups
 from fedannot.custom.methods.feda3i.two_groups import fit_two_groups
 
 
@@ -68,7 +69,7 @@ def test_level_one_switches_the_guard_off():
     guarded, unguarded = fit_two_groups(difficulty, seed=0), fit_two_groups(difficulty, seed=0, level=1.0)
     assert not guarded.found
     assert guarded.larger == guarded.smaller == ()
-    assert "One Gaussian explains the sites as well as two (p = " in guarded.reason
+    assert guarded.reason is NoGroups.ONE_IS_ENOUGH
     assert unguarded.found
     assert set(unguarded.larger) | set(unguarded.smaller) == set(difficulty)
 
@@ -77,7 +78,7 @@ def test_level_one_switches_the_guard_off():
 def test_fewer_than_three_sites_have_no_groups(num_sites):
     difficulty = dict(list(two_groups().items())[:num_sites])
     groups = fit_two_groups(difficulty, seed=0)
-    assert groups.reason == f"{num_sites} sites reported an estimate, at least 3 are needed."
+    assert groups.reason is NoGroups.TOO_FEW_SITES
     assert groups.p_value is None
 
 
@@ -87,7 +88,7 @@ def test_three_sites_are_too_few_to_tell_groups():
 
 def test_identical_sites_have_no_groups():
     groups = fit_two_groups({name: [0.1, 0.3] for name in names(0, 6)}, seed=0)
-    assert groups.reason == "All sites report the same learning difficulty."
+    assert groups.reason is NoGroups.EQUAL
 
 
 def test_a_constant_column_is_no_obstacle():
