@@ -99,10 +99,8 @@ def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -
     if estimate is None:
         why, hint = "The warm-up was not over.", "Try more rounds (--set rounds=...)."
     else:
-        why, hint = (
-            f"No groups of sites: {no_groups_in_words(estimate)}",
-            "Try jobs/auto, which judges each site by itself.",
-        )
+        why = f"No groups of sites: {no_groups_in_words(estimate)}"
+        hint = "Try jobs/auto, which judges each site by itself."
         # Else too few sites have an estimate, or all have the same.
         if estimate.p_value is not None:
             hint = (
