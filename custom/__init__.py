@@ -84,7 +84,7 @@ __getattr__, __dir__ = lazy_names(
         "write_phantom_federation": "data.phantoms.writer",
         "load_site_data": "data.site_data",
         "score_labels": "evaluation.segmentation_scores",
-        "Method": "methods.declaration",
+        "Method": "interface.declaration",
         **dict.fromkeys(("all_methods", "find_method"), "methods.lookup"),
         **dict.fromkeys(("ServerMethod", "SiteMethod"), "methods.method"),
         **dict.fromkeys(("build_classifier", "build_network", "layer_blocks"), "networks.building"),

@@ -51,7 +51,7 @@ def zero_of_offsets(
     reference, at_server, is_other = middle([answer.reference[label - 1] for answer in answers.values()]), False, False
     if server is not None and server.offsets[label - 1].is_known:
         images = {site: answer.images for site, answer in answers.items()}
-        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "usual")
+        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "in_domain")
         if not is_other:
             reference, at_server = server.offsets[label - 1], True
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
