@@ -86,7 +86,7 @@ __getattr__, __dir__ = lazy_names(
         "score_labels": "evaluation.segmentation_scores",
         "Method": "interface.declaration",
         **dict.fromkeys(("all_methods", "find_method"), "methods.lookup"),
-        **dict.fromkeys(("ServerMethod", "SiteMethod"), "methods.method"),
+        **dict.fromkeys(("ServerMethod", "SiteMethod"), "interface.method"),
         **dict.fromkeys(("build_classifier", "build_network", "layer_blocks"), "networks.building"),
         "derive_seed": "seeding",
         "segmentation_loss": "training.losses",
