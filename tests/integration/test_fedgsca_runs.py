@@ -21,10 +21,10 @@ from fedannot.apps.reports.pictures import draw_run
 from fedannot.apps.reports.suspects import find_suspicions
 from fedannot.apps.runs.job import Job
 from fedannot.custom.data.datalist import TRAINING, VALIDATION, Case, read_datalist, write_datalist
-from fedannot.custom.data.label_suspicions import SELECTION_FILE
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.fedgsca.records import SELECTION_FILE
 from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
 from fedannot.custom.run.state import STATE_FILE, RunState, kept_state_file
 

@@ -1,6 +1,7 @@
-"""What a site has undone in the geometry of its own files, which may be larger than what the network sees."""
+"""Corrected annotations in the geometry of a site's own files, which may be larger than what the network sees."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +12,14 @@ from scipy import ndimage
 
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
-from ...transforms.move_contour import MoveContour
-from .description import ImageDescription, SegmentationDescription, SliceDescription, read_site_description
-from .json_record import JsonRecord
-from .masks import Mask, annotated_axis
-from .preparation import build_restoration
-from .relabelled_objects import OtherClasses, relabelled_objects
-from .undone import Undone
+from ..data.description import ImageDescription, SegmentationDescription, SliceDescription, read_site_description
+from ..data.json_record import JsonRecord
+from ..data.masks import Mask, annotated_axis
+from ..data.preparation import build_restoration
+from .kinds import Purpose, Sample
+from .model import Corrections, moves_of
+from .pixels import CasePixels, Classes, OtherClasses
+from .targets import corrected_sample
 
 
 class IgnoredObject(JsonRecord):
@@ -30,6 +32,21 @@ class IgnoredObject(JsonRecord):
 
     pixels: int
     centre: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class CorrectedFile:
+    """A corrected annotation in the geometry of its file.
+
+    Attributes:
+        classes: in the shape of the file.
+        relabelled: number of relabelled objects; those of slices count by themselves.
+        ignored: ignored objects, likewise.
+    """
+
+    classes: Classes
+    relabelled: int
+    ignored: tuple[IgnoredObject, ...]
 
 
 def segmentation_description(data: Path, site: str) -> SegmentationDescription:
@@ -48,91 +65,79 @@ def segmentation_description(data: Path, site: str) -> SegmentationDescription:
 
 
 def unit_of(description: SegmentationDescription) -> Literal["px", "mm"]:
-    """Return the unit of a site's offsets: millimetres where files say them, else pixels of the network's images."""
+    """Return the unit of a site's distances: millimetres where files say them, else pixels of the network's images."""
     return "px" if isinstance(description, ImageDescription) else "mm"
 
 
-def named_moves(undone: Undone, description: SegmentationDescription) -> dict[str, float]:
-    """Return by how far the contours of each class were moved, positive outward, by the class's name."""
+def named_moves(corrections: Corrections, description: SegmentationDescription) -> dict[str, float]:
+    """Return the distance by which contours of each class were moved, positive outward, by the class's name."""
     names = dict(enumerate(description.classes, start=1))
-    return {names.get(label, f"class {label}"): distance for label, distance in undone.moves.items()}
+    return {names.get(label, f"class {label}"): distance for label, distance in moves_of(corrections).items()}
 
 
-def moved_in_file(mask: Mask, moves: Mapping[int, float], description: SegmentationDescription) -> NDArray[np.uint8]:
-    """Return the classes of a mask file, in its shape, with their contours moved as in training.
+def corrected_in_file(
+    corrections: Corrections,
+    pixels: CasePixels,
+    mask: Mask,
+    image: Path,
+    label: Path,
+    description: SegmentationDescription,
+) -> CorrectedFile:
+    """Return a mask file's classes with all corrections as in training.
 
     Distances are those of training: millimetres, or pixels of the network's images, however large those of the file
-    are. In volumes that are trained on slice by slice, each slice moves by itself. What training crops off moves, too.
+    are. In volumes that are trained on slice by slice, each slice is corrected by itself. What training crops
+    off moves, too.
 
     Args:
+        corrections: the site's.
+        pixels: the decisions on the annotation's pixels as training sees them ``(S, H, W[, D])``.
         mask: the given classes.
-        moves: by label, by how far, positive outward.
-        description: the site's description.
-    """
-    move, spacing = MoveContour(moves), _spacing(mask, description)
-    moved = np.empty_like(mask.classes)
-    for axis, part in _samples(mask, description):
-        steps = [step for index, step in enumerate(spacing) if index != axis]
-        moved[part] = move(mask.classes[part], steps)
-    return moved
-
-
-def ignored_in_file(
-    pixels: NDArray[np.bool_], image: Path, label: Path, moved: Mask, description: SegmentationDescription
-) -> tuple[IgnoredObject, ...]:
-    """Return the ignored objects of an annotation in the geometry of its file, those of slices by themselves.
-
-    Args:
-        pixels: those that training ignores ``(S, H, W[, D])``.
         image: the case's image.
         label: the given annotation.
-        moved: the annotation that counts, in the file's geometry; only its background is ignored.
         description: the site's description.
 
     Raises:
         DataError: if a file cannot be read, or the pixels are not those of the image as the description has it.
     """
-    placed = _in_file(pixels.astype(np.uint8), image, label, moved, description) != 0
-    placed &= moved.classes == 0
-    found = []
-    for axis, part in _samples(moved, description):
-        labelled, count = label_lesions(placed[part])
+
+    def placed(decided: NDArray[Any]) -> Classes:
+        return _in_file(decided.astype(np.uint8), image, label, mask, description)
+
+    in_file = CasePixels()
+    if pixels.relabelled is not None:
+        # What the network's image cuts off has no say in what an object is.
+        in_file = CasePixels(
+            relabelled=OtherClasses(*map(placed, pixels.relabelled)),
+            seen=placed(np.ones_like(pixels.relabelled.given)) != 0,
+        )
+    classes, spacing, relabelled = np.empty_like(mask.classes), _spacing(mask, description), 0
+    for axis, part in _samples(mask, description):
+        steps = tuple(step for index, step in enumerate(spacing) if index != axis)
+        sample = Sample(mask.classes[part], steps, in_file.of_sample(part))
+        classes[part], count = corrected_sample(corrections, sample, Purpose.EXPORT)
+        relabelled += count
+    ignored: tuple[IgnoredObject, ...] = ()
+    if pixels.ignored is not None:
+        ignored = _ignored_objects((placed(pixels.ignored) != 0) & (classes == 0), mask, description)
+    return CorrectedFile(classes, relabelled, ignored)
+
+
+def _ignored_objects(
+    pixels: NDArray[np.bool_], mask: Mask, description: SegmentationDescription
+) -> tuple[IgnoredObject, ...]:
+    """The connected parts of ignored pixels of a file."""
+    objects = []
+    for axis, part in _samples(mask, description):
+        labelled, count = label_lesions(pixels[part])
         sizes = np.bincount(labelled.ravel(), minlength=count + 1)[1:]
-        middles = np.array(ndimage.center_of_mass(placed[part], labelled, np.arange(1, count + 1)))
+        middles = np.array(ndimage.center_of_mass(pixels[part], labelled, np.arange(1, count + 1)))
         for size, middle in zip(sizes.tolist(), middles.tolist(), strict=True):
             centre = [round(mean, 1) for mean in middle]
             if axis is not None:
                 centre.insert(axis, float(part[axis]))
-            found.append(IgnoredObject(pixels=size, centre=tuple(centre)))
-    return tuple(found)
-
-
-def relabelled_in_file(
-    mask: Mask, other: OtherClasses, image: Path, label: Path, description: SegmentationDescription
-) -> tuple[NDArray[np.uint8], int]:
-    """Return the classes of a mask file, in its shape, with the objects of another class as in training.
-
-    How many they are is returned, too; those of slices count by themselves.
-
-    Args:
-        mask: the given classes.
-        other: what was decided ``(S, H, W[, D])``, see :func:`fedannot.custom.data.relabelled_objects`.
-        image: the case's image.
-        label: the given annotation.
-        description: the site's description.
-
-    Raises:
-        DataError: as :func:`ignored_in_file`.
-    """
-    placed = OtherClasses(*(_in_file(pixels, image, label, mask, description) for pixels in other))
-    # What the network's image cuts off has no say in what an object is.
-    seen = _in_file(np.ones_like(other.given), image, label, mask, description) != 0
-    relabelled, total = np.empty_like(mask.classes), 0
-    for _, part in _samples(mask, description):
-        decided = OtherClasses(*(pixels[part] for pixels in placed))
-        relabelled[part], count = relabelled_objects(mask.classes[part], decided, seen[part])
-        total += count
-    return relabelled, total
+            objects.append(IgnoredObject(pixels=size, centre=tuple(centre)))
+    return tuple(objects)
 
 
 def _in_file(
@@ -141,13 +146,13 @@ def _in_file(
     """Pixels of training ``(S, H, W[, D])`` in the geometry of a case's file."""
     if isinstance(description, ImageDescription) and pixels.shape[1:] != description.size:
         raise DataError(
-            f"{label}: what was undone in it is of an image of {pixels.shape[1:]}; expected {description.size}. "
+            f"{label}: the corrections are of an image of {pixels.shape[1:]}; expected {description.size}. "
             "The site's description has changed since."
         )
     try:
         placed = np.asarray(build_restoration(description)(image, label, torch.from_numpy(pixels)))
     except ValueError as error:
-        raise DataError(f"{label}: what was undone in it does not fit it: {error}") from error
+        raise DataError(f"{label}: the corrections do not fit it: {error}") from error
     if placed.shape != mask.classes.shape:
         raise DataError(f"{label}: found the shape {mask.classes.shape}; expected that of its image, {placed.shape}.")
     return placed
