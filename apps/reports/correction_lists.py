@@ -17,6 +17,8 @@ from .corrections import SiteCorrections
 _Columns = dict[str, Literal["left", "right"]]
 _LESIONS: _Columns = {"lesion": "right", "voxels": "right", "centre (from 0)": "left", "state": "left"}
 
+# Earlier records that are listed; some methods correct again in every round.
+_EARLIER = 3
 # The columns between name and state, of which those are shown that say something of any case.
 _COUNTS: dict[str, Callable[[CaseChange], int | str | None]] = {
     "pixels changed": lambda change: change.moved_pixels,
