@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.corrections.in_files import named_moves, segmentation_description, unit_of
 from ...custom.corrections.kinds import (
@@ -26,6 +25,7 @@ from ...custom.data.datalist import TRAINING
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.site_data import LoadedCase, load_site_data
 from ...custom.data.store_location import participant_store
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
 
@@ -94,7 +94,7 @@ class SiteChanges:
         self.description = description
         self._corrections, self._cases, self._pixels = stored.corrections, cases, pixels
 
-    def labels(self, record: CaseCorrection) -> tuple[LoadedCase, NDArray[np.uint8]]:
+    def labels(self, record: CaseCorrection) -> tuple[LoadedCase, Classes]:
         """Return a case with what its annotation becomes where it is not reverted, ``(S, H, W[, D])``.
 
         Raises:

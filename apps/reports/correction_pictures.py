@@ -2,10 +2,8 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.corrections.in_files import segmentation_description
 from ...custom.corrections.kinds import BoundaryShift, CasesRelabelled, ObjectsRelabelled
@@ -15,6 +13,7 @@ from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import annotated_axis, plain_name, read_classes
 from ...custom.data.site_data import LoadedCase
 from ...custom.data.whole_files import private_folder
+from ...transforms.array_types import Array, Classes
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import read_image
@@ -88,7 +87,7 @@ def _draw_changes(site: SiteCorrections, out: Path, chosen: Collection[str] | No
 def _draw_change(
     site: SiteCorrections,
     change: CaseChange,
-    labels: tuple[LoadedCase, NDArray[np.uint8]],
+    labels: tuple[LoadedCase, Classes],
     words: Sequence[str],
     file: Path,
 ) -> Path:
@@ -113,7 +112,7 @@ def _made(site: SiteCorrections) -> str:
     return f"{site.corrections.provenance.method}, before round {site.corrections.round_number}"
 
 
-def _planes_of_case(case: LoadedCase, counts: NDArray[np.uint8], *, is_moved: bool) -> BeforeAndAfter:
+def _planes_of_case(case: LoadedCase, counts: Classes, *, is_moved: bool) -> BeforeAndAfter:
     """A case's image and annotations ``(S, H, W[, D])`` as planes."""
     image, given = np.moveaxis(case.image.numpy(), 1, -1), case.label.numpy()
     if given.ndim == 4:
@@ -146,10 +145,10 @@ def _planes_of_files(
     return BeforeAndAfter(image, before, None, marked, steps[1] / steps[0])
 
 
-def _as_volumes_are_shown(planes: NDArray[Any]) -> NDArray[Any]:
+def _as_volumes_are_shown(planes: Array) -> Array:
     """Rows of a picture go down, axes of a volume to the right and up."""
     return np.rot90(planes, axes=(1, 2))
 
 
-def _without_single_channel(pixels: NDArray[Any]) -> NDArray[Any]:
+def _without_single_channel(pixels: Array) -> Array:
     return pixels if pixels.shape[-1] == 3 else pixels[..., 0]

@@ -14,7 +14,7 @@ from ...custom.data.datalist import TRAINING, read_datalist
 from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
 from ...custom.methods.fedgsca.records import SELECTION_FILE, DetectionRecord
-from ...custom.run.records import Record
+from ...custom.records.round_records import Record
 from ...custom.run.summary import LAST_ROUNDS
 from ...custom.run.summary_record import ClassificationRoundSummary
 from ...transforms.errors import DataError, describe_validation_error

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import Array, Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
 from ..data.description import ImageDescription, SegmentationDescription, SliceDescription, read_site_description
@@ -18,7 +18,7 @@ from ..data.masks import Mask, annotated_axis
 from ..data.preparation import build_restoration
 from .kinds import Purpose, Sample
 from .model import Corrections, moves_of
-from .pixels import CasePixels, Classes, OtherClasses
+from .pixels import CasePixels, OtherClasses
 from .targets import corrected_sample
 
 
@@ -101,7 +101,7 @@ def corrected_in_file(
         DataError: if a file cannot be read, or the pixels are not those of the image as the description has it.
     """
 
-    def placed(decided: NDArray[Any]) -> Classes:
+    def placed(decided: Array) -> Classes:
         return _in_file(decided.astype(np.uint8), image, label, mask, description)
 
     in_file = CasePixels()
@@ -123,9 +123,7 @@ def corrected_in_file(
     return CorrectedFile(classes, relabelled, ignored)
 
 
-def _ignored_objects(
-    pixels: NDArray[np.bool_], mask: Mask, description: SegmentationDescription
-) -> tuple[IgnoredObject, ...]:
+def _ignored_objects(pixels: Booleans, mask: Mask, description: SegmentationDescription) -> tuple[IgnoredObject, ...]:
     """The connected parts of ignored pixels of a file."""
     objects = []
     for axis, part in _samples(mask, description):
@@ -140,9 +138,7 @@ def _ignored_objects(
     return tuple(objects)
 
 
-def _in_file(
-    pixels: NDArray[np.uint8], image: Path, label: Path, mask: Mask, description: SegmentationDescription
-) -> NDArray[np.uint8]:
+def _in_file(pixels: Classes, image: Path, label: Path, mask: Mask, description: SegmentationDescription) -> Classes:
     """Pixels of training ``(S, H, W[, D])`` in the geometry of a case's file."""
     if isinstance(description, ImageDescription) and pixels.shape[1:] != description.size:
         raise DataError(

@@ -13,9 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from ...transforms.array_types import Classes
 from ...transforms.ignored_label import IGNORED_LABEL
 from ..data.json_record import JsonRecord
-from .pixels import CasePixels, Classes, relabelled_objects
+from .pixels import CasePixels, relabelled_objects
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 ByClass = dict[int, float]

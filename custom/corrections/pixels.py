@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from ...transforms.array_types import Array, Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError, shown
 from ..data.array_files import read_arrays, read_content
@@ -17,8 +18,6 @@ from ..data.site_data import LoadedCase
 from ..data.whole_files import replaced
 
 _NAMES = "annotations"
-
-Classes = NDArray[np.uint8]
 
 
 class OtherClasses(NamedTuple):
@@ -43,9 +42,9 @@ class CasePixels:
         seen: pixels that training sees; None for all. It is not stored.
     """
 
-    ignored: NDArray[np.bool_] | None = None
+    ignored: Booleans | None = None
     relabelled: OtherClasses | None = None
-    seen: NDArray[np.bool_] | None = None
+    seen: Booleans | None = None
 
     def __bool__(self) -> bool:
         return self.ignored is not None or self.relabelled is not None
@@ -65,9 +64,7 @@ class CasePixels:
         )
 
 
-def relabelled_objects(
-    classes: Classes, other: OtherClasses, seen: NDArray[np.bool_] | None = None
-) -> tuple[Classes, int]:
+def relabelled_objects(classes: Classes, other: OtherClasses, seen: Booleans | None = None) -> tuple[Classes, int]:
     """Return an annotation with the objects of another class that were decided on, and how many they are.
 
     An object gets the class that was decided for at least half of what training sees of it. Whoever has corrected its
@@ -96,7 +93,7 @@ def relabelled_objects(
     return relabelled, num_relabelled
 
 
-def write_pixels(folder: Path, what: str, pixels: Mapping[str, NDArray[Any]]) -> str:
+def write_pixels(folder: Path, what: str, pixels: Mapping[str, Array]) -> str:
     """Write pixels by the name of their annotation, and return the file's name; empty, and no file, without any.
 
     Args:
@@ -116,7 +113,7 @@ def write_pixels(folder: Path, what: str, pixels: Mapping[str, NDArray[Any]]) ->
     return name
 
 
-def read_ignored(file: Path) -> dict[str, NDArray[np.bool_]]:
+def read_ignored(file: Path) -> dict[str, Booleans]:
     """Return by given annotation the pixels that are ignored.
 
     Args:
@@ -144,7 +141,7 @@ def read_relabelled(file: Path, num_classes: int) -> dict[str, OtherClasses]:
 
 def _read(
     file: Path, dtype: DTypeLike, ndims: tuple[int, ...], *, leading: int | None = None, largest: int
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """The arrays of a file by given annotation: of a type, of numbers of axes, of a length of the first, of values."""
     what = file.name.partition("-")[0]
     try:

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...transforms.array_types import Classes
 from ...transforms.printable import printable_logger
 from ..data.site_data import LoadedCase, SiteData
 from .kinds import CasesRelabelled, MissedObjectsIgnored, ObjectsRelabelled, Purpose, Sample
 from .model import Corrections
-from .pixels import CasePixels, Classes
+from .pixels import CasePixels
 from .store import StoredCorrections
 
 _LOGGER = printable_logger(__name__)

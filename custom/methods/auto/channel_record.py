@@ -3,7 +3,7 @@
 from ....transforms.natural_order import natural_order
 from ...channel.estimate_record import plain_estimate
 from ...corrections.kinds import BoundaryShift, of_kind
-from ...run.plain_values import finite
+from ...records.plain_values import finite
 from .decisions import Decisions
 from .records import ChannelRecord, ParameterRecord, SiteChannelRecord
 

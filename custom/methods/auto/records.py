@@ -7,7 +7,7 @@ from pydantic import model_validator
 
 from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
 from ...corrections.kinds import Correction, Kind, of_kind, server_corrections
-from ...run.records import Record
+from ...records.round_records import Record
 
 # The kinds of parameters, and the class of one that is of all classes together.
 OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"

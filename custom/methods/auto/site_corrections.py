@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Booleans, Classes
 from ...channel.judging import judged_samples
 from ...corrections.kinds import Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
 from ...corrections.model import CaseCorrection, Corrections, CorrectionState, Provenance
@@ -80,7 +80,7 @@ def site_corrections(
 
 def _chosen(
     network: nn.Module, data: SiteData, asked: Sequence[Correction], inference: Inference
-) -> tuple[list[tuple[NDArray[np.bool_], int]], list[tuple[OtherClasses, int]]]:
+) -> tuple[list[tuple[Booleans, int]], list[tuple[OtherClasses, int]]]:
     """The ignored pixels and other classes of every sample, with numbers of objects; empty if none are asked."""
     missed, other_classes = of_kind(asked, MissedObjectsIgnored), of_kind(asked, ObjectsRelabelled)
     unannotated = {} if missed is None else missed.ignored
@@ -100,11 +100,11 @@ def _chosen(
     return of_none.ignored(samples), relabelled
 
 
-def _samples(cases: Sequence[LoadedCase]) -> list[NDArray[np.uint8]]:
+def _samples(cases: Sequence[LoadedCase]) -> list[Classes]:
     return [given.numpy() for case in cases for given in case.label]
 
 
-def _ignored(samples: Sequence[tuple[NDArray[np.bool_], int]]) -> NDArray[np.bool_] | None:
+def _ignored(samples: Sequence[tuple[Booleans, int]]) -> Booleans | None:
     """The pixels of a case ``(S, H, W[, D])``, None where no object is ignored."""
     return np.stack([pixels for pixels, _ in samples]) if any(count for _, count in samples) else None
 

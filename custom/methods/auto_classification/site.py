@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
+from ....transforms.array_types import Floats, Labels
 from ...channel.estimate_fields import sent
 from ...corrections.kinds import CasesRelabelled
 from ...corrections.model import Corrections, Provenance
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference
+from ...interface.views import Answer, SiteView, Trained
 from ...networks.hashing import model_hash
-from ...run.state import append_record
+from ...records.record_lines import append_record
 from ...seeding import derive_seed
+from ...task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION
 from ..fedavg.site import FedAvgSite
 from ..fedgsca.records import SELECTION_FILE
-from ..views import Answer, SiteView, Trained
-from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES
+from .outbound import NOISE_LEVEL, SUPPORT, UNDOES
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of
 
 if TYPE_CHECKING:
-    from ...channel.confusion import Floats, Labels
     from .relabelling import Relabelling
 
 

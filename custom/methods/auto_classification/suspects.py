@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...channel.confusion import Floats
+from ....transforms.array_types import Floats
 from ...corrections.kinds import CasesRelabelled
 from ...corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, Provenance
 from ...data.site_data import SiteData

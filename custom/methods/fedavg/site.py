@@ -5,6 +5,8 @@ from torch import nn
 from ...corrections.targets import AS_GIVEN, Targets
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
+from ...interface.method import SiteMethod
+from ...interface.views import SiteView, Trained
 from ...settings import TrainingSettings
 from ...training.batch import Batches
 from ...training.batches import training_batches
@@ -12,8 +14,6 @@ from ...training.corrected_loss import ForwardCorrected
 from ...training.loop import train
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, SupervisedObjective, training_objective
-from ..method import SiteMethod
-from ..views import SiteView, Trained
 
 
 class FedAvgSite(SiteMethod):

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Floats
 from ...corrections.kinds import CasesRelabelled
 from ...corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, Provenance
 from ...data.site_data import SiteData
@@ -17,7 +17,7 @@ from .records import DetectionRecord
 def doubted_cases(
     data: SiteData,
     selection: Selection,
-    probabilities: NDArray[np.float64],
+    probabilities: Floats,
     *,
     data_folder: Path,
     provenance: Provenance,
@@ -53,7 +53,7 @@ def doubted_cases(
 def _doubted(
     data: SiteData,
     selection: Selection,
-    probabilities: NDArray[np.float64],
+    probabilities: Floats,
     index: int,
     data_folder: Path,
     reverted: Collection[str],

@@ -1,6 +1,6 @@
 """What FedGSCA adds to sites' reports, and what a site keeps of a round's selection, as records."""
 
-from ...run.records import Record
+from ...records.round_records import Record
 
 # In a site's run folder: a line for each round, for evaluation.
 SELECTION_FILE = "label_selection.jsonl"

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Floats, Labels
 from ...corrections.model import Provenance
 from ...corrections.targets import AS_GIVEN, Targets, active_targets
 from ...data.datalist import TRAINING
@@ -14,12 +14,12 @@ from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
+from ...interface.views import SiteView, Trained
 from ...networks.hashing import model_hash
-from ...run.state import append_record
+from ...records.record_lines import append_record
 from ...training.losses import DiceRecord, build_loss
 from ...training.objectives import Objective, SupervisedObjective
 from ..fedavg.site import FedAvgSite
-from ..views import SiteView, Trained
 from .credal_loss import CredalLoss, scheduled_beta
 from .label_detection import detection_record, doubted_cases
 from .label_selection import Selection, sample_losses, select_samples
@@ -32,8 +32,6 @@ from .settings import FedGSCASettings
 # Where a site keeps its own selectors, for the ablation without a global one: a file for each round, as a round may be
 # done once more after a restart.
 _SELECTOR_FOLDER = "sample_selectors"
-
-Floats = NDArray[np.float64]
 
 
 class _OwnSelector(JsonRecord):
@@ -76,7 +74,7 @@ class FedGSCASite(FedAvgSite):
             site.info(f"Round {site.round_number}: too few patients for the sample selector to leave the site.")
         return Trained(trained.outcome, report, _units_of(data, self.targets(site)))
 
-    def _select(self, probabilities: Floats, labels: NDArray[np.int64], selector: SampleSelector | None) -> Selection:
+    def _select(self, probabilities: Floats, labels: Labels, selector: SampleSelector | None) -> Selection:
         settings = self.settings
         is_adaptive = settings.pseudo_labels == "adaptive"
         return select_samples(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.errors import DataError
 from ...corrections.kinds import LesionsAdded
@@ -25,8 +25,6 @@ from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .correction import confident_classes
 from .judged_lesions import as_mask, judge_lesions, missing_lesions
-
-Classes = NDArray[np.uint8]
 
 
 def correct_annotations(

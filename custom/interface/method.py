@@ -8,7 +8,7 @@ from torch import nn
 from ..aggregation.weighting import LayerWeights
 from ..corrections.targets import Targets, active_targets
 from ..data.datalist import TRAINING
-from ..run.records import RoundRecord
+from ..records.round_records import RoundRecord
 from ..settings import RunSettings
 from .views import Answer, Round, SiteView, Trained, WeightsRule
 
