@@ -196,15 +196,17 @@ class LesionsAdded(CorrectionBase):
 
 
 class MasksReplaced(CorrectionBase):
-    """New files of a reviewer take the place of given annotations.
+    """New masks, or classes, of reviewers take the place of given annotations.
 
     Args:
-        source: where the reviewer's decisions lie.
+        source: the folder of the audit with their decisions.
+        audited: when the audit was made, by the site's clock.
     """
 
     acts_on_labels: ClassVar[bool] = False
     kind: Literal[CorrectionKind.MASKS_REPLACED] = CorrectionKind.MASKS_REPLACED
     source: str
+    audited: str
 
 
 Correction = Annotated[

@@ -27,10 +27,10 @@ class Provenance(JsonRecord):
 
     Args:
         method: the method whose decision it was.
-        round_number: the round before whose training it was made.
+        round_number: the round before whose training it was made; 0 where it was made outside a run.
         model_sha256: hash of the model that was received for that round; empty in records that do not say it.
         made: when, by the site's clock; likewise.
-        reviewer: who decided, where a person did.
+        reviewer: who decided, where persons did; separated by commas.
     """
 
     method: str
@@ -107,6 +107,44 @@ class NewClass(JsonRecord):
     clean_probability: float | None = None
 
 
+class ReviewDecision(JsonRecord):
+    """The decision of a reviewer on one finding of an audit.
+
+    Args:
+        finding: its id.
+        sentence: what looked wrong.
+        choice: ``accept`` or ``keep``.
+        reviewer: who decided.
+        time: when.
+        reason: a comment, may be empty.
+    """
+
+    finding: str
+    sentence: str
+    choice: Literal["accept", "keep"]
+    reviewer: str
+    time: str
+    reason: str
+
+
+class CaseReview(JsonRecord):
+    """What reviewers decided on one case.
+
+    Args:
+        given_sha256: hash of the given file when the new one was written; in a classification of the class's name.
+        origin: ``accepted`` suggestions, ``edited`` in another tool, or ``kept`` as given.
+        changed: pixels or voxels of another class than in the given annotation.
+        is_reviewed: whether all findings of the case are decided, so that it counts as a reference.
+        decisions: of its findings.
+    """
+
+    given_sha256: str
+    origin: Literal["accepted", "edited", "kept"]
+    changed: int
+    is_reviewed: bool
+    decisions: tuple[ReviewDecision, ...]
+
+
 class CaseCorrection(JsonRecord):
     """What is corrected in one case.
 
@@ -118,6 +156,7 @@ class CaseCorrection(JsonRecord):
         relabelled_objects: annotated objects that get another class.
         mask: a new file in place of the given one.
         new_class: another class, in a classification.
+        review: what reviewers decided; None where none did.
     """
 
     image: str
@@ -127,6 +166,7 @@ class CaseCorrection(JsonRecord):
     relabelled_objects: int = 0
     mask: NewMask | None = None
     new_class: NewClass | None = None
+    review: CaseReview | None = None
 
     @property
     def name(self) -> str:
