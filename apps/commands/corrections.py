@@ -10,7 +10,7 @@ from .errors import reported_errors
 
 if TYPE_CHECKING:
     from ...custom.corrections.export import ExportedAnnotations
-    from ..reports.corrections import SiteCorrections
+    from ...custom.corrections.store import StoredCorrections
 
 corrections_app = typer.Typer(
     help="The annotations that a site corrected in a run; the given ones are never changed.",
@@ -123,15 +123,17 @@ def write(
             raise typer.Exit(1)
 
 
-def _write(found: "SiteCorrections", folder: Path) -> "ExportedAnnotations":
+def _write(found: "StoredCorrections", folder: Path) -> "ExportedAnnotations":
     from ...custom.corrections.export import export_corrections
     from ...custom.data.whole_files import private_folder
 
     private_folder(folder)
-    return export_corrections(folder, found.stored)
+    return export_corrections(folder, found)
 
 
-def _let_count(found: "SiteCorrections", names: list[str] | None, lesions: list[int] | None, *, reverted: bool) -> None:
+def _let_count(
+    found: "StoredCorrections", names: list[str] | None, lesions: list[int] | None, *, reverted: bool
+) -> None:
     """Set which cases or lesions count, and say it."""
     if lesions:
         _let_lesions_count(found, names or [], lesions, reverted=reverted)
@@ -148,7 +150,7 @@ def _let_count(found: "SiteCorrections", names: list[str] | None, lesions: list[
     )
 
 
-def _let_lesions_count(found: "SiteCorrections", names: list[str], lesions: list[int], *, reverted: bool) -> None:
+def _let_lesions_count(found: "StoredCorrections", names: list[str], lesions: list[int], *, reverted: bool) -> None:
     from ...custom.corrections.lesions import set_lesions
     from ...transforms.errors import DataError
 
@@ -169,7 +171,7 @@ def _let_lesions_count(found: "SiteCorrections", names: list[str], lesions: list
     )
 
 
-def _only(folder: Path, site: str | None) -> "SiteCorrections":
+def _only(folder: Path, site: str | None) -> "StoredCorrections":
     from ...transforms.errors import DataError
 
     chosen = _one_of_each_site(folder, _chosen(folder, site))
@@ -179,7 +181,7 @@ def _only(folder: Path, site: str | None) -> "SiteCorrections":
     return chosen[0]
 
 
-def _one_of_each_site(folder: Path, chosen: "list[SiteCorrections]") -> "list[SiteCorrections]":
+def _one_of_each_site(folder: Path, chosen: "list[StoredCorrections]") -> "list[StoredCorrections]":
     from ...transforms.errors import DataError
 
     for one in chosen:
@@ -192,7 +194,7 @@ def _one_of_each_site(folder: Path, chosen: "list[SiteCorrections]") -> "list[Si
     return chosen
 
 
-def _chosen(folder: Path, site: str | None) -> "list[SiteCorrections]":
+def _chosen(folder: Path, site: str | None) -> "list[StoredCorrections]":
     from ...transforms.errors import DataError
     from ..audit.listing import hint_of_audit
     from ..reports.corrections import corrected_nothing, find_corrections

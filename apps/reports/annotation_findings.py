@@ -8,13 +8,14 @@ import numpy as np
 from scipy import stats
 
 from ...custom.corrections.model import CaseCorrection
+from ...custom.corrections.store import StoredCorrections
 from ...custom.data.datalist import TRAINING, Case, read_datalist
 from ...custom.data.description import SegmentationDescription, read_site_description
 from ...custom.data.manifest import read_manifest
 from ...custom.data.masks import read_classes
 from ...custom.records.round_records import Record
 from ...transforms.errors import DataError
-from .corrections import SiteCorrections, find_corrections
+from .corrections import find_corrections
 
 
 class SiteCompleteness(Record):
@@ -107,7 +108,7 @@ def correction_scores(run: Path, federation: Path, sites: Sequence[str]) -> dict
     return {site: score for site, score in scores.items() if score is not None}
 
 
-def _site_scores(folder: Path, corrections: SiteCorrections | None) -> CorrectionScores | None:
+def _site_scores(folder: Path, corrections: StoredCorrections | None) -> CorrectionScores | None:
     description = read_site_description(folder)
     if not isinstance(description, SegmentationDescription):
         return None

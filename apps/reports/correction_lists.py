@@ -7,12 +7,11 @@ from rich.table import Table
 
 from ...custom.corrections.kinds import CasesRelabelled
 from ...custom.corrections.model import CORRECTIONS_FILE, CorrectionState
-from ...custom.corrections.store import cases_named
+from ...custom.corrections.store import StoredCorrections, cases_named
 from ...custom.data.description import SegmentationDescription
 from ...transforms.errors import DataError
 from ..terminal import Terminal
 from .correction_changes import CaseChange, count, in_words, read_changes
-from .corrections import SiteCorrections
 
 _Columns = dict[str, Literal["left", "right"]]
 _LESIONS: _Columns = {"lesion": "right", "voxels": "right", "centre (from 0)": "left", "state": "left"}
@@ -39,7 +38,7 @@ def trained_as(change: CaseChange) -> str:
     return new_class.becomes or "not used"
 
 
-def print_record(site: SiteCorrections, console: Terminal, names: Sequence[str] | None = None) -> None:
+def print_record(site: StoredCorrections, console: Terminal, names: Sequence[str] | None = None) -> None:
     """Print what became of each case of a site: by which corrections, when, by which model.
 
     Args:
@@ -63,7 +62,7 @@ def print_record(site: SiteCorrections, console: Terminal, names: Sequence[str] 
     _print_cases(site, changes, console)
 
 
-def _changes(site: SiteCorrections) -> tuple[list[CaseChange], SegmentationDescription | None, str]:
+def _changes(site: StoredCorrections) -> tuple[list[CaseChange], SegmentationDescription | None, str]:
     """What became of the cases, the site's description, and why pixels are not counted; empty where they are."""
     corrections = site.corrections
     recorded = [CaseChange(case) for case in corrections.cases]
@@ -74,14 +73,14 @@ def _changes(site: SiteCorrections) -> tuple[list[CaseChange], SegmentationDescr
         return [CaseChange(case, 0) for case in corrections.cases], None, ""
     # The site's data are read to count what moved; where they are gone, the record says the rest.
     try:
-        changes = read_changes(site.stored)
+        changes = read_changes(site)
     except DataError as error:
         return recorded, None, f"pixels are not counted: {error}"
     return changes.cases(), changes.description, ""
 
 
 def _print_facts(
-    site: SiteCorrections, description: SegmentationDescription | None, problem: str, console: Terminal
+    site: StoredCorrections, description: SegmentationDescription | None, problem: str, console: Terminal
 ) -> None:
     corrections, origin = site.corrections, site.corrections.provenance
     by = f", by model {origin.model_sha256[:16]}" if origin.model_sha256 else ""
@@ -101,7 +100,7 @@ def _print_facts(
         console.print(f"  {fact}", soft_wrap=True)
 
 
-def _print_cases(site: SiteCorrections, changes: Sequence[CaseChange], console: Terminal) -> None:
+def _print_cases(site: StoredCorrections, changes: Sequence[CaseChange], console: Terminal) -> None:
     shown = {name: cell for name, cell in _COUNTS.items() if any(cell(change) for change in changes)}
     table = _table({"case": "left", **dict.fromkeys(shown, "right"), "state": "left"})
     for change in changes:
@@ -113,7 +112,7 @@ def _print_cases(site: SiteCorrections, changes: Sequence[CaseChange], console: 
     console.print(table)
 
 
-def _print_lesions(site: SiteCorrections, names: Sequence[str], console: Terminal) -> None:
+def _print_lesions(site: StoredCorrections, names: Sequence[str], console: Terminal) -> None:
     """The lesions that were added to some annotations, by their numbers."""
     if not any(case.mask is not None for case in site.corrections.cases):
         raise DataError(f"{site.folder}: no lesion was added by these corrections; list them without --case.")

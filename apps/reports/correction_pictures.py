@@ -8,7 +8,7 @@ import numpy as np
 from ...custom.corrections.in_files import segmentation_description
 from ...custom.corrections.kinds import BoundaryShift, CasesRelabelled, ObjectsRelabelled
 from ...custom.corrections.model import CORRECTIONS_FILE, CaseCorrection
-from ...custom.corrections.store import cases_named
+from ...custom.corrections.store import StoredCorrections, cases_named
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import annotated_axis, plain_name, read_classes
 from ...custom.data.site_data import LoadedCase
@@ -20,12 +20,11 @@ from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import is_volume, read_volume
 from .before_and_after import BeforeAndAfter, draw_before_and_after
 from .correction_changes import CaseChange, count, in_words, read_changes
-from .corrections import SiteCorrections
 
 PICTURE_FOLDER = "pictures"
 
 
-def draw_record(site: SiteCorrections, out: Path, names: Sequence[str] | None = None) -> list[Path]:
+def draw_record(site: StoredCorrections, out: Path, names: Sequence[str] | None = None) -> list[Path]:
     """Draw annotations before and after, a picture for every case that changes; shows patients' images.
 
     Args:
@@ -55,7 +54,7 @@ def draw_record(site: SiteCorrections, out: Path, names: Sequence[str] | None = 
 
 
 def _draw_new_mask(
-    site: SiteCorrections, case: CaseCorrection, description: SegmentationDescription, out: Path
+    site: StoredCorrections, case: CaseCorrection, description: SegmentationDescription, out: Path
 ) -> Path:
     """Draw the planes of a case with the largest additions."""
     made, data, mask = site.corrections, Path(site.corrections.data), case.mask
@@ -70,9 +69,9 @@ def _draw_new_mask(
     return draw_before_and_after(file, planes, heading, after="corrected", marked_as="added")
 
 
-def _draw_changes(site: SiteCorrections, out: Path, chosen: Collection[str] | None) -> list[Path]:
+def _draw_changes(site: StoredCorrections, out: Path, chosen: Collection[str] | None) -> list[Path]:
     files = []
-    changes = read_changes(site.stored)
+    changes = read_changes(site)
     applied = site.corrections.only(BoundaryShift, ObjectsRelabelled)
     words = in_words(applied, changes.description) if applied.corrections else []
     # A case has the same number whichever are drawn.
@@ -85,7 +84,7 @@ def _draw_changes(site: SiteCorrections, out: Path, chosen: Collection[str] | No
 
 
 def _draw_change(
-    site: SiteCorrections,
+    site: StoredCorrections,
     change: CaseChange,
     labels: tuple[LoadedCase, Classes],
     words: Sequence[str],
@@ -108,7 +107,7 @@ def _state_of(case: CaseCorrection) -> str:
     return "" if case.is_active else f", {case.state}"
 
 
-def _made(site: SiteCorrections) -> str:
+def _made(site: StoredCorrections) -> str:
     return f"{site.corrections.provenance.method}, before round {site.corrections.round_number}"
 
 

@@ -1,7 +1,7 @@
 """What sites corrected in their annotations: found in a run's folders."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from ...custom.corrections.earlier_forms import CASES_FOLDER, DOUBTS_FILE, OBJECTS_FILE, OBJECTS_FOLDER, read_doubts
@@ -15,35 +15,7 @@ from ...transforms.natural_order import natural_order
 from .output import read_summary
 
 
-@dataclass(frozen=True)
-class SiteCorrections:
-    """The corrections of one site in a run.
-
-    Attributes:
-        stored: the latest record, the only one that counts.
-        earlier: earlier records of the run, the latest first.
-    """
-
-    stored: StoredCorrections
-    earlier: tuple[Corrections, ...] = ()
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the latest record."""
-        return self.stored.folder
-
-    @property
-    def corrections(self) -> Corrections:
-        """The latest record."""
-        return self.stored.corrections
-
-    @property
-    def site(self) -> str:
-        """The site's name."""
-        return self.corrections.site
-
-
-def find_corrections(folder: Path) -> list[SiteCorrections]:
+def find_corrections(folder: Path) -> list[StoredCorrections]:
     """Find all corrections in a folder: a site's own, a run's output, or a workspace.
 
     Raises:
@@ -108,14 +80,14 @@ def corrected_nothing(folder: Path, site: str | None = None) -> bool:
     return all(site not in (None, one.site) for one in _records_in(folder))
 
 
-def _records_in(folder: Path) -> list[SiteCorrections]:
+def _records_in(folder: Path) -> list[StoredCorrections]:
     runs: dict[Path, list[StoredCorrections]] = {}
     for place in dict.fromkeys(_record_folders(folder)):
         runs.setdefault(_run_of(place), []).append(StoredCorrections(place, read_corrections(place)))
     found = []
     for records in runs.values():
         latest, *earlier = sorted(records, key=lambda one: one.corrections.round_number, reverse=True)
-        found.append(SiteCorrections(latest, tuple(one.corrections for one in earlier)))
+        found.append(replace(latest, earlier=tuple(one.corrections for one in earlier)))
     return found
 
 

@@ -35,10 +35,17 @@ _ROUND_FOLDER = re.compile("round_(0|[1-9][0-9]*)")
 
 @dataclass(frozen=True)
 class StoredCorrections:
-    """A record and the folder that it lies in."""
+    """A record of a site and where it lies.
+
+    Attributes:
+        folder: of the record.
+        corrections: its content.
+        earlier: earlier records of the run, the latest first, where all were read; they do not count.
+    """
 
     folder: Path
     corrections: Corrections
+    earlier: tuple[Corrections, ...] = ()
 
     @property
     def site(self) -> str:

@@ -307,7 +307,7 @@ def test_changes_are_counted_whether_a_case_is_reverted_or_not(made: Path, tmp_p
     run = shutil.copytree(made / "run", tmp_path / "run")
     invoke("revert", run)
     (site,) = find_corrections(run)
-    found = read_changes(site.stored).cases()
+    found = read_changes(site).cases()
     assert [change.moved_pixels for change in found] == [moved_pixels(made / "data", name) for name in NAMES]
     assert [change.ignored_pixels for change in found] == [0, 0, 32, 0]
 
