@@ -228,7 +228,7 @@ def _labels_as_channel(
         reference_levels={WRONG_LABELS.label: reference},
         decision=DecisionRecord(outcome=outcome, is_applied=False, corrected=noisy),
         sites={
-            site: SiteChannelRecord(parameters={WRONG_LABELS: one}, offsets={}, missing={}, undone_before_round=None)
+            site: SiteChannelRecord(parameters={WRONG_LABELS: one}, corrections=(), corrected_before_round=None)
             for site, one in levels.items()
         },
     )

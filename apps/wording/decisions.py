@@ -1,9 +1,9 @@
 """What `auto`, and an audit for it, has decided of all sites, in words."""
 
 from ...custom.channel.parameters import WRONG_LABELS
+from ...custom.corrections.kinds import BoundaryShift
 from ...custom.methods.auto.records import ChannelRecord, NotCompared, Outcome, ShadowOf, ShadowRecord
 from ...custom.methods.auto.shadow_gains import mean_of_rounds
-from ...transforms.natural_order import natural_order
 
 _NOT_COMPARED = {
     NotCompared.NO_PATIENTS: "no site has reviewed or held-out patients to score models on",
@@ -25,12 +25,12 @@ def decision_in_words(record: ChannelRecord) -> str:
     if not decision.is_applied:
         return _would(record)
     if decision.outcome is Outcome.CORRECTED:
-        listed = ", ".join(decision.corrected)
-        return " ".join([f"Undone at {len(decision.corrected)} of {num_sites} sites: {listed}.", *_overshoots(record)])
+        listed, count = ", ".join(decision.corrected), len(decision.corrected)
+        return " ".join([f"Corrected at {count} of {num_sites} sites: {listed}.", *_overshoots(record)])
     if decision.outcome is Outcome.TOLERATED:
         return _tolerated(record)
     if decision.outcome is Outcome.MEASURED:
-        return "What is established is measured and not undone, as the settings ask."
+        return "What is established is measured and not corrected, as the settings ask."
     return f"Nothing is established at any of {num_sites} sites: federated averaging."
 
 
@@ -50,10 +50,10 @@ def _would(record: ChannelRecord) -> str:
     if decision.outcome is Outcome.CORRECTED:
         sites = ", ".join(decision.corrected)
         count = len(decision.corrected)
-        return f"jobs/auto would undo what is established at {count} of {num_sites} sites: {sites}."
+        return f"jobs/auto would correct what is established at {count} of {num_sites} sites: {sites}."
     if decision.outcome is Outcome.TOLERATED:
         return f"jobs/auto would be federated averaging. {_tolerated(record)}"
-    return f"jobs/auto would undo nothing at any of {num_sites} sites: it would be federated averaging."
+    return f"jobs/auto would correct nothing at any of {num_sites} sites: it would be federated averaging."
 
 
 def _tolerated(record: ChannelRecord) -> str:
@@ -69,14 +69,15 @@ def _tolerated(record: ChannelRecord) -> str:
 
 def _overshoots(record: ChannelRecord) -> list[str]:
     """How much further contours move in training, by class."""
-    own: dict[str, float] = {}
+    own: dict[int, float] = {}
     for site in record.sites.values():
-        own |= site.overshoot
+        shift = site.of(BoundaryShift)
+        own |= {} if shift is None else shift.model_bias
     unit = record.decision.unit or "px"
     return [
         f"In training contours of class {label} move by another {-value:+.2f} {unit}, as the model draws that far "
         f"{'outside' if value > 0 else 'inside'} of zero otherwise."
-        for label, value in sorted(own.items(), key=lambda item: natural_order(item[0]))
+        for label, value in sorted(own.items())
     ]
 
 

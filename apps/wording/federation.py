@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from ...custom.channel.parameters import ParameterKey, ParameterKind
 from ...custom.channel.statuses import Unit
+from ...custom.corrections.kinds import BoundaryShift, MissedObjectsIgnored, ObjectsRelabelled
 from ...custom.methods.audit.records import KindShare
 from ...custom.methods.auto.records import SiteChannelRecord
 from .phrases import begun, continued
@@ -98,12 +99,12 @@ def zero_of_shares(kind: ParameterKind) -> str | None:
 
 def would_in_words(key: ParameterKey, record: SiteChannelRecord, unit: Unit) -> str:
     """Return what `auto` would do at a site."""
-    label, kind = str(key.label), key.kind
-    if kind is ParameterKind.OFFSET and label in record.offsets:
-        return f"move contours by {_signed(-record.offsets[label], unit)} {unit}"
-    if kind is ParameterKind.MISSING and label in record.missing:
+    kind, shift, missed = key.kind, record.of(BoundaryShift), record.of(MissedObjectsIgnored)
+    if kind is ParameterKind.OFFSET and shift is not None and key.label in shift.moves:
+        return f"move contours by {_signed(shift.moves[key.label], unit)} {unit}"
+    if kind is ParameterKind.MISSING and missed is not None and key.label in missed.missed:
         return "ignore objects that are probably missing"
-    if kind is ParameterKind.SWAPPED and record.swapped:
+    if kind is ParameterKind.SWAPPED and record.of(ObjectsRelabelled) is not None:
         return "give objects the class that they look like, the surest ones"
     if kind is ParameterKind.LABELS and record.parameters[key].is_confirmed:
         return "undo wrong labels"

@@ -1,7 +1,5 @@
 """One estimate of all sites as the record of a run has it."""
 
-from collections.abc import Mapping
-
 from ....transforms.natural_order import natural_order
 from ...channel.estimate_record import ParameterRecord, ReferenceLevelRecord
 from .decisions import Decisions
@@ -22,14 +20,10 @@ def channel_record(decisions: Decisions, number: int, *, is_applied: bool = True
                 key: ParameterRecord.of(decisions.judged[site][key], result)
                 for key, result in decisions.findings[site].items()
             },
-            offsets=named(undo.offsets),
-            missing=named(undo.missing),
-            swapped=undo.swapped,
-            overshoot=named(undo.overshoot),
-            unannotated=named(undo.unannotated),
-            undone_before_round=None,
+            corrections=corrections,
+            corrected_before_round=None,
         )
-        for site, undo in decisions.undo.items()
+        for site, corrections in decisions.corrections.items()
     }
     return ChannelRecord(
         before_round=number,
@@ -42,18 +36,13 @@ def channel_record(decisions: Decisions, number: int, *, is_applied: bool = True
     )
 
 
-def named(values: Mapping[int, float]) -> dict[str, float]:
-    """Return values by the names of their classes, as JSON holds them."""
-    return {str(label): value for label, value in values.items()}
-
-
 def _decision(decisions: Decisions, *, is_applied: bool) -> DecisionRecord:
     confirmed = (site for site, found in decisions.findings.items() if any(one.is_confirmed for one in found.values()))
     numbers = {} if decisions.unfit is None else decisions.unfit.numbers
     return DecisionRecord(
         outcome=_outcome(decisions, is_applied=is_applied),
         is_applied=is_applied,
-        corrected=tuple(sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)),
+        corrected=tuple(sorted((site for site, asked in decisions.corrections.items() if asked), key=natural_order)),
         confirmed=tuple(sorted(confirmed, key=natural_order)),
         tolerated={label: (averaged.low, averaged.high) for label, averaged in decisions.harmless.items()},
         found_share=numbers.get("found"),
@@ -65,7 +54,7 @@ def _decision(decisions: Decisions, *, is_applied: bool) -> DecisionRecord:
 def _outcome(decisions: Decisions, *, is_applied: bool) -> Outcome:
     if decisions.unfit is not None and not is_applied:
         return Outcome.UNFIT
-    if any(decisions.undo.values()):
+    if any(decisions.corrections.values()):
         return Outcome.CORRECTED
     if decisions.harmless:
         return Outcome.TOLERATED

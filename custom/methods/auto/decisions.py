@@ -1,4 +1,4 @@
-"""What the server concludes from the sites' channels: where zero lies, what deviates from it, what each site undoes."""
+"""What the server concludes from the sites' channels: zero, what deviates from it, and each site's corrections."""
 
 import math
 import statistics
@@ -11,10 +11,11 @@ from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
 from ...channel.parameters import ALL_CLASSES, SWAPPED_OBJECTS, ParameterKey, ParameterKind
 from ...channel.statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult, Unit
+from ...corrections.kinds import Correction, server_corrections
 from .answers import ChannelAnswer, unit_of
 from .criteria import best_told, missing_criterion, most_complete, offset_criterion, swapped_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
-from .overshoot import of_moved, overshoots
+from .overshoot import overshoots, with_model_bias
 from .records import ChannelRecord, SiteChannelRecord
 from .server_reference import ServerReference
 from .settings import JudgingSettings
@@ -26,28 +27,6 @@ _OVERSHOOT = "overshoot"
 
 
 @dataclass(frozen=True)
-class SiteUndo:
-    """What one site undoes; empty where nothing is established.
-
-    Attributes:
-        offsets: by class, by how far its contours lie too far outside, in its unit.
-        missing: by class, share of the objects that it leaves out, from the most complete site.
-        swapped: share of the objects, of all classes, that it annotates as another class.
-        overshoot: by class of the offsets, how far the model itself draws too far outside; in training alone.
-        unannotated: by class of the missing, share of the objects that it does not annotate: the surest are ignored.
-    """
-
-    offsets: dict[int, float] = field(default_factory=dict)
-    missing: dict[int, float] = field(default_factory=dict)
-    swapped: float = 0.0
-    overshoot: dict[int, float] = field(default_factory=dict)
-    unannotated: dict[int, float] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.offsets or self.missing or self.swapped)
-
-
-@dataclass(frozen=True)
 class Decisions:
     """The server's conclusions of one estimate.
 
@@ -55,7 +34,7 @@ class Decisions:
         anchors: reference level of the offsets, by class; None where there is no estimate.
         judged: by site and parameter (kind and class) the estimate that was tested.
         findings: what the test says of it, in the same way.
-        undo: what each site undoes; sites that undo nothing are there, too.
+        corrections: what each site is asked to correct; sites that correct nothing are there, too.
         harmless: by class where federated averaging's contours lie, where that is so near zero that established offsets
             are left as they are.
         unfit: why the model judges nobody; None where it does.
@@ -66,7 +45,7 @@ class Decisions:
     anchors: tuple[ReferenceLevel | None, ...]
     judged: dict[str, dict[ParameterKey, Estimate]]
     findings: dict[str, dict[ParameterKey, TestResult]]
-    undo: dict[str, SiteUndo]
+    corrections: dict[str, tuple[Correction, ...]]
     harmless: dict[int, AveragedContour] = field(default_factory=dict)
     unfit: Evidence | None = None
     overshoots: dict[int, float] = field(default_factory=dict)
@@ -86,7 +65,7 @@ def decide(
     server: ServerReference | None = None,
     before: ChannelRecord | None = None,
 ) -> Decisions:
-    """Decide what each site undoes.
+    """Decide what each site is asked to correct.
 
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
     of missing objects from the most complete site, one of swapped classes from the site with the least: a model that
@@ -143,8 +122,8 @@ def decide(
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
     of_one_kind = usual.keys() | given_anew
-    undo = {
-        site: _undo(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
+    corrections = {
+        site: _corrections(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
         for site, found in findings.items()
     }
     own: dict[int, float] = {}
@@ -152,8 +131,8 @@ def decide(
     if _OVERSHOOT in settings.undone_kinds and usual and unfit is None:
         edges = [middle([answer.edges[label - 1] for answer in usual.values()]) for label in labels]
         own = overshoots(anchors, edges, before, limit=settings.edge_error * pixel_size)
-        undo |= {site: replace(undo[site], overshoot=of_moved(undo[site].offsets, own)) for site in of_one_kind}
-    return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit, own, unit_of(pixel_size))
+        corrections |= {site: with_model_bias(corrections[site], own) for site in of_one_kind}
+    return Decisions(tuple(anchors), judged, findings, corrections, harmless, unfit, own, unit_of(pixel_size))
 
 
 def _standing(
@@ -227,22 +206,22 @@ def _harmless_average(
     return averaged if averaged is not None and averaged.is_within(near) else None
 
 
-def _undo(
+def _corrections(
     answer: ChannelAnswer,
     findings: Mapping[ParameterKey, TestResult],
     settings: JudgingSettings,
     *,
     spared: Collection[int],
-) -> SiteUndo:
-    """What a site undoes; offsets of the spared classes stay."""
-    found: dict[ParameterKind, dict[int, float]] = {kind: {} for kind in ParameterKind}
+) -> tuple[Correction, ...]:
+    """The corrections of a site; offsets of the spared classes stay."""
+    amounts: dict[ParameterKind, dict[int, float]] = {kind: {} for kind in ParameterKind}
     for key, finding in findings.items():
         is_spared = key.kind is ParameterKind.OFFSET and key.label in spared
         if finding.is_confirmed and key.kind in settings.undone_kinds and not is_spared:
-            found[key.kind][key.label] = finding.effect
-    return SiteUndo(
-        offsets=found[ParameterKind.OFFSET],
-        missing=found[ParameterKind.MISSING],
-        swapped=max(found[ParameterKind.SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
-        unannotated=unannotated_shares(answer, found[ParameterKind.MISSING]),
+            amounts[key.kind][key.label] = finding.effect
+    return server_corrections(
+        bias=amounts[ParameterKind.OFFSET],
+        missed=amounts[ParameterKind.MISSING],
+        ignored=unannotated_shares(answer, amounts[ParameterKind.MISSING]),
+        relabelled=max(amounts[ParameterKind.SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
     )

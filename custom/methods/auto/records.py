@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from ...channel.estimate_record import EstimateRecord, ParameterRecord, ReferenceLevelRecord
 from ...channel.parameters import ParameterKey
 from ...channel.statuses import Unit
+from ...corrections.kinds import Correction, Kind, of_kind, server_corrections
 from ...records.round_records import Record
 from .version_1 import channel_of_version_1, shadow_of_version_1
 
@@ -21,21 +22,36 @@ class SiteChannelRecord(Record):
 
     Attributes:
         parameters: by kind and class.
-        offsets: what it undoes, by class: by how far contours are too far outside.
-        missing: likewise: share of the objects that is missing.
-        swapped: the share of the objects of which at most it undoes the class, 0 for none.
-        overshoot: by class, by how much further its contours move inward in training, as the model draws outside zero.
-        unannotated: by class of the missing, share of its objects that it does not annotate: the surest are ignored.
-        undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
+        corrections: what the server asks it to correct; empty for nothing.
+        corrected_before_round: the round before whose training it did; None if it did not, or had nothing to correct.
     """
 
     parameters: dict[ParameterKey, ParameterRecord]
-    offsets: dict[str, float]
-    missing: dict[str, float]
-    swapped: float = 0.0
-    overshoot: dict[str, float] = Field(default_factory=dict)
-    unannotated: dict[str, float] = Field(default_factory=dict)
-    undone_before_round: int | None
+    corrections: tuple[Correction, ...]
+    corrected_before_round: int | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_form(cls, values: Any) -> Any:
+        """Read summaries and states of earlier versions, which had a key for each kind of correction."""
+        if not isinstance(values, Mapping) or "undone_before_round" not in values:
+            return values
+        earlier = dict(values)
+        kinds = {key: earlier.pop(key, {}) for key in ("offsets", "overshoot", "missing", "unannotated")}
+        offsets, overshoot, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
+        corrections = server_corrections(
+            bias=offsets,
+            model_bias=overshoot,
+            missed=missing,
+            ignored={**missing, **unannotated},
+            relabelled=earlier.pop("swapped", 0.0),
+        )
+        number = earlier.pop("undone_before_round")
+        return earlier | {"corrections": corrections, "corrected_before_round": number}
+
+    def of(self, kind: type[Kind]) -> Kind | None:
+        """Return the correction of a kind, None without one."""
+        return of_kind(self.corrections, kind)
 
     @property
     def deviates(self) -> bool:
@@ -87,6 +103,10 @@ class DecisionRecord(Record):
     expected_share: float | None = None
     unit: Unit | None = None
     text: str = ""
+
+
+def _by_label(values: Mapping[Any, float]) -> dict[int, float]:
+    return {int(label): value for label, value in values.items()}
 
 
 class ChannelRecord(Record):

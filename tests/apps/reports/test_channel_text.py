@@ -39,7 +39,7 @@ def parameter(effect, status=Status.SMALL, *evidence):
 
 def channel(number, undone, **parameters):
     keys = {ParameterKey.parse(name): one for name, one in parameters.items()}
-    record = SiteChannelRecord(parameters=keys, offsets={}, missing={}, undone_before_round=undone)
+    record = SiteChannelRecord(parameters=keys, corrections=(), corrected_before_round=undone)
     level = ReferenceLevelRecord(
         kind="edges", value=0.0, standard_error=0.1, is_sure=True, unit="px", reasons=(Evidence(EvidenceCode.EDGES),)
     )
@@ -69,11 +69,11 @@ def test_missing_objects_are_in_per_cent_and_the_rounds_of_all_estimates_are_nam
     first = channel(6, 6, **{"missing 1": parameter(0.5, Status.CONFIRMED)})
     last = channel(9, 10, **{"missing 1": parameter(0.25, Status.CONFIRMED)})
     entries = channel_entries(ChannelFindings(channels=(first, last)), "site-1")
-    assert (entries["missing, %"], entries["undone before"]) == ("25", "6, 10")
+    assert (entries["missing, %"], entries["corrected before"]) == ("25", "6, 10")
 
 
 def test_who_is_not_there_has_no_entries():
-    empty = {"contours": "-", "missing, %": "-", "swapped, %": "-", "undone before": "-"}
+    empty = {"contours": "-", "missing, %": "-", "swapped, %": "-", "corrected before": "-"}
     assert channel_entries(None, "site-1") == empty
     assert channel_entries(ChannelFindings(channels=()), "site-1") == empty
     assert channel_entries(ChannelFindings(channels=(channel(6, None),)), "elsewhere") == empty
