@@ -180,7 +180,7 @@ def test_a_published_method_treats_what_is_established(whole: Path, tmp_path: Pa
     summary = simulate(
         whole / "job", tmp_path / "out", data=whole / "data", overrides={"treatment": treatment, "rounds": 2}
     )
-    assert all(not site["offsets"] for site in last_channel(summary)["sites"].values())
+    assert all(not site["corrections"] for site in last_channel(summary)["sites"].values())
     assert ("estimate" if treatment == "feda3i" else "completeness") in summary
 
 
