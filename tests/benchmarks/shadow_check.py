@@ -22,9 +22,10 @@ from PIL import Image
 
 from fedannot.apps.runs.simulate import simulate
 from fedannot.apps.wording.decisions import shadow_in_words
+from fedannot.custom.corrections.kinds import BoundaryShift
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.methods.auto.records import ShadowRecord
+from fedannot.custom.methods.auto.records import ChannelFindings, ShadowRecord
 from fedannot.transforms.move_contour import MoveContour
 from fedannot.transforms.strict_files import read_json
 
@@ -108,9 +109,9 @@ def print_federation(name: str, seed: int, out: Path) -> None:
         if not file.is_file():
             simulate(JOBS / job, folder / arm, data=folder / "data", overrides=settings | {"seed": seed})
         summary = json.loads(file.read_text(encoding="utf-8"))
-        undone = [
-            site for site, of in (summary.get("channels") or [{"sites": {}}])[0]["sites"].items() if of["offsets"]
-        ]
+        channels = ChannelFindings.model_validate({"channels": summary.get("channels") or []}).channels
+        sites = channels[0].sites if channels else {}
+        undone = [site for site, record in sites.items() if record.of(BoundaryShift) is not None]
         shadow = summary.get("shadow")
         has_vetoed |= bool(shadow and shadow["has_vetoed"])
         print(

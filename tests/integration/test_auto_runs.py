@@ -10,12 +10,14 @@ import pytest
 import torch
 from conftest import JOBS, SMALL
 from plain_records import collect_output, read_summary, simulate
+from support.corrected_runs import bias_of
 from test_simulator import run_simulator
 
 from fedannot.apps.runs.job import Job
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.methods.auto.records import SiteChannelRecord
 from fedannot.custom.run.state import STATE_FILE
 
 # A model that has hardly learnt anything finds nothing; reviewed cases need none.
@@ -65,14 +67,16 @@ def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
     summary = read_summary(whole / "whole")
     assert [channel["before_round"] for channel in summary["channels"]] == [2, 3, 4]
     assert last_channel(summary)["decision"]["outcome"] == "corrected"
-    assert all(site["undone_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
+    assert all(site["corrected_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
     manifests = {
         file.parent.name: json.loads(file.read_text()) for file in (whole / "data").glob("site-*/manifest.json")
     }
     for name, site in last_channel(summary)["sites"].items():
         assert site["corrected_before_round"] == 4
         # Drawn on images four times as large.
-        assert site["offsets"]["1"] == pytest.approx(manifests[name]["noise"]["mean"] / 4, abs=0.6)
+        assert bias_of(SiteChannelRecord.model_validate(site).corrections)[1] == pytest.approx(
+            manifests[name]["noise"]["mean"] / 4, abs=0.6
+        )
     assert summary["rounds"][-1]["stage"] == "undone"
 
 
@@ -180,7 +184,7 @@ def test_a_published_method_treats_what_is_established(whole: Path, tmp_path: Pa
     summary = simulate(
         whole / "job", tmp_path / "out", data=whole / "data", overrides={"treatment": treatment, "rounds": 2}
     )
-    assert all(not site["offsets"] for site in last_channel(summary)["sites"].values())
+    assert all(not site["corrections"] for site in last_channel(summary)["sites"].values())
     assert ("estimate" if treatment == "feda3i" else "completeness") in summary
 
 
@@ -197,5 +201,5 @@ def test_odd_sites_do_not_stop_a_run(small_job: Callable[..., Path], tmp_path: P
     summary = simulate(small_job("auto", **EAGER), tmp_path / "out", data=data)
     assert summary["rounds_finished"] == 4
     assert set(last_channel(summary)["sites"]) == {"site-1", "site-2", "site-3"}
-    assert last_channel(summary)["sites"]["site-3"]["offsets"]
-    assert not last_channel(summary)["sites"]["site-1"]["offsets"]
+    assert last_channel(summary)["sites"]["site-3"]["corrections"]
+    assert not last_channel(summary)["sites"]["site-1"]["corrections"]
