@@ -94,6 +94,20 @@ def upward_imports(path):
     return [name for name in imported_modules(path) if above and name.startswith(above)]
 
 
+def test_no_two_rooms_of_custom_need_each_other():
+    """The interface of methods is below the course of rounds, and the course knows no method."""
+    needed = {}
+    for path in (ROOT / "custom").rglob("*.py"):
+        room = path.relative_to(ROOT / "custom").with_suffix("").parts[0]
+        names = [name.split(".") for name in imported_modules(path, for_types=False)]
+        others = {parts[2] for parts in names if parts[:2] == ["fedannot", "custom"] and len(parts) > 2}
+        needed.setdefault(room, set()).update(others - {room})
+    needed.pop("__init__")
+    order = list(graphlib.TopologicalSorter(needed).static_order())
+    assert order.index("interface") < order.index("run")
+    assert "methods" not in needed["run"]
+
+
 def test_nothing_imports_upward():
     assert collected(upward_imports, MODULES) == {}
 

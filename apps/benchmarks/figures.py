@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...custom.run.records import Record
+from ...custom.records.round_records import Record
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from ..reports.annotation_findings import CompletenessErrors, CorrectionScores

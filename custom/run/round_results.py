@@ -9,11 +9,11 @@ import torch
 from ..aggregation.drift import squared_distances
 from ..aggregation.round_average import RoundAverage
 from ..networks.layout import NetworkLayout
-from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
+from ..records.plain_values import finite
+from ..records.round_records import SiteReport
+from ..task_names import TRAIN
 from .link import Reply
-from .plain_values import finite
-from .records import SiteReport
 
 
 class RoundResults:

@@ -12,8 +12,8 @@ from ..aggregation.influence import inner_ranges
 from ..aggregation.round_average import RoundAverage
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..aggregation.weighting import LayerWeights, quantity_weights
-from ..methods.method import ServerMethod
-from ..methods.views import Round
+from ..interface.method import ServerMethod
+from ..interface.views import Round
 from ..networks.layout import NetworkLayout
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings

@@ -15,7 +15,7 @@ Equations, by what they define:
     M' = {x : d_M(x) ≤ −(β − a + o)}     fedannot.transforms.move_contour.MoveContour
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from ..feda3i import outbound as feda3i
 from ..fedia import outbound as fedia
 from .outbound import LEAVES

@@ -4,16 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights
-from ...run.records import RoundRecord
+from ...interface.method import ServerMethod
+from ...interface.views import Round, WeightsRule
+from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
 from ...settings import SettingsError
+from ...task_names import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from ..fedavg.server import FedAvgServer
-from ..method import ServerMethod
-from ..views import Round, WeightsRule
 from .answers import ChannelAnswer
 from .channel_record import channel_record, named
 from .decisions import SiteUndo, decide, predicted_share
-from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .records import MISSING, ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
 from .server_reference import ServerReference
 from .settings import AutoSettings

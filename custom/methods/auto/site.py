@@ -16,16 +16,17 @@ from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import LoadedCase, SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, latest_undone, undone_pixels, write_undone
 from ...evaluation.inference import Inference
+from ...interface.method import SiteMethod
+from ...interface.views import Answer, SiteView, Trained
 from ...networks.devices import params_in_main_memory
 from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
+from ...task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from ...training.batches import training_batches
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, training_objective
 from ..fedavg.site import FedAvgSite
-from ..method import SiteMethod
-from ..views import Answer, SiteView, Trained
-from .outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN, UNDO_CHANNEL
+from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
 from .own_share import without_own_share
 from .settings import AutoSettings
 from .treatments import treatment_of

@@ -1,8 +1,8 @@
 """Published methods in the place of undoing, to compare with: they begin where something is established."""
 
+from ...interface.declaration import Method
 from ...settings import RunSettings
 from .. import feda3i, fedia
-from ..declaration import Method
 from ..fedavg.settings import WarmupSettings
 from .settings import AutoSettings
 

@@ -24,7 +24,7 @@ from fedannot.apps.bundling.source import read_source
 from fedannot.apps.commands.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
 from fedannot.custom.methods.personal.own_threshold import AtThreshold
-from fedannot.custom.run.state import write_records
+from fedannot.custom.records.record_lines import write_records
 from fedannot.transforms.errors import DataError
 
 ROOT = Path(__file__).parents[3]
