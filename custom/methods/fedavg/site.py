@@ -19,6 +19,14 @@ class FedAvgSite(SiteMethod):
 
     A method with another local objective overrides :meth:`objective`, one that trains on other samples or labels
     :meth:`batches`.
+
+    Example:
+        >>> from fedannot.custom import FedAvgSettings
+        >>> class LongerSteps(FedAvgSite):
+        ...     def learning_rate(self, site):
+        ...         return 2 * super().learning_rate(site)
+        >>> LongerSteps(FedAvgSettings()).settings.method
+        'fedavg'
     """
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
