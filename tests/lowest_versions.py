@@ -18,8 +18,8 @@ EXTRAS = ("xlsx", "dicom", "dev")
 TOOLS = {"ruff", "mypy", "pre-commit", "pre-commit-hooks", "types-pyyaml", "scipy-stubs", "coverage"}
 # PyTorch's other versions take gigabytes each; the tested one stands for all.
 AS_TESTED = {"torch"}
-# Follow the packages that are named: Typer's lowest has an upper bound of Click, Pydantic one version of its core.
-FREE = {"click", "pydantic-core"}
+# Follows a package that is named: each Pydantic needs one version of its core.
+FREE = {"pydantic-core"}
 
 
 def lowest(requirement: Requirement) -> str:

@@ -27,7 +27,7 @@ def project(**dependencies: list[str]) -> dict[str, Any]:
 def test_the_lowest_claim_takes_the_place_of_the_tested_version() -> None:
     needs = project(runs=["NumPy>=2.0,<3", "torch>=2.8"], xlsx=["openpyxl>=3.1"], dev=["pytest>=8", "ruff>=0.6"])
     assert claimed(needs) == {"numpy": "2.0", "openpyxl": "3.1", "pytest": "8"}
-    locked = "# Tested.\nnumpy==2.4\ntorch==2.13.0\nclick==8.5\nlazy_loader==0.6\nruff==0.17\n"
+    locked = "# Tested.\nnumpy==2.4\ntorch==2.13.0\npydantic_core==2.50.4\nlazy_loader==0.6\nruff==0.17\n"
     assert constraints(needs, locked) == {
         **{"numpy": "2.0", "openpyxl": "3.1", "pytest": "8"},
         **{"torch": "2.13.0", "lazy-loader": "0.6", "ruff": "0.17"},
