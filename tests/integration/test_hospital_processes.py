@@ -279,7 +279,12 @@ def test_fedia_goes_on_with_its_estimates_and_corrections(hospitals: Hospitals, 
         "rounds": ROUNDS,
         "warmup_rounds": 2,
         "max_extra_warmup_rounds": 0,
-        "correction_margin": 0.0,
+        # The published form, so that every site is asked.
+        "weighting": "completeness",
+        "estimator": "counts",
+        "trigger": "loss",
+        "additions": "voxels",
+        "correction_margin": -1.0,
         "network.features": SETTINGS["network.features"],
         "training.local_epochs": 1,
     }
