@@ -7,7 +7,12 @@ DEMO := runs/demo
 SITES := 8
 WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: demo test test-simulator test-poc test-processes lint docs wheel sbom bench bench-speed install install-dev clean
+# The rooms in which another version of a package, or of Python, shows first.
+FAST_TESTS := tests/transforms tests/custom/aggregation tests/custom/networks tests/custom/outbound tests/custom/test_settings.py \
+  tests/apps/commands tests/apps/importing tests/apps/runs/test_job.py tests/integration/test_empty_cases.py
+LOWEST := build/lowest
+
+.PHONY: demo test test-fast test-lowest test-simulator test-poc test-processes lint docs wheel sbom bench bench-speed install install-dev clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -41,6 +46,22 @@ demo: install
 
 test: install-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Two minutes. Another Python: make test-fast PYTHON=python3.12 VENV=build/python3.12
+test-fast: install-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(FAST_TESTS)
+
+# The same tests on the lowest versions that pyproject.toml claims; of PyTorch the tested one, others being gigabytes.
+test-lowest: $(LOWEST)/.installed
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(FAST_TESTS)
+
+$(LOWEST)/.installed: pyproject.toml constraints.txt tests/lowest_versions.py | $(VENV)/.installed
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(BIN)/python tests/lowest_versions.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/pip install --disable-pip-version-check -q $(PIP_ARGS) -c $(LOWEST)/lowest.txt torch
+	$(LOWEST)/bin/pip install --disable-pip-version-check -q $(PIP_ARGS) -c $(LOWEST)/lowest.txt -e '.[dicom,xlsx]' \
+	  pytest pytest-xdist hypothesis scikit-learn selenium
+	touch $@
 
 # NVFlare's simulator with a process per site, and whole commands that are interrupted or killed: some minutes. They
 # wait for processes part of their time, so there is one worker more than cores.

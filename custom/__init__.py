@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..transforms.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from .aggregation.drift import squared_distance
     from .aggregation.streaming_average import StreamingAverage
     from .aggregation.weighting import LayerWeights, quantity_weights
     from .channel.cases import JudgedCase
@@ -24,20 +25,30 @@ if TYPE_CHECKING:
     from .evaluation.segmentation_scores import score_labels
     from .interface.declaration import Method
     from .interface.method import ServerMethod, SiteMethod
+    from .methods.fedavg.server import FedAvgServer
+    from .methods.fedavg.settings import FedAvgSettings
+    from .methods.fedavg.site import FedAvgSite
     from .methods.lookup import all_methods, find_method
     from .networks.building import build_classifier, build_network, layer_blocks
+    from .outbound.fields import OutboundField
     from .seeding import derive_seed
+    from .task_names import TRAIN
     from .training.losses import segmentation_loss
 
 __all__ = [
+    "TRAIN",
     "Cells",
     "Chambers",
+    "FedAvgServer",
+    "FedAvgSettings",
+    "FedAvgSite",
     "JudgedCase",
     "LayerWeights",
     "LesionImages",
     "LesionVolumes",
     "Method",
     "NoiseChoice",
+    "OutboundField",
     "ServerMethod",
     "SiteMethod",
     "StreamingAverage",
@@ -60,6 +71,7 @@ __all__ = [
     "read_site_description",
     "score_labels",
     "segmentation_loss",
+    "squared_distance",
     "write_phantom_federation",
 ]
 
@@ -67,6 +79,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "squared_distance": "aggregation.drift",
         "StreamingAverage": "aggregation.streaming_average",
         **dict.fromkeys(("LayerWeights", "quantity_weights"), "aggregation.weighting"),
         "JudgedCase": "channel.cases",
@@ -85,10 +98,15 @@ __getattr__, __dir__ = lazy_names(
         "load_site_data": "data.site_data",
         "score_labels": "evaluation.segmentation_scores",
         "Method": "interface.declaration",
+        "FedAvgServer": "methods.fedavg.server",
+        "FedAvgSettings": "methods.fedavg.settings",
+        "FedAvgSite": "methods.fedavg.site",
         **dict.fromkeys(("all_methods", "find_method"), "methods.lookup"),
         **dict.fromkeys(("ServerMethod", "SiteMethod"), "interface.method"),
         **dict.fromkeys(("build_classifier", "build_network", "layer_blocks"), "networks.building"),
+        "OutboundField": "outbound.fields",
         "derive_seed": "seeding",
+        "TRAIN": "task_names",
         "segmentation_loss": "training.losses",
     },
 )

@@ -8,6 +8,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -123,6 +124,49 @@ def unknown_names(page: Page) -> list[str]:
 
 def test_python_is_python_and_names_what_there_is() -> None:
     assert collected(unknown_names) == {}
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+PUBLIC = {
+    name: set(import_module(name).__all__)
+    for name in ("fedannot", "fedannot.transforms", "fedannot.custom", "fedannot.apps")
+}
+
+
+def private_names(text: str) -> list[str]:
+    """What a text imports of fedannot, or names as `module:name`, that no public module has in its `__all__`."""
+    named = [
+        (module, name.split(" as ")[0].strip())
+        for module, names in re.findall(r"^(?: *| *>>> )from (fedannot[\w.]*) import ([\w, ]+)", text, re.M)
+        for name in names.split(",")
+    ]
+    named += re.findall(r"[\"'](fedannot[\w.]*):(\w+)[\"']", text)
+    named += [(module, "") for module in re.findall(r"^(?: *| *>>> )import (fedannot\.[\w.]+)", text, re.M)]
+    return [f"{module}:{name}" for module, name in named if name not in PUBLIC.get(module, ())]
+
+
+def test_pages_and_notebooks_import_what_is_public() -> None:
+    """All else may change with any version; so what a method of one's own needs is exported."""
+    texts = {page.name: "\n".join(text for _, text in page.blocks) for page in PAGES}
+    for path in NOTEBOOKS:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert sum("fedannot.custom import" in text for text in texts.values()) >= 2
+    assert {name: found for name, text in texts.items() if (found := private_names(text))} == {}
+
+
+def test_a_private_name_is_found() -> None:
+    text = (
+        "from fedannot.custom import Method, nothing as x\n    >>> from fedannot.custom.settings import RunSettings\n"
+        "SITE = 'fedannot.custom.methods.fedavg.site:FedAvgSite'\nimport fedannot.apps.runs\nimport fedannot\n"
+        'OTHER = "fedannot.custom:FedAvgSite"\n'
+    )
+    assert private_names(text) == [
+        "fedannot.custom:nothing",
+        "fedannot.custom.settings:RunSettings",
+        "fedannot.custom.methods.fedavg.site:FedAvgSite",
+        "fedannot.apps.runs:",
+    ]
 
 
 def test_a_rule_finds_what_breaks_it(tmp_path: Path) -> None:

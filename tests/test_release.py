@@ -130,6 +130,14 @@ def test_the_pages_name_the_wheel_of_this_version() -> None:
     assert set(named) == {PROJECT["version"]}
 
 
+def test_the_files_of_a_release_have_this_version() -> None:
+    """docs/releasing.md lists them."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", citation, re.M) == [PROJECT["version"]]
+    assert re.findall(r"^## ([\d.]+)", changelog, re.M)[0] == PROJECT["version"]
+
+
 # --- the lock file and the bill
 
 

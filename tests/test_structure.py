@@ -191,8 +191,8 @@ GENERAL = [
     for path in MODULES
     if path.relative_to(ROOT).parts[0] == "custom" and (METHODS not in path.parents or path.parent == METHODS)
 ]
-# What names all methods.
-KNOW_METHODS = ("custom/methods/__init__.py",)
+# What names all methods, and what names all that is public.
+KNOW_METHODS = ("custom/methods/__init__.py", "custom/__init__.py")
 
 
 def named_methods(path):

@@ -8,7 +8,12 @@ import torch
 def squared_distance(
     params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], names: Sequence[str]
 ) -> float:
-    """Return ‖θ_k − θ‖² over the named entries of two state dicts, summed in double precision."""
+    """Return ‖θ_k − θ‖² over the named entries of two state dicts, summed in double precision.
+
+    Example:
+        >>> squared_distance({"weight": torch.tensor([1.0, 2.0])}, {"weight": torch.zeros(2)}, ["weight"])
+        5.0
+    """
     return sum(squared_distances(params, reference, names).values())
 
 

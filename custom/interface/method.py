@@ -27,7 +27,7 @@ class ServerMethod:
         round_scalars: numbers of :meth:`record` that are.
 
     Example:
-        >>> from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+        >>> from fedannot.custom import FedAvgSettings
         >>> class EqualSites(ServerMethod):
         ...     def weights(self, this_round):
         ...         shares = dict.fromkeys(this_round.num_samples, 1 / len(this_round.num_samples))
@@ -131,8 +131,7 @@ class SiteMethod:
         settings: the job's settings.
 
     Example:
-        >>> from fedannot.custom.methods.fedavg.settings import FedAvgSettings
-        >>> from fedannot.custom.methods.fedavg.site import FedAvgSite
+        >>> from fedannot.custom import FedAvgSettings, FedAvgSite
         >>> isinstance(FedAvgSite(FedAvgSettings()), SiteMethod)
         True
     """

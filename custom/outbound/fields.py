@@ -33,6 +33,11 @@ class OutboundField:
         noise_of: for the standard deviations of the noise in another field, that field's name; likewise.
         follows_model: whether the received model decides who is counted. Weights made for it turn such a number into an
             answer about one patient, so that it is 0 where nothing leaves that it counts.
+
+    Example:
+        >>> field = OutboundField("update_norm", ("train",), "number", "how far it moves the model", "num_patients")
+        >>> field.counted_by
+        'num_patients'
     """
 
     name: str

@@ -8,7 +8,13 @@ from ...interface.views import Round
 
 
 class FedAvgServer(ServerMethod):
-    """Models are averaged by numbers of samples; of a classification it is recorded how far sites move the model."""
+    """Models are averaged by numbers of samples; of a classification it is recorded how far sites move the model.
+
+    Example:
+        >>> from fedannot.custom import FedAvgSettings
+        >>> FedAvgServer(FedAvgSettings()).measures_drifts
+        False
+    """
 
     round_scalars: ClassVar[tuple[str, ...]] = ("stability",)
 

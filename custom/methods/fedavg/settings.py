@@ -15,7 +15,12 @@ from ...settings import (
 
 
 class FedAvgSettings(RunSettings):
-    """Settings of federated averaging for segmentation, and what every method for it shares."""
+    """Settings of federated averaging for segmentation, and what every method for it shares.
+
+    Example:
+        >>> FedAvgSettings(rounds=3).rounds
+        3
+    """
 
     task: Literal["segmentation"] = "segmentation"
     network: NetworkSettings = NetworkSettings()

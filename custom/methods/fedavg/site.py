@@ -21,6 +21,14 @@ class FedAvgSite(SiteMethod):
 
     A method with another local objective overrides :meth:`objective`, one that trains on other samples or labels
     :meth:`targets`.
+
+    Example:
+        >>> from fedannot.custom import FedAvgSettings
+        >>> class LongerSteps(FedAvgSite):
+        ...     def learning_rate(self, site):
+        ...         return 2 * super().learning_rate(site)
+        >>> LongerSteps(FedAvgSettings()).settings.method
+        'fedavg'
     """
 
     def before_task(self, site: SiteView) -> None:
