@@ -288,7 +288,7 @@ def _largest_difference(parameters: Mapping[str, Mapping[str, ParameterRecord]])
 
 def _table(channel: ChannelRecord, units: Mapping[str, str], name: str, summary: Summary) -> ParameterTable:
     kind, _, label = name.partition(" ")
-    settings = read_job_settings(summary.settings)
+    settings = read_job_settings(summary.settings, of_finished_run=True)
     level = settings.level if isinstance(settings, AuditSettings) else LEVEL
     rows = tuple(
         _row(site, name, channel.sites[site], units.get(site, "px"), level)

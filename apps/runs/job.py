@@ -119,9 +119,13 @@ class Job:
         Raises:
             SettingsError: if there is no such method.
         """
+        return setting_names(self._kind_with(overrides))
+
+    def _kind_with(self, overrides: Mapping[str, Any]) -> type[RunSettings]:
+        """The settings of the job's method, or of that among the overrides."""
         kinds = self._values() | {key: overrides[key] for key in _KINDS if key in overrides}
         task, method = kinds.get("task", "segmentation"), kinds.get("method")
-        return setting_names(find_method(str(task), str(method), str(self.settings_file)).settings)
+        return find_method(str(task), str(method), str(self.settings_file)).settings
 
     def settings_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> RunSettings:
         """Return the job's settings with some of them changed; no file is.
@@ -135,9 +139,9 @@ class Job:
         """
         named = str(source or self.settings_file)
         values = self._values()
-        known = self.setting_names(overrides)
+        known, removed = self.setting_names(overrides), self._kind_with(overrides).removed
         for key, value in overrides.items():
-            if key not in known:
+            if key not in known and key not in removed:
                 listed = ALL_SETTINGS.replace("JOB", self.folder.name)
                 raise SettingsError(f"{named}: no setting {key!r}{did_you_mean(key, known)} {listed}")
             *groups, name = key.split(".")

@@ -1,6 +1,5 @@
 """`auto` at a site: estimates of its own channel, and training on annotations of which that is undone."""
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,26 +11,18 @@ from torch import nn
 from ....transforms.errors import DataError
 from ...channel.estimate_fields import sent
 from ...data.datalist import REFERENCE, TRAINING, VALIDATION
-from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import LoadedCase, SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, latest_undone, undone_pixels, write_undone
 from ...evaluation.inference import Inference
-from ...networks.devices import params_in_main_memory
 from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
 from ...training.batches import training_batches
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, training_objective
 from ..fedavg.site import FedAvgSite
-from ..method import SiteMethod
 from ..views import Answer, SiteView, Trained
 from .outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN, UNDO_CHANNEL
-from .own_share import without_own_share
 from .settings import AutoSettings
-from .treatments import treatment_of
-
-# In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
-OWN_FOLDER = "own_models"
 
 _OF_SHADOW = (KEEP_SCORES, COMPARE_SCORES)
 
@@ -45,32 +36,10 @@ class AutoSite(FedAvgSite):
 
     settings: AutoSettings
 
-    def __init__(self, settings: AutoSettings) -> None:
-        super().__init__(settings)
-        treatment = treatment_of(settings)
-        self._other = None if treatment is None else treatment[0].site_half(treatment[1])
-
-    def before_task(self, site: SiteView) -> None:
-        """Do what a published method does that is the treatment."""
-        if (other := self._treating(site)) is not None:
-            other.before_task(site)
-
-    def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
-        """Return what a published method has corrected that is the treatment."""
-        other = self._treating(site)
-        return {} if other is None else other.labels_in_use(section, site)
-
-    def _treating(self, site: SiteView) -> SiteMethod | None:
-        """The published method in the place of undoing, unless everything is taken back."""
-        return None if site.message.get("has_vetoed") else self._other
-
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train on what is undone; where nothing is, this is federated averaging."""
-        learnt, other = self._without_held_out(site), self._treating(site)
-        trained = self._train(network, learnt) if other is None else other.train(network, learnt)
-        if self.settings.judge == "without_own":
-            params = params_in_main_memory(network)
-            save_tensors_of_round(site.run_folder / OWN_FOLDER, site.round_number, params, self.settings.keep_rounds)
+        learnt = self._without_held_out(site)
+        trained = self._train(network, learnt)
         if learnt is not site and trained.trained_on is None:
             return replace(trained, trained_on=learnt.load(TRAINING).units)
         return trained
@@ -105,15 +74,12 @@ class AutoSite(FedAvgSite):
         return self.train_on(batches, network, site)
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
-        """Say whether what was told is undone; what a published method says that is the treatment."""
-        other = self._treating(site)
-        if other is not None:
-            return other.training_flags(site)
+        """Say whether what was told is undone."""
         return {} if latest_undone(self._places(site)) is None else {"has_undone": True}
 
     def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
         """Return the settings' objective; where objects are missing, under the probability that one is annotated."""
-        found = None if self._other is not None else latest_undone(self._places(site))
+        found = latest_undone(self._places(site))
         if found is None or not (found[1].missing and found[1].changes_anything):
             return super().objective(network, site, dice)
         from ...data.undone_labels import completeness_of_samples  # noqa: PLC0415
@@ -123,48 +89,32 @@ class AutoSite(FedAvgSite):
         return training_objective(self.settings.training, network, dice, completeness)
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_channel``, ``undo_channel`` or what the shadow check asks, or a task of the treatment."""
+        """Answer ``estimate_channel``, ``undo_channel`` or what the shadow check asks."""
         if task in _OF_SHADOW:
             return self._scored(task, network, site)
         site = self._without_held_out(site)
-        if task not in (ESTIMATE_CHANNEL, UNDO_CHANNEL) and self._other is not None:
-            return self._other.answer(task, network, site)
         if task == UNDO_CHANNEL:
             self._undo(network, site)
             return Answer({"has_undone": True})
+        if task != ESTIMATE_CHANNEL:
+            return super().answer(task, network, site)
         from ...channel.judging import judged_by  # noqa: PLC0415
         from .channel_report import channel_report  # noqa: PLC0415
 
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
-        judge, data = judged_by(self.judging_model(network, site), Inference.of(self.settings)), site.load(TRAINING)
+        judge, data = judged_by(network, Inference.of(self.settings)), site.load(TRAINING)
         anew = self._with_classes_anew(data, site)
         return channel_report(judge, data, reviewed_cases(site), self.settings, seed=seed, classes_anew=anew)
 
     def _with_classes_anew(self, data: SiteData, site: SiteView) -> list[LoadedCase] | None:
         """The cases with the classes that objects were given before; None where none were."""
-        found = None if self._other is not None else latest_undone(self._places(site))
+        found = latest_undone(self._places(site))
         if found is None or not any(case.relabelled_objects and not case.reverted for case in found[1].cases):
             return None
         from ...data.undone_labels import with_classes_anew  # noqa: PLC0415
 
         folder, undone = found
         return with_classes_anew(undone, undone_pixels(folder, len(data.classes)), data.cases, site.locate().folder)
-
-    def judging_model(self, network: nn.Module, site: SiteView) -> nn.Module:
-        """Return what judges annotations: the received model, less the site's own share where the settings ask.
-
-        The model stays as it is where the site had no part in the last round, or was alone in it.
-        """
-        if self.settings.judge == "global":
-            return network
-        kept, total = site.kept_tensors(OWN_FOLDER, site.round_number - 1), site.message.get("samples_of_round", 0)
-        num_samples = site.load(TRAINING).num_samples
-        if kept is None or kept[0] != site.round_number - 1 or not total > num_samples:
-            site.info("The received model judges as it is: the site has no share in the last round, or all of it.")
-            return network
-        judging = copy.deepcopy(network)
-        judging.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
-        return judging
 
     def _scored(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Keep how a model scores, or say by how much this one is better than that whose scores are kept."""

@@ -1,6 +1,5 @@
 """`auto` at a site: what it reports, what it undoes in memory, and what a run that goes on finds of it."""
 
-import copy
 import json
 import shutil
 from pathlib import Path
@@ -421,25 +420,6 @@ def test_what_cannot_be_undone_is_refused(tmp_path: Path, data_folder: Path, mes
     assert not (site.run_folder / UNDONE_FOLDER).exists()
 
 
-def test_the_model_less_the_sites_share_judges_where_that_is_asked_for(tmp_path: Path, data_folder: Path) -> None:
-    """A site that had half of the last round, whose own model sees contours otherwise than the others'."""
-    method, site = method_of(judge="without_own"), HandmadeSite(tmp_path, data_folder=data_folder)
-    torch.manual_seed(0)
-    network, others = (described_network(method.settings.network) for _ in range(2))
-    method.train(network, site.view(method, 1))
-    average = copy.deepcopy(network)
-    own, theirs = network.state_dict(), others.state_dict()
-    mean = {name: (own[name] + theirs[name]) / 2 if own[name].is_floating_point() else own[name] for name in own}
-    average.load_state_dict(mean)
-    message = {"samples_of_round": 2 * NUM_CASES}
-    judge = method.judging_model(average, site.view(method, 2, message)).state_dict()
-    assert all(torch.allclose(judge[name], theirs[name], atol=1e-5) for name in own if own[name].is_floating_point())
-    assert all(torch.equal(value, mean[name]) for name, value in average.state_dict().items())
-    # Without a part in the last round it judges as it is, as it does for those who do not ask.
-    assert method.judging_model(average, site.view(method, 5, message)) is average
-    assert method_of().judging_model(average, site.view(method, 2, message)) is average
-
-
 def with_section(data_folder: Path, folder: Path, section: str, annotation: str) -> Path:
     """The training images once more as another list, with given or clean annotations."""
     shutil.copytree(data_folder, folder)
@@ -504,16 +484,6 @@ def test_patients_that_are_held_out_are_not_learnt_and_can_be_scored(tmp_path: P
     # Estimates are of what is learnt, too.
     estimated = method.answer(ESTIMATE_CHANNEL, recalls, site.view(method, 2)).fields
     assert estimated["num_patients"] == 4
-
-
-def test_after_a_veto_a_published_method_treats_no_more(tmp_path: Path, data_folder: Path) -> None:
-    """FedIA's corrected annotations are in use until then."""
-    method, site = method_of(treatment="fedia"), HandmadeSite(tmp_path, data_folder=data_folder)
-    assert method._other is not None
-    corrected = {Path("given.png"): Path("corrected.png")}
-    method._other.labels_in_use = lambda *_: corrected  # type: ignore[method-assign]
-    assert method.labels_in_use("training", site.view(method, 3)) == corrected
-    assert method.labels_in_use("training", site.view(method, 3, {"has_vetoed": True})) == {}
 
 
 def test_what_noise_can_be_given_to_stays_at_the_site_with_the_answer(tmp_path: Path, data_folder: Path) -> None:
