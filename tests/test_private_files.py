@@ -171,7 +171,6 @@ def test_what_others_may_read_is_known():
     assert shared == {
         "apps/audit/federation_page.py",
         "apps/audit/shared_page.py",
-        "apps/benchmarks/tables.py",
         "apps/bundling/export.py",
         "apps/deployment/deployable_job.py",
         "apps/runs/installed.py",

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmark_tables.fedgsca import cells
 from numpy.typing import NDArray
 from real_federations import write_blood_cells
 from sklearn.metrics import roc_auc_score
 
-from fedannot.apps.benchmarks.fedgsca import cells
 from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.audit.findings import AUDIT_FOLDER, SiteAudit, read_audit

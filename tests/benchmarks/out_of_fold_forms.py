@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 from auto_estimates import true_offset
+from benchmark_tables import feda3i
+from benchmark_tables.rows import MakeData
 from compare_on_real_images import NOISE_SMALLER, REAL_SETTINGS, SLICE_SETTINGS, real
 from real_federations import hippocampus_dataset_options, write_breast_lesions, write_hippocampi
 from scipy.stats import pearsonr
 
-from fedannot.apps.benchmarks import feda3i
-from fedannot.apps.benchmarks.rows import MakeData
 from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.channel.estimate import Estimate
