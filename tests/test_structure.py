@@ -124,7 +124,11 @@ ADAPTED = {
     "custom/flare/executor.py": {"fedannot.custom.training.loop.TrainingStopped"},
     "custom/flare/swarm_aggregator.py": {
         f"fedannot.custom.aggregation.{name}"
-        for name in ("round_average.RoundAverage", "sample_claims.SampleClaims", "sample_claims.claim_limit")
+        for name in (
+            *(f"round_average.{name}" for name in ("AveragingPlan", "RoundAverage", "SentModel")),
+            "sample_claims.SampleClaims",
+            "sample_claims.claim_limit",
+        )
     },
     # Optimizers are touched there so that NVFlare's start of a process stays small.
     "custom/flare/site_start.py": {"torch.optim.SGD", "torch.optim.Adam"},
