@@ -3,9 +3,6 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q $(PIP_ARGS) -c constraints.txt
-# An editable install links file by file (which type checkers can follow), so a new file asks for a new install.
-SOURCES := pyproject.toml constraints.txt $(shell find package transforms custom apps jobs site_configs -name '*.py' -o -path '*/templates/*' -o \
-  -path 'jobs/*' -type f -o -path 'site_configs/*' -type f)
 DEMO := runs/demo
 SITES := 8
 WORKERS := $(shell getconf _NPROCESSORS_ONLN)
@@ -18,17 +15,18 @@ install-dev: $(VENV)/.installed-dev
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(SOURCES) | $(BIN)/pip
+# The path of src is what is installed: a new file needs no new installation.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
 	$(PIP) torch
-	$(PIP) --config-settings editable_mode=strict -e .
+	$(PIP) -e .
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) --config-settings editable_mode=strict -e '.[dev]'
+	$(PIP) -e '.[dev]'
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(PIP) --config-settings editable_mode=strict -e '.[docs]'
+	$(PIP) -e '.[docs]'
 	touch $@
 
 # A federation with badly drawn contours: FedA3I under NVFlare's simulator with a process per site, and FedAvg in-process.

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .data.phantoms.writer import write_phantom_federation
     from .data.site_data import load_site_data
     from .evaluation.segmentation_scores import score_labels
-    from .methods.declaration import Method
+    from .interface.declaration import Method
+    from .interface.method import ServerMethod, SiteMethod
     from .methods.lookup import all_methods, find_method
-    from .methods.method import ServerMethod, SiteMethod
     from .networks.building import build_classifier, build_network, layer_blocks
     from .seeding import derive_seed
     from .training.losses import segmentation_loss

@@ -8,8 +8,8 @@ from fedannot.apps.reports import output
 from fedannot.apps.reports.compared_runs import ComparedRun, Comparison
 from fedannot.apps.runs import compare as comparing
 from fedannot.apps.runs import simulate as simulating
+from fedannot.custom.records.round_records import Record, RoundRecord, SiteReport
 from fedannot.custom.run.reading import round_record
-from fedannot.custom.run.records import Record, RoundRecord, SiteReport
 from fedannot.custom.run.summary_record import SUMMARIES, Summary
 
 

@@ -1,9 +1,13 @@
-"""README and docs: limits of length, links, commands, names of functions, and tables that follow from their figures."""
+"""README and docs: limits of length, links, commands, names of functions, and tables that follow from their figures.
+
+A rule takes a page and returns what breaks it. A check collects that over all pages, and reports all at once.
+"""
 
 import ast
 import json
 import re
 import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -22,7 +26,10 @@ MOST_WORDS_OF_SENTENCE, MOST_CHARACTERS_OF_LINE = 25, 120
 MOST_CHARACTERS_OF_CELL, MOST_WORDS_OF_PARAGRAPH = 80, 80
 CARDS = {f"docs/benchmarks/{name}.md" for name in ("auto", "audit", "feda3i", "fedia", "fedgsca", "decoupled", "speed")}
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+def collected(rule: Callable[[Page], Sequence[str]]) -> dict[str, Sequence[str]]:
+    """What breaks a rule, per page that breaks it."""
+    return {page.name: broken for page in PAGES if (broken := rule(page))}
 
 
 def page_of(text: str, folder: Path) -> Page:
@@ -42,31 +49,42 @@ def test_there_are_pages() -> None:
     assert {*MOST_LINES, *CARDS, "docs/research.md", "docs/deployment.md", "docs/data.md"} <= names
 
 
-@pytest.mark.parametrize("name", MOST_LINES)
-def test_a_first_page_can_be_read_at_a_stretch(name: str) -> None:
-    assert read_page(ROOT / name).num_lines <= MOST_LINES[name]
+def test_first_pages_can_be_read_at_a_stretch() -> None:
+    lines = {name: read_page(ROOT / name).num_lines for name in MOST_LINES}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES[name]} == {}
 
 
-@every_page
-def test_sentences_are_short(page: Page) -> None:
-    too_long = [one for part in page.paragraphs for one in sentences(part) if num_words(one) > MOST_WORDS_OF_SENTENCE]
-    assert too_long == []
+def long_sentences(page: Page) -> list[str]:
+    return [one for part in page.paragraphs for one in sentences(part) if num_words(one) > MOST_WORDS_OF_SENTENCE]
 
 
-@every_page
-def test_paragraphs_and_lines_are_short(page: Page) -> None:
-    lines = [line for part in page.paragraphs for line in part if len(line) > MOST_CHARACTERS_OF_LINE]
-    parts = [part[0] for part in page.paragraphs if num_words(shown(" ".join(part))) > MOST_WORDS_OF_PARAGRAPH]
-    assert (lines, parts) == ([], [])
+def test_sentences_are_short() -> None:
+    assert collected(long_sentences) == {}
 
 
-@every_page
-def test_table_cells_are_short(page: Page) -> None:
-    assert [cell for cell in page.cells if len(shown(cell)) > MOST_CHARACTERS_OF_CELL] == []
+def long_lines(page: Page) -> list[str]:
+    return [line for part in page.paragraphs for line in part if len(line) > MOST_CHARACTERS_OF_LINE]
 
 
-@every_page
-def test_links_lead_somewhere(page: Page) -> None:
+def long_paragraphs(page: Page) -> list[str]:
+    """The first lines of them."""
+    return [part[0] for part in page.paragraphs if num_words(shown(" ".join(part))) > MOST_WORDS_OF_PARAGRAPH]
+
+
+def test_paragraphs_and_lines_are_short() -> None:
+    assert collected(long_lines) == {}
+    assert collected(long_paragraphs) == {}
+
+
+def long_cells(page: Page) -> list[str]:
+    return [cell for cell in page.cells if len(shown(cell)) > MOST_CHARACTERS_OF_CELL]
+
+
+def test_table_cells_are_short() -> None:
+    assert collected(long_cells) == {}
+
+
+def lost_links(page: Page) -> list[str]:
     lost = []
     for target in links(page):
         if re.match(r"[a-z]+:", target):
@@ -75,25 +93,51 @@ def test_links_lead_somewhere(page: Page) -> None:
         file = (page.path.parent / name).resolve() if name else page.path
         if not file.is_file() or (place and place not in {anchor(heading) for heading in read_page(file).headings}):
             lost.append(target)
-    assert lost == []
+    return lost
 
 
-@every_page
-def test_commands_are_understood(page: Page) -> None:
-    found = [fault_of_command(words, app, make_targets()) for words in commands_of(page)]
-    assert [fault for fault in found if fault] == []
+def test_links_lead_somewhere() -> None:
+    assert collected(lost_links) == {}
 
 
-@every_page
-def test_python_is_python_and_names_what_there_is(page: Page) -> None:
-    for language, text in page.blocks:
-        if language.split(" ")[0] == "python":
-            used = [
-                node.attr
-                for node in ast.walk(ast.parse(text))
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fedannot"
-            ]
-            assert [name for name in used if name not in fedannot.__all__] == []
+def wrong_commands(page: Page) -> list[str]:
+    faults = [fault_of_command(words, app, make_targets()) for words in commands_of(page)]
+    return [fault for fault in faults if fault]
+
+
+def test_commands_are_understood() -> None:
+    assert collected(wrong_commands) == {}
+
+
+def unknown_names(page: Page) -> list[str]:
+    """Those that the Python of a page takes from `fedannot` and that are not public there."""
+    return [
+        node.attr
+        for language, text in page.blocks
+        if language.split(" ")[0] == "python"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fedannot"
+        if node.attr not in fedannot.__all__
+    ]
+
+
+def test_python_is_python_and_names_what_there_is() -> None:
+    assert collected(unknown_names) == {}
+
+
+def test_a_rule_finds_what_breaks_it(tmp_path: Path) -> None:
+    long = "word " * 30
+    line = "w" * (MOST_CHARACTERS_OF_LINE + 1)
+    for rule, text, broken in (
+        (long_sentences, f"{long}.\n", 1),
+        (long_lines, f"{line}\n", 1),
+        (long_paragraphs, f"{'Three words more. ' * 27}\n", 1),
+        (long_cells, f"| a |\n|---|\n| {'c' * 81} |\n", 1),
+        (lost_links, "# There\n[a](gone.md), [b](#nowhere), [c](#there)\n", 2),
+        (wrong_commands, "```sh\nmake nothing\nmake demo\n```\n", 1),
+        (unknown_names, "```python\nfedannot.nothing\nfedannot.plan\n```\n", 1),
+    ):
+        assert len(rule(page_of(text, tmp_path))) == broken, rule.__name__
 
 
 # Of the methods that the table calls otherwise than their folders.
@@ -118,11 +162,10 @@ def test_the_table_of_equations_names_functions() -> None:
     assert unnamed == {"single_site", "audit_classification"}
 
 
-@every_page
-def test_tables_are_those_of_the_figures_beside_them(page: Page) -> None:
+def test_tables_are_those_of_the_figures_beside_them() -> None:
     """`python tests/benchmarks/card_tables.py docs/benchmarks/*.md` makes them."""
-    text = page.path.read_text(encoding="utf-8")
-    assert made_anew(text, page.path.parent) == text
+    texts = {page: page.path.read_text(encoding="utf-8") for page in PAGES}
+    assert [page.name for page, text in texts.items() if made_anew(text, page.path.parent) != text] == []
 
 
 def test_long_tables_are_made_from_figures() -> None:

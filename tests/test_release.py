@@ -22,7 +22,7 @@ from fedannot.apps.runs import tracking
 
 ROOT = Path(__file__).parents[1]
 TEXTS = {".md", ".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".txt", ".conf", ".cff", ".json", ".html", ".j2", ""}
-FOLDERS = ("apps", "custom", "docker", "docs", "jobs", "package", "release", "site_configs", "tests", "transforms")
+FOLDERS = ("apps", "custom", "docker", "docs", "jobs", "release", "site_configs", "src", "tests", "transforms")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # What ends a command, or the text around it.
 COMMAND = re.compile(

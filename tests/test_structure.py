@@ -1,4 +1,7 @@
-"""The project's structure: dependencies point one way, NVFlare stays at the edge, a site process imports little."""
+"""The project's structure: dependencies point one way, NVFlare stays at the edge, a site process imports little.
+
+A rule takes a file and returns what breaks it. A check collects that over all files, and reports all at once.
+"""
 
 import ast
 import functools
@@ -71,6 +74,11 @@ def identify(path):
     return str(path.relative_to(ROOT))
 
 
+def collected(rule, paths):
+    """What breaks a rule, per file that breaks it."""
+    return {identify(path): broken for path in paths if (broken := rule(path))}
+
+
 def test_the_modules_are_found_and_their_imports_resolved():
     assert {identify(path).split("/")[0] for path in MODULES} == set(LEVELS)
     executor = imported_modules(ROOT / "custom" / "flare" / "executor.py")
@@ -80,36 +88,62 @@ def test_the_modules_are_found_and_their_imports_resolved():
     assert "gc" in executor
 
 
-@pytest.mark.parametrize("path", MODULES, ids=identify)
-def test_nothing_imports_upward(path):
+def upward_imports(path):
     level = LEVELS.index(path.relative_to(ROOT).parts[0])
     above = tuple(f"fedannot.{package}" for package in LEVELS[level + 1 :])
-    upward = [name for name in imported_modules(path) if name.startswith(above) and above]
-    assert upward == []
+    return [name for name in imported_modules(path) if above and name.startswith(above)]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=identify)
-def test_imports_inside_the_packages_are_relative(path):
-    absolute = [
-        node
+def test_no_two_rooms_of_custom_need_each_other():
+    """The interface of methods is below the course of rounds, and the course knows no method."""
+    needed = {}
+    for path in (ROOT / "custom").rglob("*.py"):
+        room = path.relative_to(ROOT / "custom").with_suffix("").parts[0]
+        names = [name.split(".") for name in imported_modules(path, for_types=False)]
+        others = {parts[2] for parts in names if parts[:2] == ["fedannot", "custom"] and len(parts) > 2}
+        needed.setdefault(room, set()).update(others - {room})
+    needed.pop("__init__")
+    order = list(graphlib.TopologicalSorter(needed).static_order())
+    assert order.index("interface") < order.index("run")
+    assert "methods" not in needed["run"]
+
+
+def test_nothing_imports_upward():
+    assert collected(upward_imports, MODULES) == {}
+
+
+def absolute_imports(path):
+    """The lines of those that name the package itself."""
+    return [
+        node.lineno
         for node in ast.walk(syntax_tree(path))
         if (isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith("fedannot"))
         or (isinstance(node, ast.Import) and any(alias.name.startswith("fedannot") for alias in node.names))
     ]
-    assert [node.lineno for node in absolute] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=identify)
-def test_nvflare_is_imported_at_the_edge_only(path):
+def test_imports_inside_the_packages_are_relative():
+    assert collected(absolute_imports, MODULES) == {}
+
+
+def nvflare_inside(path):
     parts = path.relative_to(ROOT).parts
-    uses = [name for name in imported_modules(path) if name.split(".")[0] == "nvflare"]
-    assert not uses or parts[0] == "apps" or parts[:2] == ("custom", "flare")
+    if parts[0] == "apps" or parts[:2] == ("custom", "flare"):
+        return []
+    return [name for name in imported_modules(path) if name.split(".")[0] == "nvflare"]
 
 
-@pytest.mark.parametrize("path", (ROOT / "custom" / "data").rglob("*.py"), ids=identify)
-def test_data_know_nothing_of_the_settings_of_training(path):
+def test_nvflare_is_imported_at_the_edge_only():
+    assert collected(nvflare_inside, MODULES) == {}
+
+
+def training_settings(path):
     settings = ("fedannot.custom.settings", "fedannot.custom.methods")
-    assert [name for name in imported_modules(path) if name.startswith(settings)] == []
+    return [name for name in imported_modules(path) if name.startswith(settings)]
+
+
+def test_data_know_nothing_of_the_settings_of_training():
+    assert collected(training_settings, (ROOT / "custom" / "data").rglob("*.py")) == {}
 
 
 # What is made of arrays is made elsewhere. A swarm averages at sites, in NVFlare's aggregator: it has the sum itself.
@@ -138,16 +172,20 @@ TENSORS = {"torch.Tensor", "torch.as_tensor", "torch.from_numpy", "torch.save", 
 ADAPTERS = sorted((ROOT / "custom" / "flare").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", ADAPTERS, ids=identify)
-def test_what_talks_to_nvflare_holds_no_formula(path):
-    imported = [name for name in imported_modules(path) if name.startswith(FORMULAS)]
-    assert set(imported) == ADAPTED.get(identify(path), set())
+def formulas(path):
+    """What is imported or used of them without a reason, and reasons for what is no longer imported."""
+    imported = {name for name in imported_modules(path) if name.startswith(FORMULAS)}
     used = {
         f"torch.{node.attr}"
         for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch"
     }
-    assert used <= TENSORS
+    return sorted((imported ^ ADAPTED.get(identify(path), set())) | (used - TENSORS))
+
+
+def test_what_talks_to_nvflare_holds_no_formula():
+    assert set(ADAPTED) <= {identify(path) for path in ADAPTERS}
+    assert collected(formulas, ADAPTERS) == {}
 
 
 METHODS = ROOT / "custom" / "methods"
@@ -161,26 +199,16 @@ GENERAL = [
 KNOW_METHODS = ("custom/methods/__init__.py",)
 
 
-@pytest.mark.parametrize("path", GENERAL, ids=identify)
-def test_general_code_knows_no_method(path):
+def named_methods(path):
+    folders = tuple(f"fedannot.custom.methods.{name}" for name in METHOD_FOLDERS)
+    below = tuple(f"{folder}." for folder in folders)
+    return [name for name in imported_modules(path) if name in folders or name.startswith(below)]
+
+
+def test_general_code_knows_no_method():
     """It asks for the job's; which there are stands in one place."""
     assert {"fedavg", "feda3i", "fedia", "fedgsca", "personal"} <= set(METHOD_FOLDERS)
-    folders = tuple(f"fedannot.custom.methods.{name}" for name in METHOD_FOLDERS)
-    named = [
-        name for name in imported_modules(path) if name in folders or name.startswith(tuple(f"{f}." for f in folders))
-    ]
-    assert not named or identify(path) in KNOW_METHODS
-
-
-LONGEST = 300
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in MODULES if path.relative_to(ROOT).parts[0] == "custom"], ids=identify
-)
-def test_a_module_fits_in_the_head(path):
-    lines = sum(1 for _ in path.open(encoding="utf-8"))
-    assert lines <= LONGEST
+    assert collected(named_methods, [path for path in GENERAL if identify(path) not in KNOW_METHODS]) == {}
 
 
 def test_no_imports_go_in_a_circle():
@@ -195,32 +223,34 @@ def test_no_imports_go_in_a_circle():
     graphlib.TopologicalSorter(edges).prepare()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=identify)
-def test_json_and_yaml_of_others_are_read_strictly(path):
-    """A key that appears twice, or an alias that stands for millions of values, must not pass anywhere."""
+def lenient_readers(path):
     called = {
         f"{node.func.value.id}.{node.func.attr}"
         for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
     }
-    loaders = {"json.load", "json.loads", "yaml.load", "yaml.safe_load"}
-    assert identify(path) in OWN_READERS or not called & loaders
+    return sorted(called & {"json.load", "json.loads", "yaml.load", "yaml.safe_load"})
+
+
+def test_json_and_yaml_of_others_are_read_strictly():
+    """A key that appears twice, or an alias that stands for millions of values, must not pass anywhere."""
+    assert collected(lenient_readers, [path for path in MODULES if identify(path) not in OWN_READERS]) == {}
 
 
 def test_every_package_folder_is_installed():
+    """What has no `__init__.py` is left out; `tests/integration/test_wheel.py` looks at what a wheel holds."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert settings["packages"]["find"] == {"where": ["src"], "namespaces": False}
+    package = ROOT / "src" / "fedannot"
+    links = {path.name: path.readlink() for path in package.iterdir() if path.is_symlink()}
+    assert links == {name: Path("..", "..", name) for name in (*LEVELS, *BESIDE)}
     folders = {path.parent for path in MODULES}
-    of_modules = {f"fedannot.{'.'.join(path.relative_to(ROOT).parts)}" for path in folders}
-    assert set(settings["packages"]) == {"fedannot", *(f"fedannot.{name}" for name in BESIDE), *of_modules}
-    beside = {f"fedannot.{name}": name for name in (*LEVELS, *BESIDE)}
-    assert settings["package-dir"] == {"fedannot": "package", **beside}
-    for folder in folders:
-        assert (folder / "__init__.py").is_file(), folder
+    assert [identify(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
 
 
-@pytest.mark.parametrize("package", ["package", *LEVELS])
-def test_packages_are_marked_as_typed(package):
-    assert (ROOT / package / "py.typed").is_file()
+def test_packages_are_marked_as_typed():
+    package = ROOT / "src" / "fedannot"
+    assert [path for path in (package, *(package / name for name in LEVELS)) if not (path / "py.typed").is_file()] == []
 
 
 def test_no_two_test_modules_share_a_name():
@@ -229,29 +259,45 @@ def test_no_two_test_modules_share_a_name():
     assert [name for name, count in names.items() if count > 1 and name.startswith("test_")] == []
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_jobs_carry_the_folder_that_lets_nvflare_build_installed_classes(job):
+def job_app(job):
+    """The one folder of a job that all participants get."""
     (app,) = json.loads((job / "meta.json").read_text(encoding="utf-8"))["deploy_map"]
-    assert (job / app / "custom" / "README.txt").is_file()
+    return job / app
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_what_nvflare_reads_of_a_job_is_ascii(job):
+def test_jobs_carry_the_folder_that_lets_nvflare_build_installed_classes():
+    assert [job.name for job in JOBS if not (job_app(job) / "custom" / "README.txt").is_file()] == []
+
+
+def test_what_nvflare_reads_of_a_job_is_ascii():
     """Its commands decode files as the locale asks, which any library of the process may have changed."""
-    files = [job / "meta.json", *(file for file in job.glob("*/config/*") if file.is_file())]
-    assert [file for file in files if not file.read_bytes().isascii()] == []
+    files = [job / "meta.json" for job in JOBS]
+    files += [file for job in JOBS for file in job.glob("*/config/*") if file.is_file()]
+    assert len(files) >= 3 * len(JOBS)
+    assert [identify(file) for file in files if not file.read_bytes().isascii()] == []
 
 
 # Its sites talk to each other, by components of its own.
 SWARM = "decoupled"
 
 
-@pytest.mark.parametrize("side", ["server", "client"])
-def test_jobs_with_a_server_have_the_same_configuration(side):
+SIDES = ("server", "client")
+
+
+def test_jobs_with_a_server_have_the_same_configuration():
     """Their settings say what they do: a configuration that a site has approved serves every method."""
-    texts = {(job / "app" / "config" / f"config_fed_{side}.conf").read_bytes() for job in JOBS if job.name != SWARM}
     assert len(JOBS) >= 11
-    assert len(texts) == 1
+    jobs = [job for job in JOBS if job.name != SWARM]
+    reference = JOBS[0]
+    assert reference in jobs
+    differ = [
+        f"{job.name}, {side}"
+        for job in jobs
+        for side in SIDES
+        if (job / "app" / "config" / f"config_fed_{side}.conf").read_bytes()
+        != (reference / "app" / "config" / f"config_fed_{side}.conf").read_bytes()
+    ]
+    assert differ == []
 
 
 def component_paths(value):
@@ -264,16 +310,26 @@ def component_paths(value):
     return []
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_jobs_name_components_that_exist(job):
-    paths = []
-    for side in ("server", "client"):
-        config = ConfigFactory.parse_file(str(job / "app" / "config" / f"config_fed_{side}.conf"))
-        paths += component_paths(config.as_plain_ordered_dict())
-    assert len(paths) >= 5
-    for path in paths:
-        module, name = path.rsplit(".", 1)
-        assert callable(getattr(importlib.import_module(module), name))
+def is_component(path):
+    module, name = path.rsplit(".", 1)
+    try:
+        return callable(getattr(importlib.import_module(module), name, None))
+    except ModuleNotFoundError:
+        return False
+
+
+def test_jobs_name_components_that_exist():
+    assert not is_component("fedannot.custom.flare.nowhere.Executor")
+    assert not is_component("fedannot.custom.flare.executor.Nobody")
+    missing = {}
+    for job in JOBS:
+        paths = []
+        for side in SIDES:
+            config = ConfigFactory.parse_file(str(job / "app" / "config" / f"config_fed_{side}.conf"))
+            paths += component_paths(config.as_plain_ordered_dict())
+        assert len(paths) >= 5, job.name
+        missing[job.name] = [path for path in paths if not is_component(path)]
+    assert {job: paths for job, paths in missing.items() if paths} == {}
 
 
 def modules_loaded_by(statement):
@@ -283,15 +339,15 @@ def modules_loaded_by(statement):
     return set(json.loads(finished.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("gate", ["site_gate", "job_gate"])
-def test_a_gate_loads_nothing_that_trains(gate):
+def test_a_gate_loads_nothing_that_trains():
     """It stands in a process that keeps a connection for months, and looks at settings."""
-    assert modules_loaded_by(f"import fedannot.custom.flare.{gate}") & {"torch", "monai", "scipy.stats"} == set()
+    loaded = modules_loaded_by("import fedannot.custom.flare.site_gate, fedannot.custom.flare.job_gate")
+    assert loaded & {"torch", "monai", "scipy.stats"} == set()
 
 
-@pytest.mark.parametrize("module", ["strict_model", "data.phantoms.settings", "settings", "methods.lookup"])
-def test_settings_are_types_alone(module):
-    loaded = modules_loaded_by(f"import fedannot.custom.{module}")
+def test_settings_are_types_alone():
+    modules = ("strict_model", "data.phantoms.settings", "settings", "methods.lookup")
+    loaded = modules_loaded_by(f"import {', '.join(f'fedannot.custom.{module}' for module in modules)}")
     assert "pydantic" in loaded
     assert loaded & {"numpy", "torch", "monai", "nibabel", "PIL", "nvflare"} == set()
 
@@ -330,9 +386,49 @@ def test_site_process_starts_without_what_it_does_not_need():
     assert not any(name.startswith("fedannot.apps") for name in loaded)
 
 
-@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=identify)
-def test_modules_and_tests_that_a_page_names_are_there(page):
+def named_files_that_are_gone(page):
     text = page.read_text(encoding="utf-8")
     named = set(re.findall(r"\b(?:tests|transforms|custom|apps)/[\w/]+\.py\b", text))
     named |= {f"custom/{name}.py" for name in re.findall(r"`((?:approval|data|flare|methods|run)/[\w/]+)`", text)}
-    assert sorted(name for name in named if not (ROOT / name).is_file()) == []
+    return sorted(name for name in named if not (ROOT / name).is_file())
+
+
+def test_modules_and_tests_that_a_page_names_are_there():
+    assert collected(named_files_that_are_gone, [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]) == {}
+
+
+FLARE, METHOD = "custom/flare/{}.py", "custom/methods/{}.py"
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "line", "broken"),
+    [
+        (upward_imports, "transforms/{}.py", "from ..custom import data", ["fedannot.custom.data"]),
+        (upward_imports, "custom/{}.py", "def f():\n    import fedannot.apps.runs", ["fedannot.apps.runs"]),
+        (upward_imports, "apps/{}.py", "from ..custom import data", []),
+        (absolute_imports, "custom/{}.py", "import os\nfrom fedannot.custom import data", [2]),
+        (absolute_imports, "custom/{}.py", "from .data import cases", []),
+        (nvflare_inside, "custom/run/{}.py", "from nvflare.apis import dxo", ["nvflare.apis.dxo"]),
+        (nvflare_inside, FLARE, "from nvflare.apis import dxo", []),
+        (training_settings, "custom/data/{}.py", "from ..settings import Job", ["fedannot.custom.settings.Job"]),
+        (formulas, FLARE, "import numpy", ["numpy"]),
+        (formulas, FLARE, "import torch\ntorch.stack([])", ["torch.stack"]),
+        (formulas, FLARE, "import torch\ntorch.load('model.pt')", []),
+        (named_methods, METHOD, "from .fedia import server", ["fedannot.custom.methods.fedia.server"]),
+        (named_methods, METHOD, "from .lookup import find", []),
+        (lenient_readers, "apps/{}.py", "import json\njson.loads('{}')", ["json.loads"]),
+        (lenient_readers, "apps/{}.py", "import json\njson.dumps({})", []),
+        (
+            named_files_that_are_gone,
+            "docs/{}.md",
+            "See `custom/gone.py` and `run/lost`.",
+            ["custom/gone.py", "custom/run/lost.py"],
+        ),
+    ],
+)
+def test_a_rule_finds_what_breaks_it(rule, place, line, broken, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    file = tmp_path / place.format("module")
+    file.parent.mkdir(parents=True)
+    file.write_text(line, encoding="utf-8")
+    assert collected(rule, [file]) == ({place.format("module"): broken} if broken else {})

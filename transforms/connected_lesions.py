@@ -1,13 +1,12 @@
 """Lesions of a mask: its connected components."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from .array_types import Array, Components, Floats
 
-def label_lesions(mask: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
+
+def label_lesions(mask: Array) -> tuple[Components, int]:
     """Number the lesions of a mask; voxels that touch by a corner are of one lesion.
 
     Components are 26-connected in volumes and 8-connected in pictures.
@@ -27,7 +26,7 @@ def label_lesions(mask: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
     return labelled.astype(np.int32, copy=False), int(count)
 
 
-def largest_in_lesions(values: NDArray[Any], labelled: NDArray[np.int32], count: int) -> NDArray[np.float64]:
+def largest_in_lesions(values: Array, labelled: Components, count: int) -> Floats:
     """Return the largest value in each of the lesions, ``(c,)`` in the order of their numbers.
 
     Args:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import ndimage
 
+from .array_types import Booleans, Floats
+from .surfaces import checked_spacing, grown_box
 
-def contour_bands(
-    mask: ArrayLike, spacing: Sequence[float] | None = None
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+
+def contour_bands(mask: ArrayLike, spacing: Sequence[float] | None = None) -> tuple[Booleans, Booleans]:
     """Return the largest band along the contour of a mask that grows on both sides (FedA³I, Sec. 3.3).
 
     R_in = {y = 1, D ≥ −d}, R_out = {y = 0, D ≤ d}, d = min(d_in, d_out), where D is the signed Euclidean distance to
@@ -37,19 +38,19 @@ def contour_bands(
         (16, 36)
     """
     foreground = np.asarray(mask) != 0
-    sampling = _checked_spacing(foreground.shape, spacing)
+    sampling = checked_spacing(foreground.shape, spacing)
     inner, outer = np.zeros_like(foreground), np.zeros_like(foreground)
     if not foreground.any() or foreground.all():
         return inner, outer
 
     box = ndimage.find_objects(foreground.astype(np.uint8))[0]
     # One pixel around the object suffices inside: beyond it no background is nearer.
-    near = _grown(box, [1] * foreground.ndim, foreground.shape)
+    near = grown_box(box, (1,) * foreground.ndim, foreground.shape)
     depth = _distance(foreground[near], sampling)
     deepest = float(depth.max())
     # Beyond the deepest pixel's depth the outer distance decides nothing: if the image goes on there, d is d_in.
     margins = [math.floor(deepest / step) + 1 for step in sampling]
-    far = _grown(box, margins, foreground.shape)
+    far = grown_box(box, margins, foreground.shape)
     away = _distance(~foreground[far], sampling)
     width = min(deepest, float(away.max()))
 
@@ -58,28 +59,6 @@ def contour_bands(
     return inner, outer
 
 
-def _checked_spacing(shape: tuple[int, ...], spacing: Sequence[float] | None) -> tuple[float, ...]:
-    """The pixel's size along each axis, one where none is given."""
-    if len(shape) not in (2, 3):
-        raise ValueError(f"A mask has the shape (H, W) or (H, W, D), found {shape}.")
-    if spacing is None:
-        return (1.0,) * len(shape)
-    sampling = tuple(float(step) for step in spacing)
-    if len(sampling) != len(shape) or not all(math.isfinite(step) and step > 0 for step in sampling):
-        raise ValueError(
-            f"spacing must be {len(shape)} positive numbers, one for each axis of the mask {shape}, found {sampling}."
-        )
-    return sampling
-
-
-def _grown(box: tuple[slice, ...], margins: Sequence[int], shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """The box with a margin on every side, as far as the image goes."""
-    return tuple(
-        slice(max(side.start - margin, 0), min(side.stop + margin, length))
-        for side, margin, length in zip(box, margins, shape, strict=True)
-    )
-
-
-def _distance(inside: NDArray[np.bool_], sampling: tuple[float, ...]) -> NDArray[np.float64]:
+def _distance(inside: Booleans, sampling: tuple[float, ...]) -> Floats:
     """Distance of every pixel inside to the nearest one outside, 0 outside; same shape."""
     return np.asarray(ndimage.distance_transform_edt(inside, sampling=sampling), dtype=np.float64)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.measure import find_contours
 
+from .array_types import Booleans, Floats
+
 _EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 _FOUR_NEIGHBOURS = ndimage.generate_binary_structure(2, 1)
 
@@ -36,7 +38,7 @@ class Region:
         is_hole: a hole is one piece by four neighbours, an object by eight.
     """
 
-    pixels: NDArray[np.bool_]
+    pixels: Booleans
     corner: tuple[int, int]
     area: int
     is_hole: bool
@@ -59,11 +61,11 @@ class PlaneObject:
 class MovedRegion:
     """A region after its contour moved: ``pixels`` boolean, and the window of the plane in which they lie."""
 
-    pixels: NDArray[np.bool_]
+    pixels: Booleans
     window: tuple[slice, slice]
 
 
-def plane_objects(foreground: NDArray[np.bool_]) -> Iterator[PlaneObject]:
+def plane_objects(foreground: Booleans) -> Iterator[PlaneObject]:
     """Yield the eight-connected objects of a boolean plane ``(H, W)`` in scan order, each with its holes."""
     labelled, _ = ndimage.label(foreground, structure=_EIGHT_NEIGHBOURS)
     for number, box in enumerate(ndimage.find_objects(labelled), start=1):
@@ -79,7 +81,7 @@ def plane_objects(foreground: NDArray[np.bool_]) -> Iterator[PlaneObject]:
         )
 
 
-def trace(region: Region) -> NDArray[np.float64]:
+def trace(region: Region) -> Floats:
     """Contour of a region, ``(l, 2)`` rows and columns in the plane, in order, the first point not repeated.
 
     Every point lies halfway between a pixel of the region and a neighbour outside it, which may lie outside the plane.
@@ -89,9 +91,7 @@ def trace(region: Region) -> NDArray[np.float64]:
     return np.asarray(contours[0][:-1], dtype=np.float64) + np.asarray(region.corner, dtype=np.float64) - 1.0
 
 
-def move(
-    region: Region, points: NDArray[np.float64], displacements: NDArray[np.float64], plane_shape: tuple[int, int]
-) -> MovedRegion:
+def move(region: Region, points: Floats, displacements: Floats, plane_shape: tuple[int, int]) -> MovedRegion:
     """Move a region's contour along its outward normal.
 
     Every pixel takes the displacement of the contour point nearest to it, and the pixels are kept whose signed distance
@@ -129,7 +129,7 @@ def move(
     return MovedRegion(np.where(inside, -distance, distance) <= smooth, window)
 
 
-def _pixel_offsets(points: NDArray[np.float64], drawn: NDArray[np.bool_] | np.bool_) -> NDArray[np.float64]:
+def _pixel_offsets(points: Floats, drawn: Booleans | np.bool_) -> Floats:
     """Distance to the contour of the two pixels beside every drawn contour point, ``(2, drawn points)``."""
     smoothed = ndimage.uniform_filter1d(points, _SMOOTHED_POINTS, axis=0, mode="wrap")
     tangent = np.roll(smoothed, -1, axis=0) - np.roll(smoothed, 1, axis=0)
@@ -156,7 +156,7 @@ def _window(region: Region, margin: int, plane_shape: tuple[int, int]) -> tuple[
     return rows, columns
 
 
-def _placed(region: Region, window: tuple[slice, slice]) -> NDArray[np.bool_]:
+def _placed(region: Region, window: tuple[slice, slice]) -> Booleans:
     """The region's pixels in a window of the plane that contains its box."""
     inside = np.zeros([side.stop - side.start for side in window], dtype=bool)
     row, column = (start - side.start for start, side in zip(region.corner, window, strict=True))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from monai.config import KeysCollection
 from monai.transforms import MapTransform, Transform
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from .array_types import Array, Components
 from .connected_lesions import label_lesions, largest_in_lesions
 from .ignored_label import IGNORED_LABEL
 from .mask_arrays import Mask, _without_channel, as_array, like
@@ -77,7 +77,7 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         self.sureness = sureness
         self.margin = margin
 
-    def make_params(self, mask: Mask, proposals: NDArray[Any]) -> IgnoreUnannotatedParams:
+    def make_params(self, mask: Mask, proposals: Array) -> IgnoreUnannotatedParams:
         """Choose which objects of the proposals ``(H, W[, D])`` become ignored.
 
         Raises:
@@ -91,7 +91,7 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         surest = sorted(found, key=lambda number: -found[number])
         return IgnoreUnannotatedParams(tuple(array.shape), tuple(sorted(surest[: self.most])))
 
-    def apply_transform(self, mask: Mask, proposals: NDArray[Any], params: IgnoreUnannotatedParams) -> Mask:
+    def apply_transform(self, mask: Mask, proposals: Array, params: IgnoreUnannotatedParams) -> Mask:
         """Return the mask with the chosen objects ignored; the input is kept.
 
         Raises:
@@ -107,7 +107,7 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         marked[objects & (array == 0)] = IGNORED_LABEL
         return like(mask, marked)
 
-    def __call__(self, mask: Mask, proposals: NDArray[Any]) -> Mask:
+    def __call__(self, mask: Mask, proposals: Array) -> Mask:
         """Choose and mark; see :meth:`make_params` and :meth:`apply_transform`."""
         return self.apply_transform(mask, proposals, self.make_params(mask, proposals))
 
@@ -154,7 +154,7 @@ class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
         return result
 
 
-def _numbered(array: NDArray[Any], proposals: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
+def _numbered(array: Array, proposals: Array) -> tuple[Components, int]:
     sureness: Sequence[int] = np.shape(proposals)
     if tuple(sureness) != array.shape:
         raise ValueError(f"Expected proposals of the mask's shape {array.shape}, but got {tuple(sureness)}.")

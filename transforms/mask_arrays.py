@@ -8,12 +8,13 @@ import torch
 from monai.config import KeysCollection
 from monai.transforms import MapTransform, Randomizable
 from monai.utils import convert_to_dst_type
-from numpy.typing import NDArray
 
-Mask = NDArray[Any] | torch.Tensor
+from .array_types import Array
+
+Mask = Array | torch.Tensor
 
 
-def as_array(mask: Mask) -> NDArray[Any]:
+def as_array(mask: Mask) -> Array:
     """Return a mask as a checked numpy array, not copied where it is one.
 
     Raises:
@@ -27,7 +28,7 @@ def as_array(mask: Mask) -> NDArray[Any]:
     return array
 
 
-def label_values(array: NDArray[Any]) -> list[int]:
+def label_values(array: Array) -> list[int]:
     """Return the ascending label values of a mask without the background.
 
     Raises:
@@ -42,7 +43,7 @@ def label_values(array: NDArray[Any]) -> list[int]:
     return [int(value) for value in values]
 
 
-def like(mask: Mask, result: NDArray[Any]) -> Mask:
+def like(mask: Mask, result: Array) -> Mask:
     """Return the result in the type, on the device and with the metadata of the mask."""
     converted: Mask = convert_to_dst_type(result, mask)[0]
     return converted

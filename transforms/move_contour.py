@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from monai.config import KeysCollection
 from monai.transforms import MapTransform, Transform
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from .array_types import Array, Booleans, Components, Floats
 from .connected_lesions import label_lesions
 from .ignored_label import IGNORED_LABEL
 from .mask_arrays import Mask, _without_channel, as_array, label_values, like
-from .surfaces import SURFACE_MARGIN, Booleans, Floats, checked_spacing, grown_box, surface_of_mask
+from .surfaces import SURFACE_MARGIN, checked_spacing, grown_box, surface_of_mask
 
 _Box = tuple[slice, ...]
 
@@ -177,7 +177,7 @@ class _Moving:
     height: Floats
 
 
-def _moved(mask: NDArray[Any], distances: Mapping[int, float], spacing: tuple[float, ...]) -> NDArray[Any]:
+def _moved(mask: Array, distances: Mapping[int, float], spacing: tuple[float, ...]) -> Array:
     """The mask with every contour moved; nothing is done where nothing moves."""
     if not any(distances.values()):
         return mask.copy()
@@ -239,7 +239,7 @@ def _distance_field(inside: Booleans, levels: Collection[float], spacing: tuple[
     return field
 
 
-def _owners(shape: tuple[int, ...], objects: Sequence[_Moving]) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
+def _owners(shape: tuple[int, ...], objects: Sequence[_Moving]) -> tuple[Components, Components, Floats]:
     """Which object every pixel is of and which it lies deepest in, from 1, and how deep (negative).
 
     No object takes pixels of another one of its class: a small one could vanish in it.
@@ -256,7 +256,7 @@ def _owners(shape: tuple[int, ...], objects: Sequence[_Moving]) -> tuple[NDArray
     return origin, owner, lowest
 
 
-def _still_foreground(counted: NDArray[Any], distances: Mapping[int, float], spacing: tuple[float, ...]) -> Booleans:
+def _still_foreground(counted: Array, distances: Mapping[int, float], spacing: tuple[float, ...]) -> Booleans:
     """Pixels that lie near another class only, not near the background: they stay foreground."""
     stays = np.zeros(counted.shape, dtype=bool)
     together, _ = label_lesions(counted)
@@ -272,9 +272,7 @@ def _still_foreground(counted: NDArray[Any], distances: Mapping[int, float], spa
     return stays
 
 
-def _keep_apart(
-    origin: NDArray[np.int32], owner: NDArray[np.int32], height: Floats, objects: Sequence[_Moving]
-) -> None:
+def _keep_apart(origin: Components, owner: Components, height: Floats, objects: Sequence[_Moving]) -> None:
     """Take back, in place, what an object grew into touch with another one of its class."""
     labels = np.array([0, *(item.label for item in objects)])
     if len(set(labels.tolist())) == len(labels):

@@ -9,12 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage, optimize
 from scipy.spatial import cKDTree
 
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
+from .array_types import AnyFloats, Booleans, Floats
 
 # A mask's contour follows the grid in steps; averaged over this many pixels (standard deviation) it runs smoothly.
 _SMOOTHING = 0.8
@@ -101,7 +99,7 @@ def surface_of_mask(inside: Booleans, spacing: Sequence[float] | None = None) ->
 
 
 def surface_of_probabilities(
-    probabilities: NDArray[np.floating], label: int, inside: Booleans, spacing: Sequence[float] | None = None
+    probabilities: AnyFloats, label: int, inside: Booleans, spacing: Sequence[float] | None = None
 ) -> Surface:
     """Return the contour of a predicted object, where its class is as probable as the most probable other one.
 

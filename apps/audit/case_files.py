@@ -7,19 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...custom.audit.case_arrays import CaseArrays, read_case_arrays
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.contained_paths import ContainedPaths, relative_name
 from ...custom.data.datalist import Case, read_datalist
 from ...custom.data.description import AnyDescription, ClassificationDescription, read_site_description
 from ...custom.data.preparation import IMAGE, LABEL, Preparation, build_preparation
+from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError
 from .found import FoundAudit
-
-Classes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class ReadCase:
         spacing: size of a pixel along the spatial axes in millimetres; None in pixels.
     """
 
-    image: NDArray[np.float32]
+    image: SingleFloats
     given: Classes
     prediction: Classes | None
     suggestions: Mapping[str, Classes]

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from ...custom.audit.findings import AuditedCase, Finding
+from ...transforms.array_types import Array, Classes, SingleFloats
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
-from .case_files import CaseReader, Classes, ReadCase
+from .case_files import CaseReader, ReadCase
 
 Form = Literal["png", "webp"]
 Box = tuple[int, int, int, int]
@@ -128,7 +128,7 @@ def _shown_plane(finding: Finding | None, read: ReadCase) -> tuple[int, Box]:
     return int(marked.sum(axis=(1, 2)).argmax()), (0, 0, height, width)
 
 
-def _planes(array: NDArray[Any], read: ReadCase, *, channels: bool = False) -> NDArray[Any]:
+def _planes(array: Array, read: ReadCase, *, channels: bool = False) -> Array:
     """Planes ``(P, H, W)``, an image with its channels last, as they are shown: axes of volumes to the right and up."""
     planes = np.moveaxis(array, 1, -1) if channels else array
     if read.given.ndim == 4:
@@ -150,14 +150,14 @@ def _has_masks(read: ReadCase) -> bool:
     return read.given.ndim > 1
 
 
-def _grey_levels(planes: NDArray[np.float32]) -> NDArray[np.uint8]:
+def _grey_levels(planes: SingleFloats) -> Classes:
     """Intensities ``(P, H, W, C)`` from the darkest to the brightest hundredth of the case as 0 to 255."""
     low, high = (float(np.quantile(planes, share)) for share in (0.01, 0.99))
     levels = (255 * ((planes - low) / max(high - low, 1e-6)).clip(0, 1)).round().astype(np.uint8)
     return levels if levels.shape[-1] == 3 else levels[..., 0]
 
 
-def _data_address(plane: NDArray[np.uint8], form: Form) -> str:
+def _data_address(plane: Classes, form: Form) -> str:
     options: Mapping[str, Any] = {"quality": _QUALITY} if form == "webp" else {"optimize": False}
     return _encoded(Image.fromarray(np.ascontiguousarray(plane)), form, **options)
 
@@ -196,7 +196,7 @@ def _square(box: Box, shape: tuple[int, ...]) -> Box:
     return first_row, first_column, first_row + side, first_column + side
 
 
-def _with_outline(pixels: NDArray[np.uint8], classes: Classes) -> NDArray[np.uint8]:
+def _with_outline(pixels: Classes, classes: Classes) -> Classes:
     """Pixels ``(H, W, 3)`` with the innermost pixels of every object in a colour."""
     padded = np.pad(classes, 1, mode="edge")
     edge = np.zeros(classes.shape, dtype=bool)

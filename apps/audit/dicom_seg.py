@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.data.whole_files import private_file
+from ...transforms.array_types import Classes, Floats
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
 
@@ -22,8 +22,8 @@ _SCHEME = "99FEDANNOT"
 
 def write_dicom_seg(
     file: Path,
-    classes: NDArray[np.uint8],
-    affine: NDArray[np.float64],
+    classes: Classes,
+    affine: Floats,
     series: Path,
     names: Sequence[str],
 ) -> None:
@@ -107,7 +107,7 @@ def _slices(series: Path) -> list[Any]:
     return sorted(slices, key=lambda one: float(normal @ np.array(one.ImagePositionPatient, dtype=np.float64)))
 
 
-def _frame(one: Any, classes: NDArray[np.uint8], affine: NDArray[np.float64], series: Path) -> NDArray[np.uint8]:
+def _frame(one: Any, classes: Classes, affine: Floats, series: Path) -> Classes:
     """The classes at the pixels of a slice, ``(rows, columns)``."""
     row, column = np.reshape(np.array(one.ImageOrientationPatient, dtype=np.float64), (2, 3))
     between_rows, between_columns = (float(step) for step in one.PixelSpacing)

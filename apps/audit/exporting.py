@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.audit.decisions import Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import Mask, plain_name
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
+from ...transforms.array_types import Labels
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from .case_files import CaseReader
@@ -104,9 +104,7 @@ def itksnap_labels(description: SegmentationDescription) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_slicer_segmentation(
-    file: Path, values: NDArray[np.int64], mask: Path, description: SegmentationDescription
-) -> None:
+def write_slicer_segmentation(file: Path, values: Labels, mask: Path, description: SegmentationDescription) -> None:
     """Write a volume's label values as a segmentation of 3D Slicer, a segment for each class.
 
     Args:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ...custom.audit.findings import AuditedCase
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import Mask, plain_name, read_classes, write_changed
 from ...custom.data.preparation import build_restoration
 from ...custom.data.whole_files import private_folder
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
 from .case_files import CaseReader, merged
 
@@ -29,10 +29,10 @@ class SuggestedFiles:
         self._reader, self._description = reader, description
 
     @cached_property
-    def _restore(self) -> Callable[[Path, Path, torch.Tensor], NDArray[np.uint8]]:
+    def _restore(self) -> Callable[[Path, Path, torch.Tensor], Classes]:
         return build_restoration(self._description)
 
-    def classes(self, case: AuditedCase, names: Sequence[str]) -> tuple[Mask, NDArray[np.uint8]]:
+    def classes(self, case: AuditedCase, names: Sequence[str]) -> tuple[Mask, Classes]:
         """Return a given annotation as it lies in its file, and the same with suggestions in it.
 
         What no suggestion changes keeps every pixel of the file, however much larger that is than what the network

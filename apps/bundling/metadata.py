@@ -11,7 +11,7 @@ from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings
 from ...custom.methods.personal.own_threshold import AtThreshold
-from ...custom.run.records import SiteReport
+from ...custom.records.round_records import SiteReport
 from ...custom.run.summary_record import Summary
 from ..reports.output import noise_level
 from .source import BundleSource

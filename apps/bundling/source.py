@@ -13,7 +13,7 @@ from ...custom.evaluation.local_scores import LocalScores
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
-from ...custom.run.records import RoundRecord
+from ...custom.records.round_records import RoundRecord
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings

@@ -8,11 +8,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from ...custom.data.description import ImageDescription, SegmentationDescription, SliceDescription, VolumeDescription
 from ...custom.data.masks import Mask, annotated_axis, read_classes
 from ...custom.data.whole_files import replaced
+from ...transforms.array_types import Array, Booleans, Classes
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import read_volume
@@ -49,9 +49,9 @@ class Panel:
         aspect: height of a pixel over its width.
     """
 
-    pixels: NDArray[Any] | None
-    label: NDArray[Any] | None = None
-    clean_label: NDArray[Any] | None = None
+    pixels: Array | None
+    label: Array | None = None
+    clean_label: Array | None = None
     aspect: float = 1.0
 
 
@@ -154,9 +154,7 @@ def _volume_panel(case: CaseFacts, description: SliceDescription | VolumeDescrip
     return Panel(pixels, label, clean, aspect=up / across)
 
 
-def _mask(
-    value: Path | int | None, description: SegmentationDescription, shape: tuple[int, ...]
-) -> NDArray[np.uint8] | None:
+def _mask(value: Path | int | None, description: SegmentationDescription, shape: tuple[int, ...]) -> Classes | None:
     """The classes of a mask, None where there is none that can be read and has the size of its image."""
     if not isinstance(value, Path):
         return None
@@ -189,9 +187,7 @@ def _draw_panel(axes: Any, panel: Panel, left: float, top: float) -> None:
         _draw_contour(axes, panel.clean_label[::step, ::step] > 0, frame, _CLEAN_COLOUR, "dashed")
 
 
-def _draw_contour(
-    axes: Any, mask: NDArray[np.bool_], frame: tuple[float, float, float, float], colour: str, style: str
-) -> None:
+def _draw_contour(axes: Any, mask: Booleans, frame: tuple[float, float, float, float], colour: str, style: str) -> None:
     """Draw the contour of a mask that fills a frame: left, right, bottom, top."""
     if not mask.any():
         return

@@ -2,15 +2,15 @@
 
 import numpy as np
 from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform
-from numpy.typing import NDArray
 
 from ...custom.data.description import SliceDescription, VolumeDescription
+from ...transforms.array_types import Booleans, Classes, Indices, SingleFloats
 from ...transforms.loading.volume_files import Volume
 
 _ALL_AXES = frozenset(range(3))
 
 
-def share_kept(classes: NDArray[np.uint8], image: Volume, description: SliceDescription | VolumeDescription) -> float:
+def share_kept(classes: Classes, image: Volume, description: SliceDescription | VolumeDescription) -> float:
     """Return the share of the annotated voxels that lie inside the pipeline's crop; see :func:`inside_crop`.
 
     Args:
@@ -23,8 +23,8 @@ def share_kept(classes: NDArray[np.uint8], image: Volume, description: SliceDesc
 
 
 def inside_crop(
-    places: tuple[NDArray[np.intp], ...], image: Volume, description: SliceDescription | VolumeDescription
-) -> NDArray[np.bool_]:
+    places: tuple[Indices, ...], image: Volume, description: SliceDescription | VolumeDescription
+) -> Booleans:
     """Return which voxels lie inside the pipeline's crop.
 
     Exact where volumes are not resampled; else voxels are taken to where resampling moves them, which is half a voxel
@@ -71,7 +71,7 @@ def _centre(length: int, size: int | None) -> tuple[int, int]:
     return start, min(start + size, length)
 
 
-def _foreground(voxels: NDArray[np.float32], axis: int) -> tuple[int, int]:
+def _foreground(voxels: SingleFloats, axis: int) -> tuple[int, int]:
     """Start and end along an axis of the box around everything brighter than 0; all if nothing is, or all is equal."""
     if voxels.min() == voxels.max():
         return 0, voxels.shape[axis]

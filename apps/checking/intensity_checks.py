@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.data.description import SliceDescription, VolumeDescription
+from ...transforms.array_types import Floats
 from .facts import CaseFacts, ImageFacts, SiteFacts
 from .finding import Finding, Severity, site_finding
 
@@ -91,7 +91,7 @@ def check_outliers(site: SiteFacts) -> Iterator[Finding]:
                 )
 
 
-def intensity_scores(images: Sequence[ImageFacts]) -> dict[str, NDArray[np.float64]]:
+def intensity_scores(images: Sequence[ImageFacts]) -> dict[str, Floats]:
     """Return the robust z-score of every image's mean and standard deviation among the given ones, none constant."""
     means = np.array([image.mean for image in images])
     deviations = np.array([image.deviation for image in images])
@@ -132,8 +132,8 @@ def _window(site: SiteFacts) -> tuple[float, float] | None:
     return description.window if isinstance(description, SliceDescription | VolumeDescription) else None
 
 
-def _robust_scores(values: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+def _robust_scores(values: Floats, least: float) -> Floats:
     """Distance to the median over the scaled median absolute deviation, which is at least ``least``."""
     distance = values - np.median(values)
-    scores: NDArray[np.float64] = distance / max(_NORMAL * float(np.median(np.abs(distance))), least)
+    scores: Floats = distance / max(_NORMAL * float(np.median(np.abs(distance))), least)
     return scores

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ...transforms.array_types import Classes
 
 # Shares of the image's border that are annotated, and of the background that lies off it, from which the background
 # is a thing inside the foreground.
@@ -26,7 +27,7 @@ class MaskLayout:
     enclosed: float
 
     @classmethod
-    def of(cls, classes: NDArray[np.uint8]) -> "MaskLayout":
+    def of(cls, classes: Classes) -> "MaskLayout":
         """Measure a mask ``(H, W)`` or ``(I, J, K)``, 0 for background."""
         shares = [_foreground(np.take(classes, [0, -1], axis=axis)) for axis in range(classes.ndim)]
         across = sorted(range(classes.ndim), key=lambda axis: -shares[axis])[:2]
@@ -50,5 +51,5 @@ class MaskLayout:
         return self.foreground == 1
 
 
-def _foreground(classes: NDArray[np.uint8]) -> float:
+def _foreground(classes: Classes) -> float:
     return int(np.count_nonzero(classes)) / max(classes.size, 1)

@@ -10,7 +10,6 @@ from typing import TypeVar
 import nibabel
 import numpy as np
 from nibabel.nifti1 import Nifti1Image
-from numpy.typing import NDArray
 from PIL import Image
 
 from ...custom.data.contained_paths import relative_name
@@ -24,6 +23,7 @@ from ...custom.data.description import (
     read_site_description,
 )
 from ...custom.data.watch import Watch, watched
+from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
 from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
@@ -125,7 +125,7 @@ class CaseReader:
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         pixels = self._pixels(case.image, description.channels, problems)
 
-        def read(file: Path, attempt: "_Attempt") -> NDArray[np.uint8] | None:
+        def read(file: Path, attempt: "_Attempt") -> Classes | None:
             values = attempt(MASK, lambda: read_mask(file))
             if values is None:
                 return None
@@ -142,7 +142,7 @@ class CaseReader:
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         volume = _Attempt(case.image, self._name(case.image), problems)(IMAGE, lambda: read_volume(case.image))
 
-        def read(file: Path, attempt: "_Attempt") -> NDArray[np.uint8] | None:
+        def read(file: Path, attempt: "_Attempt") -> Classes | None:
             mask = attempt(MASK, lambda: read_label_volume(file))
             if mask is None:
                 return None
@@ -158,15 +158,15 @@ class CaseReader:
             annotation = _annotation_facts(classes, kept)
         return None if volume is None else _volume_facts(volume, case.image), annotation
 
-    def _pixels(self, file: Path, channels: int, problems: list[Finding]) -> NDArray[np.float32] | None:
+    def _pixels(self, file: Path, channels: int, problems: list[Finding]) -> SingleFloats | None:
         return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_image(file, channels))
 
     def _masks(
         self,
         case: Case,
-        read: Callable[[Path, "_Attempt"], NDArray[np.uint8] | None],
+        read: Callable[[Path, "_Attempt"], Classes | None],
         problems: list[Finding],
-    ) -> NDArray[np.uint8] | None:
+    ) -> Classes | None:
         """Read the label and, only to see whether it can be used, the clean label; return the label's classes."""
         classes = None
         for value, is_clean in ((case.label, False), (case.clean_label, True)):
@@ -215,7 +215,7 @@ def _finding(kind: str, file: str, found: str, remedy: str, *, excludes: bool) -
     return Finding(Severity.WARNING, f"clean-{kind}", (file,), found, remedy)
 
 
-def _picture_facts(pixels: NDArray[np.float32], file: Path) -> ImageFacts:
+def _picture_facts(pixels: SingleFloats, file: Path) -> ImageFacts:
     with Image.open(file) as picture:
         mode = picture.mode
     return _image_facts(pixels, None, None, mode)
@@ -229,7 +229,7 @@ def _volume_facts(volume: Volume, file: Path) -> ImageFacts:
 
 
 def _image_facts(
-    intensities: NDArray[np.float32], spacing: tuple[float, ...] | None, orientation: str | None, voxel_type: str
+    intensities: SingleFloats, spacing: tuple[float, ...] | None, orientation: str | None, voxel_type: str
 ) -> ImageFacts:
     sample = intensities.reshape(-1)[:: 1 + intensities.size // _MAX_SAMPLE]
     mean, deviation = _mean_and_deviation(intensities)
@@ -248,7 +248,7 @@ def _image_facts(
     )
 
 
-def _mean_and_deviation(values: NDArray[np.float32]) -> tuple[float, float]:
+def _mean_and_deviation(values: SingleFloats) -> tuple[float, float]:
     """The mean and standard deviation of all values, of which a part at a time becomes float64."""
     flat = values.reshape(-1)
     parts = [flat[start : start + _PART] for start in range(0, flat.size, _PART)]
@@ -257,7 +257,7 @@ def _mean_and_deviation(values: NDArray[np.float32]) -> tuple[float, float]:
     return mean, math.sqrt(squares / flat.size)
 
 
-def _annotation_facts(classes: NDArray[np.uint8], kept: float = 1.0) -> AnnotationFacts:
+def _annotation_facts(classes: Classes, kept: float = 1.0) -> AnnotationFacts:
     flat = classes.reshape(-1)
     # Counting makes eight bytes of each value that it is given.
     counts = sum(np.bincount(flat[start : start + _PART], minlength=256) for start in range(0, flat.size, _PART))

@@ -88,11 +88,12 @@ def deployable_job(
     if description is not None:
         of_data = network_settings(read_description_file(description))
         changes |= {f"network.{key}": value for key, value in of_data.items()}
+    overrides = job.current_names(overrides or {})
     settings_file = None if settings is None else SettingsFile.read(job, settings, overrides)
     if settings_file is not None:
         changes |= settings_file.values
-    with named_origins(job, settings_file, overrides or {}):
-        chosen = job.settings_with(changes | dict(overrides or {}))
+    with named_origins(job, settings_file, overrides):
+        chosen = job.settings_with(changes | overrides)
     check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")

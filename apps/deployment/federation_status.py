@@ -16,7 +16,7 @@ from nvflare.fuel.flare_api.api_spec import JobNotFound, JobNotRunning, NoConnec
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 from pydantic import ValidationError
 
-from ...custom.approval.names import is_job_id
+from ...custom.data.path_names import is_job_id
 from ...custom.flare.live_progress import PROGRESS_GROUP
 from ...custom.flare.server_watch import SILENT_AFTER
 from ...custom.run.run_progress import RunProgress

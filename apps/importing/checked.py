@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
 from ...custom.data.whole_files import private_file, private_folder
+from ...transforms.array_types import Array, Labels
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import check_same_size, read_image, value_counts
 from ...transforms.loading.volume_files import (
@@ -134,7 +133,7 @@ def _errors_name(source: Path, converted: Path) -> Iterator[None]:
 def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
     image = read_image(case.image, channels=reading.description.in_channels)
 
-    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, NDArray[np.int64]]:
+    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
         parts = [read_values(file, reading.colours) for file in files]
         for file, part in zip(files, parts, strict=True):
@@ -163,7 +162,7 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         image = read_volume(image_file)
     offsets = [0.0]
 
-    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, NDArray[np.int64]]:
+    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
         parts = []
         for index, file in enumerate(files):
@@ -206,7 +205,7 @@ def _offset(file: Path, mask: Volume, image: Volume, *, trusted: bool) -> float:
 
 
 def _counts(
-    values: NDArray[np.int64], image: Volume | None = None, description: SiteDescription | None = None
+    values: Labels, image: Volume | None = None, description: SiteDescription | None = None
 ) -> dict[int, ValueCount]:
     """How often a mask has each of its values, and how often inside the pipeline's crop."""
     counts = value_counts(values)
@@ -221,7 +220,7 @@ def _crops(description: SliceDescription | VolumeDescription) -> bool:
     return description.crop == "foreground" or (description.size is not None and description.fit == "crop")
 
 
-def _image_digest(pixels: NDArray[Any]) -> str | None:
+def _image_digest(pixels: Array) -> str | None:
     return None if pixels.min() == pixels.max() else digest_of(pixels)
 
 

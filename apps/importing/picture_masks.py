@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from ...custom.data.whole_files import private_file, private_folder
+from ...transforms.array_types import Labels
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import ColouredMaskError, read_colours, read_mask
 
@@ -15,7 +15,7 @@ _SHOWN_COLOURS = 6
 _BLACK = 0
 
 
-def read_values(file: Path, colours: Mapping[int, int] | None) -> NDArray[np.int64]:
+def read_values(file: Path, colours: Mapping[int, int] | None) -> Labels:
     """Read a mask ``(H, W)``: its grey values, or the classes of its colours.
 
     Args:
@@ -51,7 +51,7 @@ def read_values(file: Path, colours: Mapping[int, int] | None) -> NDArray[np.int
     return classes[np.searchsorted(order, found)]
 
 
-def write_mask(file: Path, values: NDArray[np.int64]) -> Path:
+def write_mask(file: Path, values: Labels) -> Path:
     """Write the values of a mask ``(H, W)`` as PNG, of 8 bits where they fit, and return the file."""
     private_folder(file.parent)
     Image.fromarray(values.astype(np.uint8 if values.max() <= 255 else np.uint16)).save(private_file(file))
@@ -63,7 +63,7 @@ def shown_colour(colour: int) -> str:
     return f"#{colour:06x}"
 
 
-def _shares(found: NDArray[np.int64], colours: list[int]) -> str:
+def _shares(found: Labels, colours: list[int]) -> str:
     shown = [f"{shown_colour(colour)} ({np.mean(found == colour):.2%} of the pixels)" for colour in colours]
     more = f", … ({len(shown)} colours)" if len(shown) > _SHOWN_COLOURS else ""
     return ", ".join(shown[:_SHOWN_COLOURS]) + more

@@ -6,9 +6,9 @@ from typing import Any
 
 import nibabel
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.data.whole_files import private_file, private_folder
+from ...transforms.array_types import Array, Floats
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import MAX_VOXELS, VOLUME_SUFFIXES, is_volume
 
@@ -56,7 +56,7 @@ def as_nifti(source: Path, target: Path) -> Path:
     return target
 
 
-def _read(source: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _read(source: Path) -> tuple[Array, Floats]:
     """Voxels ``(I, J, K)``, and the affine ``(4, 4)`` to millimetres, axes to the right, front and top."""
     # SimpleITK is for formats that nibabel does not read; likewise below.
     import SimpleITK  # noqa: PLC0415
@@ -87,7 +87,7 @@ def _read_file(file: Path) -> Any:
     return reader.Execute()
 
 
-def _read_series(folder: Path) -> tuple[Any, NDArray[np.float64] | None]:
+def _read_series(folder: Path) -> tuple[Any, Floats | None]:
     """The volume of a DICOM series, and the way from slice to slice where they say their positions."""
     import SimpleITK  # noqa: PLC0415
 
@@ -109,13 +109,13 @@ def _read_series(folder: Path) -> tuple[Any, NDArray[np.float64] | None]:
     return image, _slice_step(folder, np.array(positions, dtype=np.float64))
 
 
-def _slice_step(folder: Path, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+def _slice_step(folder: Path, positions: Floats) -> Floats:
     """The way ``(3,)`` from slice to slice, of the positions ``(K, 3)`` of all slices.
 
     SimpleITK would spread slices evenly over a gap and straighten a tilted stack, so that voxels lie elsewhere.
     """
     steps = np.diff(positions, axis=0)
-    step: NDArray[np.float64] = steps.mean(axis=0)
+    step: Floats = steps.mean(axis=0)
     middle = np.median(steps, axis=0)
     length = float(np.linalg.norm(middle))
     worst = int(np.linalg.norm(steps - middle, axis=1).argmax())

@@ -12,7 +12,7 @@ from ...custom.data.datalist import TRAINING, Case, read_datalist
 from ...custom.data.description import SegmentationDescription, read_site_description
 from ...custom.data.manifest import read_manifest
 from ...custom.data.masks import read_classes
-from ...custom.run.records import Record
+from ...custom.records.round_records import Record
 from ...transforms.errors import DataError
 from .corrections import SiteCorrections, find_corrections
 

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
 from ...custom.data.whole_files import replaced
+from ...transforms.array_types import Array, Booleans, Classes
 from ...transforms.printable import drawable
 from .case_drawing import FILL_OPACITY, LINE_STYLES, class_region
 from .colours import ORANGE, SKY, VERMILLION
@@ -35,10 +35,10 @@ class BeforeAndAfter:
         aspect: height of a pixel over its width.
     """
 
-    image: NDArray[Any]
-    given: NDArray[np.uint8]
-    moved: NDArray[np.uint8] | None
-    marked: NDArray[np.bool_]
+    image: Array
+    given: Classes
+    moved: Classes | None
+    marked: Booleans
     aspect: float
 
     @property
@@ -100,7 +100,7 @@ def _draw_after(axes: Any, planes: BeforeAndAfter, plane: int) -> None:
     _outline(axes, marked.astype(np.uint8), _MARKED)
 
 
-def _outline(axes: Any, classes: NDArray[np.uint8], colour: str) -> None:
+def _outline(axes: Any, classes: Classes, colour: str) -> None:
     """Draw the contours of every class ``(H, W)``, each with a style of line of its own."""
     for label in range(1, int(classes.max()) + 1):
         region = class_region(classes, label)

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from matplotlib.colors import to_rgba
-from numpy.typing import NDArray
 from scipy import ndimage
 
 from ...custom.data.site_data import LoadedCase, SiteData
+from ...transforms.array_types import Array, Booleans
 from .left_out import lacks_lesions, left_out_lesions
 
 # One for each class in turn.
@@ -117,19 +117,19 @@ def _aspect(case: LoadedCase) -> Any:
     return "equal" if case.spacing is None else case.spacing[1] / case.spacing[0]
 
 
-def class_region(classes: NDArray[Any], label: int) -> NDArray[np.bool_]:
+def class_region(classes: Array, label: int) -> Booleans:
     """Return where a class of ``(H, W)`` is, with the classes that it surrounds: they have contours of their own."""
-    region: NDArray[np.bool_] = classes == label
+    region: Booleans = classes == label
     region |= ndimage.binary_fill_holes(region) & (classes > 0)
     return region
 
 
-def plane(tensor: torch.Tensor, shown: ShownCase) -> NDArray[Any]:
+def plane(tensor: torch.Tensor, shown: ShownCase) -> Array:
     """What is shown of an image ``(C, H, W[, D])`` or mask ``(1, H, W[, D])``, with channels first.
 
     The axes of volumes grow to the right and upward, those of pictures downward and to the right.
     """
     if tensor.ndim == 4:
         tensor = tensor[..., shown.plane]
-    pixels: NDArray[Any] = tensor.numpy()
+    pixels: Array = tensor.numpy()
     return pixels if shown.case.spacing is None else np.rot90(pixels, axes=(1, 2))

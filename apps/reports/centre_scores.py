@@ -20,7 +20,7 @@ from ...custom.methods.fedavg.settings import FedAvgSettings
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
-from ...custom.run.records import Record
+from ...custom.records.round_records import Record
 from ...custom.run.summary_record import Summary
 from ...transforms.natural_order import natural_order
 from .local_models import local_model, personal_file

@@ -10,7 +10,7 @@ from ...custom.evaluation.score_records import (
     MeanScores,
     SegmentationMeans,
 )
-from ...custom.run.records import Record
+from ...custom.records.round_records import Record
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from .annotation_findings import CompletenessErrors, CorrectionScores

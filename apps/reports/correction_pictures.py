@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.data.corrections import CorrectedLabel
 from ...custom.data.description import SegmentationDescription
@@ -14,6 +12,7 @@ from ...custom.data.masks import annotated_axis, plain_name, read_classes
 from ...custom.data.site_data import LoadedCase
 from ...custom.data.undone_files import segmentation_description
 from ...custom.data.whole_files import private_folder
+from ...transforms.array_types import Array, Classes
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import is_volume, read_volume
@@ -84,7 +83,7 @@ def _draw_undone(site: SiteUndone, out: Path, names: Sequence[str] | None) -> li
 
 
 def _draw_change(
-    site: SiteUndone, change: CaseChange, labels: tuple[LoadedCase, NDArray[np.uint8]], moves: Sequence[str], file: Path
+    site: SiteUndone, change: CaseChange, labels: tuple[LoadedCase, Classes], moves: Sequence[str], file: Path
 ) -> Path:
     """Draw the planes of a case that change most, as the network sees them."""
     case, counts = labels
@@ -99,7 +98,7 @@ def _draw_change(
     return draw_before_and_after(file, planes, heading, after="undone", marked_as="ignored in training")
 
 
-def _planes_of_case(case: LoadedCase, counts: NDArray[np.uint8], *, is_moved: bool) -> BeforeAndAfter:
+def _planes_of_case(case: LoadedCase, counts: Classes, *, is_moved: bool) -> BeforeAndAfter:
     """A case's image and annotations ``(S, H, W[, D])`` as planes."""
     image, given = np.moveaxis(case.image.numpy(), 1, -1), case.label.numpy()
     if given.ndim == 4:
@@ -132,10 +131,10 @@ def _planes_of_files(
     return BeforeAndAfter(image, before, None, marked, steps[1] / steps[0])
 
 
-def _as_volumes_are_shown(planes: NDArray[Any]) -> NDArray[Any]:
+def _as_volumes_are_shown(planes: Array) -> Array:
     """Rows of a picture go down, axes of a volume to the right and up."""
     return np.rot90(planes, axes=(1, 2))
 
 
-def _without_single_channel(pixels: NDArray[Any]) -> NDArray[Any]:
+def _without_single_channel(pixels: Array) -> Array:
     return pixels if pixels.shape[-1] == 3 else pixels[..., 0]

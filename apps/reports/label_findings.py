@@ -15,7 +15,7 @@ from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
 from ...custom.data.label_suspicions import SELECTION_FILE
 from ...custom.methods.fedgsca.records import DetectionRecord
-from ...custom.run.records import Record
+from ...custom.records.round_records import Record
 from ...custom.run.summary import LAST_ROUNDS
 from ...custom.run.summary_record import ClassificationRoundSummary
 from ...transforms.errors import DataError, describe_validation_error

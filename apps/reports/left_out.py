@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ...custom.data.site_data import LoadedCase
+from ...transforms.array_types import Classes
 from ...transforms.connected_lesions import label_lesions
 
 
@@ -60,7 +60,7 @@ def lacks_lesions(case: LoadedCase) -> bool:
     return found is not None and found.num_left_out > 0
 
 
-def _whole(samples: torch.Tensor) -> NDArray[np.uint8]:
+def _whole(samples: torch.Tensor) -> Classes:
     """The samples of a case as one array: a picture, or the volume that they are or make up."""
-    array: NDArray[np.uint8] = samples.numpy()
+    array: Classes = samples.numpy()
     return array[0] if len(array) == 1 else array

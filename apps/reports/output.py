@@ -10,8 +10,8 @@ from ...custom.data.whole_files import private_folder, replaced, write_text
 from ...custom.evaluation.score_records import MeanScores
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.fedgsca.records import NoiseLevel
+from ...custom.records.round_records import RoundRecord, SiteReport
 from ...custom.run.reading import read_metrics_file, read_summary_file
-from ...custom.run.records import RoundRecord, SiteReport
 from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 

@@ -10,7 +10,7 @@ from ...custom.evaluation.score_records import ClassificationMeans, Segmentation
 from ...custom.methods.auto.records import ChannelFindings, ShadowFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.methods.feda3i.records import QualityFindings
-from ...custom.run.records import SiteReport
+from ...custom.records.round_records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal

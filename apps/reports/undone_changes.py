@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...custom.data.datalist import TRAINING
 from ...custom.data.description import SegmentationDescription
@@ -16,6 +15,7 @@ from ...custom.data.undone import Undone, UndoneCase, undone_pixels
 from ...custom.data.undone_files import named_moves, segmentation_description, unit_of
 from ...custom.data.undone_labels import case_files, relabelled_samples, undone_label
 from ...custom.data.undone_pixels import CasePixels
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
 from .corrections import SiteUndone
@@ -70,7 +70,7 @@ class SiteChanges:
         self.description = description
         self._undone, self._cases, self._pixels = undone, cases, pixels
 
-    def labels(self, record: UndoneCase) -> tuple[LoadedCase, NDArray[np.uint8]]:
+    def labels(self, record: UndoneCase) -> tuple[LoadedCase, Classes]:
         """Return a case with what its annotation becomes where it is not reverted, ``(S, H, W[, D])``.
 
         Raises:

@@ -121,6 +121,9 @@ def plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[PlannedArm]:
     for job in opened.values():
         check_runs_in_process(job)
     jobs = [opened[arm.job] for arm in arms]
+    arms = [replace(arm, overrides=job.current_names(arm.overrides)) for arm, job in zip(arms, jobs, strict=True)]
+    for job in jobs:
+        overrides = job.current_names(overrides)
     known = [job.setting_names({**overrides, **arm.overrides}) for arm, job in zip(arms, jobs, strict=True)]
     _check_known(arms, known, overrides)
     if arms[0].shared_rounds:

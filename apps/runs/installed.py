@@ -11,6 +11,8 @@ from ...transforms.strict_files import read_json
 # Modules, jobs and site configurations lie side by side in the package.
 _PACKAGE = Path(__file__).parents[2]
 META_FILE = "meta.json"
+# Another name of an installed job → its folder.
+JOB_ALIASES = {"feda3i": "fedaaai"}
 
 
 class UnknownJobError(ValueError):
@@ -57,11 +59,13 @@ def _described(folder: Path) -> InstalledJob:
 def find_job(name_or_folder: str | Path) -> Path:
     """Return a job's folder, of a path or of the name of an installed job; a folder that is a job counts first.
 
+    A job may have another name, as that of its method: ``feda3i`` is ``fedaaai``.
+
     Raises:
         UnknownJobError: if it is neither.
 
-    >>> find_job("fedavg").name
-    'fedavg'
+    >>> find_job("fedavg").name, find_job("feda3i").name
+    ('fedavg', 'fedaaai')
     >>> find_job("fedavgg")
     Traceback (most recent call last):
     ...
@@ -71,8 +75,9 @@ with a meta.json, or a name that `fedannot jobs` lists.
     folder, known = Path(name_or_folder), _job_folders()
     if (folder / META_FILE).is_file():
         return folder
-    if str(name_or_folder) in known:
-        return known[str(name_or_folder)]
+    name = JOB_ALIASES.get(str(name_or_folder), str(name_or_folder))
+    if name in known:
+        return known[name]
     # Out of the project's folder jobs/fedavg is meant to be fedavg.
     wanted = folder.name
     hint = f"; did you mean {wanted!r}?" if wanted in known else did_you_mean(wanted, list(known))

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...custom.former_names import current_setting, has_former_names
 from ...custom.methods.lookup import find_method, read_job_settings
 from ...custom.settings import ALL_SETTINGS, RunSettings, SettingsError
 from ...transforms.errors import DataError, did_you_mean
@@ -127,6 +128,23 @@ class Job:
         task, method = kinds.get("task", "segmentation"), kinds.get("method")
         return find_method(str(task), str(method), str(self.settings_file)).settings
 
+    def current_names(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """Return overrides by the names that settings have now; an unknown name stays as it is.
+
+        Raises:
+            SettingsError: if there is no such method, or a setting is given under its former name and its name.
+        """
+        if not has_former_names(overrides):
+            return dict(overrides)
+        known = self.setting_names(overrides)
+        named: dict[str, Any] = {}
+        for key, value in overrides.items():
+            current = current_setting(key, known)
+            if current in named:
+                raise SettingsError(f"Found the setting {current!r} twice, as {key!r} as well; leave one out.")
+            named[current] = value
+        return named
+
     def settings_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> RunSettings:
         """Return the job's settings with some of them changed; no file is.
 
@@ -140,11 +158,12 @@ class Job:
         named = str(source or self.settings_file)
         values = self._values()
         known, removed = self.setting_names(overrides), self._kind_with(overrides).removed
-        for key, value in overrides.items():
+        in_file = self._names_in_file(known)
+        for key, value in self.current_names(overrides).items():
             if key not in known and key not in removed:
                 listed = ALL_SETTINGS.replace("JOB", self.folder.name)
                 raise SettingsError(f"{named}: no setting {key!r}{did_you_mean(key, known)} {listed}")
-            *groups, name = key.split(".")
+            *groups, name = in_file.get(key, key).split(".")
             block = values
             for group in groups:
                 block = block.setdefault(group, {})
@@ -165,10 +184,17 @@ class Job:
         )
         copied = Job(folder)
         if overrides:
-            lines = [f"settings.{key} = {_as_json(value)}" for key, value in overrides.items()]
+            in_file = self._names_in_file(self.setting_names(overrides))
+            current = self.current_names(overrides)
+            lines = [f"settings.{in_file.get(key, key)} = {_as_json(value)}" for key, value in current.items()]
             with copied.settings_file.open("a", encoding="utf-8") as file:
                 file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
         return copied
+
+    def _names_in_file(self, known: Collection[str]) -> dict[str, str]:
+        """Setting → its name in the job's file, of those that the file has."""
+        own = self.own_values()
+        return {current_setting(key, known): key for key in own} if has_former_names(own) else {}
 
     def _values(self) -> dict[str, Any]:
         """The settings as the file has them, not yet checked."""

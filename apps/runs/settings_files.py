@@ -105,7 +105,7 @@ class SettingsFile:
             content = _Content.model_validate(parse_hocon(file))
         except ValidationError as error:
             raise SettingsError(describe_validation_error(error, source=str(file), model=_Content)) from error
-        values = flat_settings(content.settings)
+        values = job.current_names(flat_settings(content.settings))
         try:
             job.settings_with(values, source=file)
         except SettingsError as error:

@@ -163,7 +163,7 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
 
 def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """What differs from the job's own settings, with what follows from the data."""
-    settings_file = None
+    settings_file, overrides = None, job.current_names(overrides)
     if settings is not None:
         settings_file = SettingsFile.read(job, settings, overrides)
         settings_file.check_data(data)

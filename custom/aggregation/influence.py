@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...transforms.array_types import Floats
 from .settings import InfluenceSettings
-from .weighting import Floats, LayerWeights, quantity_weights
+from .weighting import LayerWeights, quantity_weights
 
 # Two sites cannot tell which of them is the odd one.
 _FEWEST_SITES = 3

@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from ...transforms.array_types import Floats
 from .counted_models import CountedModels
 from .streaming_average import PIECE, as_array
-from .weighting import Floats
 
 
 def krum_scores(distances: Floats, byzantine: int) -> Floats:

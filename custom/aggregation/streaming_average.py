@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+
+from ...transforms.array_types import AnyFloats, Labels
 
 # The accumulator is a 64-bit integer: one sign bit, one bit of reserve, the rest for (headroom, weights, fraction).
 _ACCUMULATOR_BITS = 62
@@ -220,13 +221,13 @@ class StreamingAverage:
                 )
 
 
-def as_array(tensor: torch.Tensor) -> NDArray[np.floating]:
+def as_array(tensor: torch.Tensor) -> AnyFloats:
     """Return a tensor's values in one row, in a type that NumPy has."""
     tensor = tensor.detach().reshape(-1).cpu()
     return (tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()).numpy()
 
 
-def _add_product(accumulator: NDArray[np.int64], values: NDArray[np.floating], scale: float) -> None:
+def _add_product(accumulator: Labels, values: AnyFloats, scale: float) -> None:
     """Add `values` times `scale`, rounded to integers, in place."""
     accumulator = accumulator.reshape(-1)
     product = np.empty(min(PIECE, len(values)), dtype=np.float64)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ...transforms.array_types import AnyFloats, Booleans
 from .streaming_average import PIECE, StreamingAverage, as_array
 
 # What is left of a coordinate's weight where all that counts was trimmed is rounding.
@@ -108,7 +108,7 @@ class _Extremes:
         self.values = np.full((rows, length), sign * np.inf, dtype=dtype)
         self.sites = np.full((rows, length), -1, dtype=np.int32)
 
-    def insert(self, values: NDArray[np.floating], number: int, goes_first: NDArray[np.bool_]) -> None:
+    def insert(self, values: AnyFloats, number: int, goes_first: Booleans) -> None:
         """Take a site's values in where they belong.
 
         Args:

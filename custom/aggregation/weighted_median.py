@@ -4,17 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ...transforms.array_types import AnyFloats, Floats
 from .counted_models import CountedModels
 from .streaming_average import PIECE, as_array
-from .weighting import Floats
 
 # Rounding of sums of weights, as a fraction of their sum.
 _SLACK = 1e-9
 
 
-def weighted_median(values: NDArray[np.floating], weights: Sequence[float]) -> Floats:
+def weighted_median(values: AnyFloats, weights: Sequence[float]) -> Floats:
     """Return the weighted median of every coordinate (Yin et al., ICML 2018, for equal weights).
 
     It is the value at which half of the weight is reached; where exactly half lies below, the mean of the two values
@@ -75,9 +74,7 @@ def median_model(
     return medians
 
 
-def _median_entry(
-    of_sites: Sequence[NDArray[np.floating]], weights: Sequence[float], reference: torch.Tensor
-) -> torch.Tensor:
+def _median_entry(of_sites: Sequence[AnyFloats], weights: Sequence[float], reference: torch.Tensor) -> torch.Tensor:
     result = torch.empty(reference.shape, dtype=reference.dtype)
     values = result.view(-1)
     for start in range(0, len(values), PIECE):

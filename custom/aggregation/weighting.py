@@ -4,9 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ...transforms.array_types import Floats
 
 # With fewer effective sites than this one site nearly decides alone.
 FEW_EFFECTIVE_SITES = 1.5

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..data.json_record import JsonRecord, read_record
+from ..data.path_names import JOB_ID, PLAIN_NAME
 from ..methods.lookup import UnusableMethodError, read_job_settings
 from ..outbound.fields import MINIMUM_CASES
 from ..settings import RunSettings, SettingsError
 from .configuration import JobRefusedError
-from .names import JOB_ID, PLAIN_NAME
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ large."""
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import AnyFloats, Floats, SingleFloats
 from ..channel.cases import JudgedCase
 from ..channel.shift import case_shift
 from .case_errors import Movement
@@ -72,7 +72,7 @@ def _coarse(case: JudgedCase, factors: tuple[int, ...]) -> JudgedCase:
     )
 
 
-def _block_means(values: NDArray[np.float64], factors: tuple[int, ...]) -> NDArray[np.float64]:
+def _block_means(values: Floats, factors: tuple[int, ...]) -> Floats:
     """Means over blocks; the last ones are filled with zeros."""
     padding = [(0, -length % factor) for length, factor in zip(values.shape, factors, strict=True)]
     padded = np.pad(values, padding)
@@ -82,7 +82,7 @@ def _block_means(values: NDArray[np.float64], factors: tuple[int, ...]) -> NDArr
     return np.asarray(padded.reshape(shape).mean(axis=tuple(range(1, 2 * values.ndim, 2))))
 
 
-def thumbnail(values: NDArray[np.floating], side: int) -> NDArray[np.float32]:
+def thumbnail(values: AnyFloats, side: int) -> SingleFloats:
     """Return an image or volume as means over as many equal parts along each axis, flat: ``(side ** d,)``."""
     # PyTorch is there whenever a model has judged.
     import torch  # noqa: PLC0415
@@ -92,13 +92,13 @@ def thumbnail(values: NDArray[np.floating], side: int) -> NDArray[np.float32]:
     return np.asarray(pool(tensor, side).numpy().ravel())
 
 
-def thumbnail_dice(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def thumbnail_dice(one: SingleFloats, other: SingleFloats) -> float:
     """Return the Dice of two thumbnails; 1 of two empty ones."""
     total = float(one.sum() + other.sum())
     return 2 * float(np.minimum(one, other).sum()) / total if total > 0 else 1.0
 
 
-def thumbnail_containment(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def thumbnail_containment(one: SingleFloats, other: SingleFloats) -> float:
     """Return which share of the smaller of two thumbnails the other one has; 0 where one is empty."""
     smaller = min(float(one.sum()), float(other.sum()))
     return min(float(np.minimum(one, other).sum()) / smaller, 1.0) if smaller > 0 else 0.0

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-Floats = NDArray[np.float64]
+from ...transforms.array_types import Floats
 
 # Share of the cases that are assumed to have an error of a kind, before anything is known of a site.
 PRIOR = 0.05

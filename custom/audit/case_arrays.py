@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
 from ..data.array_files import read_arrays
 from ..data.whole_files import replaced
 
 _PREDICTION, _SUGGESTION = "prediction", "suggestion-"
-
-Classes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)

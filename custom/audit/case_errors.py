@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.ignored_label import IGNORED_LABEL
-from .known_errors import Chance, Classes, KnownError, counted
+from .known_errors import Chance, KnownError, counted
 from .object_errors import LEAST_PIXELS
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def usual_radius(annotation: Classes) -> float:
     return float(np.median(radii)) if radii else 1.0
 
 
-def _dice(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+def _dice(one: Booleans, other: Booleans) -> float:
     total = int(one.sum()) + int(other.sum())
     return 2 * int((one & other).sum()) / total if total else 1.0
 

@@ -5,17 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import AnyFloats, Booleans, Floats
 from ...transforms.surfaces import Surface, bounding_box, grown_box, surface_of_mask
 from ..channel.objects import MatchedObjects
 from ..channel.offset import object_offsets
 from .examined import ExaminedCase, Part
 from .object_errors import LEAST_PIXELS
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 # An edge is looked for at these shares of the object's radius outside of its contour.
 SHARES = np.linspace(-0.6, 0.6, 25)
@@ -159,7 +156,7 @@ def _by_size(matched: MatchedObjects, number: int, probability: Floats, radius: 
     return float(radius * np.log(times) / inside.ndim)
 
 
-def _slopes(image: NDArray[np.floating], surface: Surface, part: Part, radius: float, spacing: Floats) -> Floats:
+def _slopes(image: AnyFloats, surface: Surface, part: Part, radius: float, spacing: Floats) -> Floats:
     """Change of each channel from half a pixel inside to half a pixel outside of the moved contour, a mean over it."""
     slopes = np.zeros((len(image), len(SHARES)))
     if not len(surface.points):

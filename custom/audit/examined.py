@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from ...transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
 from ...transforms.ignored_label import IGNORED_LABEL
 from ..channel.cases import JudgedCase
 from ..channel.judging import object_box
 from ..channel.objects import MatchedObjects, match_objects
 from .findings import Place, SizeUnit
 
-Classes = NDArray[np.uint8]
-Floats = NDArray[np.floating]
 Box = tuple[slice, ...]
 
 
@@ -45,12 +42,12 @@ class Part:
         return match_objects(self.annotated, self.judged.predicted != 0)
 
     @cached_property
-    def annotated(self) -> NDArray[np.bool_]:
+    def annotated(self) -> Booleans:
         """Where anything is annotated; ignored pixels are not."""
         return np.asarray((self.judged.annotation != 0) & (self.judged.annotation != IGNORED_LABEL))
 
     @cached_property
-    def entropy(self) -> NDArray[np.float64]:
+    def entropy(self) -> Floats:
         """The entropy of the probabilities over the largest possible one, from 0 to 1."""
         return entropy(self.judged.probabilities, axis=0)
 
@@ -85,8 +82,8 @@ class ExaminedCase:
     index: int
     unit: str
     annotation: Classes
-    probabilities: Floats
-    image: Floats
+    probabilities: AnyFloats
+    image: AnyFloats
     spacing: tuple[float, ...] | None = None
     slice_spacing: float | None = None
 
@@ -95,7 +92,7 @@ class ExaminedCase:
         """Number of foreground classes."""
         return int(self.probabilities.shape[1]) - 1
 
-    def with_annotation(self, annotation: NDArray[Any]) -> "ExaminedCase":
+    def with_annotation(self, annotation: Array) -> "ExaminedCase":
         """Return the case with another annotation."""
         return replace(self, annotation=annotation.astype(np.uint8, copy=False))
 
@@ -117,7 +114,7 @@ class ExaminedCase:
         return Part(start, judged, whole.annotation.shape, is_stack=len(self.annotation) > 1)
 
     @cached_property
-    def whole_image(self) -> Floats:
+    def whole_image(self) -> AnyFloats:
         """The image ``(channels, H, W[, D])``: slices are stacked along a last axis."""
         return self.image[0] if len(self.image) == 1 else np.moveaxis(self.image, 0, -1)
 
@@ -138,18 +135,18 @@ def spacing_of_whole(
     return None if slice_spacing is None else (*spacing, slice_spacing)
 
 
-def entropy(probabilities: Floats, axis: int) -> NDArray[np.float64]:
+def entropy(probabilities: AnyFloats, axis: int) -> Floats:
     """Return the entropy along the axis of the classes over the largest possible one, from 0 to 1."""
     found = stats.entropy(np.asarray(probabilities, dtype=np.float64), axis=axis, base=probabilities.shape[axis])
     return np.asarray(np.clip(found, 0.0, 1.0))
 
 
-def as_volume(samples: NDArray[Any]) -> NDArray[Any]:
+def as_volume(samples: Array) -> Array:
     """Return the samples ``(S, H, W[, D])`` of a case as one array: slices are stacked along a last axis."""
     return samples[0] if len(samples) == 1 else np.moveaxis(samples, 0, -1)
 
 
-def as_samples(volume: NDArray[Any], num_samples: int) -> NDArray[Any]:
+def as_samples(volume: Array, num_samples: int) -> Array:
     """Return what :func:`as_volume` made one array of as samples ``(S, H, W[, D])``."""
     return volume[None] if num_samples == 1 else np.ascontiguousarray(np.moveaxis(volume, -1, 0))
 

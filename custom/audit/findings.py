@@ -1,7 +1,7 @@
 """Findings of an audit: what looks wrong in which case; one file for all commands, which stays at the site."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from ..channel.estimate_record import DeviationRecord, Verdict
 from ..data.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from ...transforms.array_types import Array
 
 AUDIT_FOLDER = "audit"
 FINDINGS_FILE = "findings.json"
@@ -38,7 +38,7 @@ class Place(JsonRecord):
     stop: tuple[int, ...]
     samples: Annotated[int, Field(ge=1)] = 1
 
-    def of(self, array: "NDArray[Any]") -> "NDArray[Any]":
+    def of(self, array: "Array") -> "Array":
         """Return the part of all samples ``(S, H, W[, D])`` that is this place, a view: ``(h, w[, d])`` of one sample.
 
         Of several samples it is ``(samples, h, w)``. A suggestion has the same shape, and is put into it.

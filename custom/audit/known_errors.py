@@ -2,14 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Array, Classes
 from ...transforms.ignored_label import IGNORED_LABEL
 
-Classes = NDArray[np.uint8]
 Params = TypeVar("Params")
 
 
@@ -53,6 +52,6 @@ class KnownError(ABC, Generic[Params]):
         return None if np.array_equal(changed, annotation) else changed
 
 
-def counted(annotation: NDArray[Any]) -> Classes:
+def counted(annotation: Array) -> Classes:
     """Return the annotation with ignored pixels as background."""
     return np.where(annotation == IGNORED_LABEL, 0, annotation).astype(np.uint8)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
+from ...transforms.array_types import AnyFloats, Classes, Floats
 from ...transforms.ignored_label import IGNORED_LABEL
 from ..channel.judging import by_network
 from ..data.site_data import LoadedCase, SiteData
@@ -19,8 +19,6 @@ from .examined import ExaminedCase, as_samples, as_volume
 from .kinds.kind import Kind, Suspicion
 from .kinds.registry import KINDS
 from .known_errors import Chance
-
-Floats = NDArray[np.float64]
 
 SHARE_OF_PATIENTS = 0.2
 LEAST_PATIENTS = 10
@@ -108,7 +106,7 @@ class MeasuredCase:
     shape: tuple[int, ...]
 
     @property
-    def predicted(self) -> NDArray[np.uint8]:
+    def predicted(self) -> Classes:
         """The most probable classes ``(S, H, W[, D])``."""
         return np.frombuffer(zlib.decompress(self.packed), dtype=np.uint8).reshape(self.shape)
 
@@ -137,7 +135,7 @@ def examined_cases(
     """Yield the cases with what their networks say of them, those of one network together."""
     for network, indices in by_network(data.cases, judge_of):
         waiting = list(indices)
-        samples: list[NDArray[np.floating]] = []
+        samples: list[AnyFloats] = []
         for batch in inference.batches([data.cases[index] for index in indices]):
             with evaluating(network):
                 samples += list(inference.logits(network, batch.images).float().softmax(dim=1).cpu().numpy())
@@ -148,7 +146,7 @@ def examined_cases(
                 del samples[:count]
 
 
-def _examined(index: int, case: LoadedCase, probabilities: NDArray[np.floating]) -> ExaminedCase:
+def _examined(index: int, case: LoadedCase, probabilities: AnyFloats) -> ExaminedCase:
     return ExaminedCase(
         index,
         case.unit,

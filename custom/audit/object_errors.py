@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.surfaces import bounding_box
-from .known_errors import Chance, Classes, KnownError, counted
+from .known_errors import Chance, KnownError, counted
 
 # What is smaller is not looked for.
 LEAST_PIXELS = 5
@@ -51,7 +51,7 @@ class PutObject:
     """
 
     label: int
-    shape: NDArray[np.bool_]
+    shape: Booleans
     start: tuple[int, ...]
 
 
@@ -161,7 +161,7 @@ def _some_object(annotation: Classes, least_pixels: int, generator: np.random.Ge
     return found[int(generator.integers(len(found)))] if found else None
 
 
-def _pixels_of(annotation: Classes, chosen: ObjectOf) -> NDArray[np.bool_]:
+def _pixels_of(annotation: Classes, chosen: ObjectOf) -> Booleans:
     return np.asarray(label_lesions(annotation == chosen.label)[0] == chosen.number)
 
 

@@ -5,17 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...transforms.array_types import Classes
 from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
 from .examined import size_in_units, spacing_of_whole
 from .findings import CASES_FOLDER, REFERENCE, AuditedCase, Finding, KindResult, Unit
 from .kinds.kind import CaseMasks, Measured, Suspicion
 from .measuring import MeasuredKind, MeasuredSite
-
-Classes = NDArray[np.uint8]
 
 REFERENCE_PATIENTS = 10
 _QUESTION = (

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Indices = NDArray[np.intp]
+from ...transforms.array_types import Floats, Indices, Labels
 
 LEVEL = 0.9
 NUM_DRAWS = 999
@@ -51,7 +50,7 @@ def bootstrap_interval(
 
 
 def counted_interval(
-    units: Sequence[str], statistic: Callable[[Indices], NDArray[np.float64]], *, seed: int, level: float = LEVEL
+    units: Sequence[str], statistic: Callable[[Indices], Floats], *, seed: int, level: float = LEVEL
 ) -> Interval:
     """Return what :func:`bootstrap_interval` does of a statistic that can be had of many draws at once.
 
@@ -78,7 +77,7 @@ def counted_interval(
 
 
 def median_interval(
-    values: Sequence[float] | NDArray[np.float64], units: Sequence[str], *, seed: int, level: float = LEVEL
+    values: Sequence[float] | Floats, units: Sequence[str], *, seed: int, level: float = LEVEL
 ) -> Interval:
     """Return the median over cases and its interval over patients; see :func:`bootstrap_interval`."""
     numbers = np.asarray(values, dtype=np.float64)
@@ -90,8 +89,8 @@ def median_interval(
 
 
 def ratio_interval(
-    parts: Sequence[float] | NDArray[np.float64],
-    wholes: Sequence[float] | NDArray[np.float64],
+    parts: Sequence[float] | Floats,
+    wholes: Sequence[float] | Floats,
     units: Sequence[str],
     *,
     seed: int,
@@ -107,7 +106,7 @@ def ratio_interval(
     return _interval(float(total[0] / total[1]) if total[1] > 0 else float("nan"), ratios, level)
 
 
-def _drawn(units: Sequence[str], seed: int, level: float, num_draws: int) -> tuple[list[Indices], NDArray[np.int64]]:
+def _drawn(units: Sequence[str], seed: int, level: float, num_draws: int) -> tuple[list[Indices], Labels]:
     """The cases of each unit in the order of their names, and which units each draw has ``(draws, units)``."""
     if not units or not 0 < level < 1:
         raise ValueError(f"Expected at least one case and a level between 0 and 1, but got {len(units)} and {level=}.")
@@ -116,13 +115,13 @@ def _drawn(units: Sequence[str], seed: int, level: float, num_draws: int) -> tup
     return of_unit, np.random.default_rng(seed).integers(len(names), size=(num_draws, len(names)))
 
 
-def _counts(draws: NDArray[np.int64], num_units: int) -> Indices:
+def _counts(draws: Labels, num_units: int) -> Indices:
     """How often each draw has each unit ``(draws, units)``."""
     places = np.arange(len(draws))[:, None] * num_units + draws
     return np.bincount(places.ravel(), minlength=len(draws) * num_units).reshape(len(draws), num_units)
 
 
-def _interval(value: float, drawn: NDArray[np.float64], level: float) -> Interval:
+def _interval(value: float, drawn: Floats, level: float) -> Interval:
     known = drawn[np.isfinite(drawn)]
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
     return Interval(value, float(low), float(high))

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import AnyFloats, Array, Booleans, Classes
 from ...transforms.ignored_label import IGNORED_LABEL
-from ...transforms.surfaces import Booleans, Surface, checked_spacing, surface_of_probabilities
+from ...transforms.surfaces import Surface, checked_spacing, surface_of_probabilities
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,10 @@ class JudgedCase:
     """
 
     unit: str
-    annotation: NDArray[Any]
-    probabilities: NDArray[np.floating]
+    annotation: Array
+    probabilities: AnyFloats
     spacing: Sequence[float] | None = None
-    image: NDArray[np.floating] | None = None
+    image: AnyFloats | None = None
 
     def __post_init__(self) -> None:
         checked_spacing(self.annotation.shape, self.spacing)
@@ -53,12 +52,12 @@ class JudgedCase:
         return len(self.probabilities) - 1
 
     @cached_property
-    def predicted(self) -> NDArray[np.uint8]:
+    def predicted(self) -> Classes:
         """The most probable class of every pixel, background where the annotation is ignored; ``(H, W[, D])``."""
         most_probable = self.probabilities.argmax(axis=0).astype(np.uint8)
         return np.where(self.annotation == IGNORED_LABEL, np.uint8(0), most_probable)
 
-    def with_annotation(self, annotation: NDArray[Any]) -> "JudgedCase":
+    def with_annotation(self, annotation: Array) -> "JudgedCase":
         """Return the case with another annotation; predicted contours that were found stay known."""
         other = replace(self, annotation=annotation)
         other.__dict__["_surfaces"] = self._surfaces

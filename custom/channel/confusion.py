@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Booleans, Floats, Indices, Labels
 from ...transforms.ignored_label import IGNORED_LABEL
-from ...transforms.surfaces import Booleans
 from .cases import JudgedCase
 from .objects import match_objects
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
 # So many samples look like a class that a model knows, for each that is given as it.
 _KNOWN = 0.1
 
@@ -27,7 +24,7 @@ class Confusion:
     """
 
     joint: Floats
-    counts: NDArray[np.int64]
+    counts: Labels
 
     @property
     def noise_level(self) -> float:
@@ -157,7 +154,7 @@ def exchanged_part(probabilities: Floats, labels: Labels) -> float:
     return float(np.isin(labels, in_circles).mean()) if in_circles else 1.0
 
 
-def _returns(start: int, following: NDArray[np.intp], moves: NDArray[np.bool_]) -> bool:
+def _returns(start: int, following: Indices, moves: Booleans) -> bool:
     """Whether one comes back to a class by going to the class that most of its samples look like, again and again."""
     at = start
     for _ in following:
@@ -169,7 +166,7 @@ def _returns(start: int, following: NDArray[np.intp], moves: NDArray[np.bool_]) 
     return False
 
 
-def are_of_known_classes(probabilities: Floats, labels: Labels) -> NDArray[np.bool_]:
+def are_of_known_classes(probabilities: Floats, labels: Labels) -> Booleans:
     """Return which samples are given a class that the model knows, ``(N,)``.
 
     A class that a model has not learnt looks like another one. It counts as known where at least a tenth as many
@@ -187,16 +184,16 @@ def are_of_known_classes(probabilities: Floats, labels: Labels) -> NDArray[np.bo
     return np.asarray(known[labels])
 
 
-def _are_sure(probabilities: Floats) -> NDArray[np.bool_]:
+def _are_sure(probabilities: Floats) -> Booleans:
     return _reach(probabilities.max(axis=1), usual_confidence(probabilities))
 
 
-def _reach(probabilities: Floats, usual: Floats) -> NDArray[np.bool_]:
+def _reach(probabilities: Floats, usual: Floats) -> Booleans:
     """Whether probabilities are at least as large as usual; an average of equal numbers may be rounded above them."""
     return np.asarray(probabilities >= usual * (1 - 1e-12))
 
 
-def _mean_probability(probabilities: Floats, classes: NDArray[np.intp]) -> Floats:
+def _mean_probability(probabilities: Floats, classes: Indices) -> Floats:
     """Mean probability of each class over the samples of it ``(C,)``; infinite for a class without any."""
     num_classes = probabilities.shape[1]
     of_class = probabilities[np.arange(len(classes)), classes]
@@ -216,7 +213,7 @@ class ClassObject:
     """
 
     label: int
-    pixels: NDArray[np.intp]
+    pixels: Indices
     probabilities: Floats
 
 
@@ -267,7 +264,7 @@ def class_objects(case: JudgedCase) -> list[ClassObject]:
     return found
 
 
-def _matched_to_any(case: JudgedCase, label: int) -> list[NDArray[np.intp]]:
+def _matched_to_any(case: JudgedCase, label: int) -> list[Indices]:
     """The annotated objects of a class that match something predicted, whatever its class; the best match first."""
     predicted = np.asarray((case.predicted != 0) & (case.annotation != IGNORED_LABEL))
     matched = match_objects(case.annotated_as(label), predicted & _annotated_alone(case, label))

@@ -4,16 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import AnyFloats, Booleans, Components, Floats, Indices
 from .bootstrap import MOST_COUNTS
 from .cases import JudgedCase
 from .objects import MatchedObjects, match_objects
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 # An annotated object counts as spurious where the model gives the class less than this in it and around it.
 SPURIOUS_PROBABILITY = 0.2
@@ -151,7 +147,7 @@ def unannotated_sureness(case: JudgedCase, label: int) -> Floats:
     return np.asarray(np.concatenate([[0.0], np.where(left_out, sureness, 0.0)])[matched.predicted])
 
 
-def _predicted_objects(case: JudgedCase, label: int) -> tuple[MatchedObjects, Floats, Flags, Flags]:
+def _predicted_objects(case: JudgedCase, label: int) -> tuple[MatchedObjects, Floats, Booleans, Booleans]:
     """The objects of a class; of each predicted one the largest probability, and whether it is found or left out."""
     of_class = case.annotated_as(label)
     matched = match_objects(of_class, case.predicted_as(label))
@@ -164,13 +160,13 @@ def _predicted_objects(case: JudgedCase, label: int) -> tuple[MatchedObjects, Fl
     return matched, _largest(case.probabilities[label], predicted, count), same > 0, left_out
 
 
-def _largest(values: NDArray[np.floating], labelled: NDArray[np.int32], count: int) -> Floats:
+def _largest(values: AnyFloats, labelled: Components, count: int) -> Floats:
     """The largest value in each of the objects 1..count."""
     largest = ndimage.maximum(np.asarray(values, dtype=np.float64), labelled, np.arange(1, count + 1))
     return np.asarray(largest, dtype=np.float64).reshape(count)
 
 
-def _num_spurious(matched: MatchedObjects, probability: NDArray[np.floating]) -> int:
+def _num_spurious(matched: MatchedObjects, probability: AnyFloats) -> int:
     near = np.ones((2 * _AROUND_PIXELS + 1,) * probability.ndim, dtype=np.bool_)
     around = ndimage.maximum_filter(np.asarray(probability, dtype=np.float64), footprint=near, mode="nearest")
     largest = _largest(around, matched.annotated, matched.num_annotated)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
-from ...transforms.surfaces import Floats, Surface
+from ...transforms.array_types import Floats
+from ...transforms.surfaces import Surface
 from .bootstrap import median_interval
 from .cases import JudgedCase
 from .estimate import Estimate
@@ -81,9 +81,7 @@ def estimate_edges(cases: Sequence[JudgedCase], label: int, *, seed: int) -> Est
     return Estimate.of_interval(len(set(units)), median_interval(edges, units, seed=seed))
 
 
-def _slopes(
-    smooth: Floats, surfaces: Sequence[Surface], distances: Floats, pixel: float, spacing: NDArray[np.float64]
-) -> Floats:
+def _slopes(smooth: Floats, surfaces: Sequence[Surface], distances: Floats, pixel: float, spacing: Floats) -> Floats:
     """Mean change of a channel over a pixel on the way outward, on contours moved by each distance ``(n,)``."""
     points = np.concatenate([surface.points for surface in surfaces])
     normals = np.concatenate([surface.normals for surface in surfaces])

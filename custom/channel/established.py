@@ -113,7 +113,10 @@ def established(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm, 1979): below a level at most one false finding in so many.
+    """Return p-values corrected for their number (Holm, 1979).
+
+    Whoever rejects where a corrected p-value is at most α makes any false rejection at all, be it one or several, with
+    a probability of at most α (family-wise error rate), however the tests depend on each other.
 
     Example:
         >>> holm([0.01, 0.04, 0.03])

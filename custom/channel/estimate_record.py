@@ -4,8 +4,8 @@ import math
 from dataclasses import asdict
 from typing import Any, Literal
 
-from ..run.plain_values import finite
-from ..run.records import Record
+from ..records.plain_values import finite
+from ..records.round_records import Record
 from .estimate import Estimate
 
 # Of a parameter: established and large enough to act on; established, too small for that; not established; or nothing

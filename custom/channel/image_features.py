@@ -7,21 +7,17 @@ normalised one by one, as that is nothing to the network either.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import Array, Floats, SingleFloats
 from ..outbound.fields import MINIMUM_CASES
 from .feature_names import FEATURES
 
-Floats = NDArray[np.float64]
-Pixels = NDArray[np.float32]
-
 # Logarithms of what may be 0 start here, in units of the image's own contrast.
 _SMALLEST = 1e-3
-# Pixels that differ less from their surroundings are flat, in the same units.
+# SingleFloats that differ less from their surroundings are flat, in the same units.
 _FLAT = 1e-2
 _BORDER_SHARE = 8
 
@@ -62,7 +58,7 @@ class ImageStatistics:
         return ImageStatistics(self.patients, means, deviations)
 
 
-def image_statistics(images: Iterable[NDArray[Any]], units: Sequence[str]) -> ImageStatistics:
+def image_statistics(images: Iterable[Array], units: Sequence[str]) -> ImageStatistics:
     """Return mean and standard deviation over patients of the features of a site's images.
 
     Args:
@@ -98,7 +94,7 @@ def statistics_of_features(features: Sequence[Floats], units: Sequence[str]) -> 
     )
 
 
-def image_features(image: NDArray[Any]) -> Floats:
+def image_features(image: Array) -> Floats:
     """Return :data:`FEATURES` of one case, over all of its samples together; they stay at the site.
 
     Args:
@@ -116,12 +112,12 @@ def image_features(image: NDArray[Any]) -> Floats:
     return np.array([mean, _log(deviation), *_intensities(pixels), *_detail(pixels), *_layout(pixels), *_colour(image)])
 
 
-def _intensities(pixels: Pixels) -> tuple[float, float]:
+def _intensities(pixels: SingleFloats) -> tuple[float, float]:
     """Skewness and tails of standardised intensities."""
     return math.asinh(_moment(pixels, 3)), _log(_moment(pixels, 4))
 
 
-def _detail(pixels: Pixels) -> list[float]:
+def _detail(pixels: SingleFloats) -> list[float]:
     """What there is at each scale, and how noise and edges look; from detail below 1 px to the direction."""
     smooth = {scale: _smoothed(pixels, scale) for scale in (1, 2, 4)}
     fine = pixels - smooth[1]
@@ -141,7 +137,7 @@ def _detail(pixels: Pixels) -> list[float]:
     ]
 
 
-def _layout(pixels: Pixels) -> tuple[float, float]:
+def _layout(pixels: SingleFloats) -> tuple[float, float]:
     """How much brighter the border is than the centre, and the share of flat area."""
     inner = tuple(slice(side // _BORDER_SHARE, side - side // _BORDER_SHARE) for side in pixels.shape[1:])
     centre = pixels[:, *inner]
@@ -153,18 +149,18 @@ def _layout(pixels: Pixels) -> tuple[float, float]:
     return border - inside / centre.size, float((range_around < _FLAT).mean())
 
 
-def _colour(image: NDArray[Any]) -> tuple[float, float]:
+def _colour(image: Array) -> tuple[float, float]:
     """The first channel less the last one, and the mean spread of the channels of a pixel; 0 where there is one."""
     means = image.mean(axis=(0, *range(2, image.ndim)), dtype=np.float64)
     return float(means[0] - means[-1]), float(image.std(axis=1).mean(dtype=np.float64))
 
 
-def _smoothed(pixels: Pixels, scale: float) -> Pixels:
+def _smoothed(pixels: SingleFloats, scale: float) -> SingleFloats:
     """Samples ``(S, H, W[, D])`` smoothed along their spatial axes."""
     return np.asarray(ndimage.gaussian_filter(pixels, (0,) + (scale,) * (pixels.ndim - 1), mode="nearest"))
 
 
-def _gradients(pixels: Pixels) -> Pixels:
+def _gradients(pixels: SingleFloats) -> SingleFloats:
     """Gradient along each spatial axis, ``(2 or 3, S, H, W[, D])``; 0 along an axis of one pixel."""
     return np.stack(
         [
@@ -174,7 +170,7 @@ def _gradients(pixels: Pixels) -> Pixels:
     )
 
 
-def _neighbours_correlation(fine: Pixels) -> float:
+def _neighbours_correlation(fine: SingleFloats) -> float:
     """Mean product of neighbouring pixels of the fine detail over its mean square, over the first two axes."""
     energy = float((fine**2).mean(dtype=np.float64))
     if energy < _SMALLEST**2:
@@ -186,7 +182,7 @@ def _neighbours_correlation(fine: Pixels) -> float:
     return float(np.mean([product.mean(dtype=np.float64) if product.size else 0.0 for product in products])) / energy
 
 
-def _moment(pixels: Pixels, order: int) -> float:
+def _moment(pixels: SingleFloats, order: int) -> float:
     return float((pixels**order).mean(dtype=np.float64))
 
 

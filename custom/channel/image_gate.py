@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
+from ...transforms.array_types import Floats
 from .feature_names import FEATURES
 from .image_features import ImageStatistics
-
-Floats = NDArray[np.float64]
 
 # Share of pairs of sites with images of one kind that may be told apart. A site that is told from one other site is
 # mostly told from none of the rest, and far fewer than this share are told from half of them.

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
+from ...transforms.array_types import AnyFloats, Array
 from ...transforms.surfaces import bounding_box
 from ..data.site_data import LoadedCase
 from ..evaluation.inference import Inference, evaluating
@@ -61,7 +60,7 @@ def judged_by(network: nn.Module, inference: Inference) -> Judge:
     return lambda cases: judged_samples(network, cases, inference)
 
 
-def object_box(annotation: NDArray[Any], probabilities: NDArray[np.floating]) -> tuple[slice, ...] | None:
+def object_box(annotation: Array, probabilities: AnyFloats) -> tuple[slice, ...] | None:
     """Return the box in which anything is annotated or probable, with some pixels around it; None where nothing is.
 
     Args:

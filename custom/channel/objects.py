@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Booleans, Components
 from ...transforms.connected_lesions import label_lesions
-from ...transforms.surfaces import Booleans
 
 SMALLEST_IOU = 0.1
 
@@ -23,8 +22,8 @@ class MatchedObjects:
         pairs: numbers of an annotated object and of the predicted one that it is matched to, by falling overlap.
     """
 
-    annotated: NDArray[np.int32]
-    predicted: NDArray[np.int32]
+    annotated: Components
+    predicted: Components
     num_annotated: int
     num_predicted: int
     pairs: tuple[tuple[int, int], ...]

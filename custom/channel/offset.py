@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...transforms.surfaces import Booleans, Floats, Surface, surface_of_mask
+from ...transforms.array_types import Booleans, Floats
+from ...transforms.surfaces import Surface, surface_of_mask
 from .cases import JudgedCase
 from .objects import MatchedObjects, match_objects
 

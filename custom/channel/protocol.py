@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...transforms.surfaces import Booleans, Floats, Surface
+from ...transforms.array_types import Booleans, Floats
+from ...transforms.surfaces import Surface
 from .cases import JudgedCase
 from .offset import contour_pairs
 

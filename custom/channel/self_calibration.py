@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage, optimize, stats
 
+from ...transforms.array_types import Floats, Labels
 from ...transforms.connected_lesions import label_lesions
 from .cases import JudgedCase
 from .confusion import are_of_known_classes, doubt_of_labels, swapped_share
 from .detections import case_detections, completeness_of
 from .estimate import Estimate
 from .offset import case_offset, mask_offset
-
-Floats = NDArray[np.float64]
 
 SHARE = 0.2
 # Of fewer patients the AUROC is an accident.
@@ -127,7 +125,7 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
     return Calibration(_slope(injected, seen), _told(inside, elsewhere))
 
 
-def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, seed: int) -> Calibration:
+def calibrate_confusion(probabilities: Floats, labels: Labels, *, seed: int) -> Calibration:
     """Mislabel about a fifth of the samples, any class as any other, and see by how many more look like another class.
 
     Samples with a wrong label are told from the others by how much less probable their label is than the most probable
@@ -165,7 +163,7 @@ def calibrate_confusion(probabilities: Floats, labels: NDArray[np.int64], *, see
     return Calibration(slope, float(np.mean(told)))
 
 
-def _with_agreeing_codes(probabilities: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _with_agreeing_codes(probabilities: Floats, labels: Labels) -> Labels:
     """Labels with their codes exchanged such that as many as can be are what samples seem to be."""
     num_classes = probabilities.shape[1]
     alike = np.zeros((num_classes, num_classes))

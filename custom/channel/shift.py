@@ -4,13 +4,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import signal
 
+from ...transforms.array_types import Floats
 from ...transforms.ignored_label import IGNORED_LABEL
 from .cases import JudgedCase
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

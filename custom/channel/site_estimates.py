@@ -4,19 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Floats, Indices, Labels
 from .bootstrap import Interval, bootstrap_interval, counted_interval, median_interval, ratio_interval
 from .cases import JudgedCase
-from .confusion import (
-    Confusion,
-    Floats,
-    Labels,
-    ObjectSamples,
-    are_of_known_classes,
-    confident_joint,
-    swapped_share,
-)
+from .confusion import Confusion, ObjectSamples, are_of_known_classes, confident_joint, swapped_share
 from .detections import case_detections, completeness_of_draws
 from .estimate import Estimate
 from .offset import CaseOffset, case_offset
@@ -162,7 +154,7 @@ def estimate_swapped(samples: ObjectSamples, *, seed: int) -> Estimate:
     probabilities, labels = samples.probabilities[known], samples.labels[known]
     units = [samples.units[index] for index in np.flatnonzero(known)]
 
-    def share(chosen: NDArray[np.intp]) -> float:
+    def share(chosen: Indices) -> float:
         return swapped_share(probabilities[chosen], labels[chosen])
 
     return _estimate(units, lambda: bootstrap_interval(units, share, seed=seed))

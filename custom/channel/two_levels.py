@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ...transforms.array_types import Floats, Indices
 
 MIN_SITES = 4
 NUM_NULL = 999
@@ -71,7 +70,7 @@ def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = G
     return TwoLevels(tuple(sorted(sites[first:])), tuple(sorted(sites[:first])), None, p_value)
 
 
-def _widest_gap(ordered: Floats) -> tuple[NDArray[np.intp], Floats]:
+def _widest_gap(ordered: Floats) -> tuple[Indices, Floats]:
     """Return how many of the ordered offsets ``(N, K)`` lie below the widest gap, and its share of the range."""
     gaps = np.diff(ordered, axis=1)
     return gaps.argmax(axis=1) + 1, gaps.max(axis=1) / (ordered[:, -1] - ordered[:, 0])

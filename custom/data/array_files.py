@@ -3,10 +3,10 @@
 import io
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ...transforms.array_types import Array
 
 # What is unpacked has to fit into memory; masks take a small part of that when they are packed.
 MAX_PACKED_BYTES = 2**32
@@ -31,7 +31,7 @@ def read_content(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def read_arrays(source: Path | bytes) -> dict[str, NDArray[Any]]:
+def read_arrays(source: Path | bytes) -> dict[str, Array]:
     """Return the arrays of an ``npz`` archive by name; objects are not unpickled.
 
     Nothing is unpacked of one whose arrays claim more than :data:`MAX_UNPACKED_BYTES` together.

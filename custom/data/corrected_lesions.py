@@ -5,9 +5,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
 from .corrections import (
@@ -26,7 +26,7 @@ from .masks import plain_name, read_classes, write_changed
 _LONGEST_CHOICE = 32
 
 
-def added_lesions(added: NDArray[np.uint8]) -> tuple[AddedLesion, ...]:
+def added_lesions(added: Classes) -> tuple[AddedLesion, ...]:
     """Return the connected parts of what was added to an annotation.
 
     >>> [(one.number, one.voxels, one.centre) for one in added_lesions(np.eye(3, 4, dtype=np.uint8))]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Array, Booleans
 from ...transforms.noise.class_noise import ClassNoise
 from ...transforms.noise.federation_noise import ContourNoise
 from ...transforms.noise.site_protocol import Discs, SiteProtocol
@@ -52,9 +52,7 @@ class MissingLesionsManifest(JsonRecord):
     dice: float | None
 
     @classmethod
-    def measured(
-        cls, completeness: float, cases: Iterable[tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]]
-    ) -> "MissingLesionsManifest":
+    def measured(cls, completeness: float, cases: Iterable[tuple[Array, Array, Booleans]]) -> "MissingLesionsManifest":
         """Compare incomplete with complete labels.
 
         Args:
@@ -96,7 +94,7 @@ class ProtocolManifest(JsonRecord):
     def measured(
         cls,
         protocol: SiteProtocol,
-        pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+        pairs: Iterable[tuple[Array, Array]],
         discs: Sequence[Discs] = (),
     ) -> "ProtocolManifest":
         """Compare pairs of the site's and the generic classes of each case, and note the discs that were used."""
@@ -167,7 +165,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def measured_noise(
-    pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+    pairs: Iterable[tuple[Array, Array]],
     noise: ContourNoise,
     *,
     model: str,
@@ -197,7 +195,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float] | None:
     return (min(values), max(values)) if values else None
 
 
-def _dice_and_area(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> dict[str, float | None]:
+def _dice_and_area(pairs: Iterable[tuple[Array, Array]]) -> dict[str, float | None]:
     """The mean Dice of imperfect against clean classes, and the annotated area of the ones over the others'."""
     scores: list[float] = []
     noisy_area = clean_area = 0
@@ -211,7 +209,7 @@ def _dice_and_area(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> dict[s
     }
 
 
-def _dice_of_classes(noisy: NDArray[Any], clean: NDArray[Any]) -> list[float]:
+def _dice_of_classes(noisy: Array, clean: Array) -> list[float]:
     """Dice of every foreground class that either mask has."""
     classes = np.union1d(noisy, clean)
     return [

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from ...transforms.array_types import Classes, Floats, Labels
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import map_mask, read_mask, show_values
 from .description import ImageDescription, SegmentationDescription, SliceDescription
@@ -26,8 +26,8 @@ class Mask:
         affine: ``(4, 4)`` of a volume, None of a picture.
     """
 
-    classes: NDArray[np.uint8]
-    affine: NDArray[np.float64] | None = None
+    classes: Classes
+    affine: Floats | None = None
 
 
 def read_classes(file: Path, description: SegmentationDescription) -> Mask:
@@ -41,8 +41,8 @@ def read_classes(file: Path, description: SegmentationDescription) -> Mask:
 
 
 def write_with_additions(
-    target: Path, file: Path, added: NDArray[np.uint8], description: SegmentationDescription
-) -> tuple[Path, NDArray[np.uint8], NDArray[np.uint8]]:
+    target: Path, file: Path, added: Classes, description: SegmentationDescription
+) -> tuple[Path, Classes, Classes]:
     """Write a copy of a mask file in which background has become foreground; what is annotated keeps its value.
 
     Args:
@@ -66,7 +66,7 @@ def write_with_additions(
     return _write_values(target, _changed(values, given, given + placed, description), affine), given, placed
 
 
-def write_changed(target: Path, file: Path, classes: NDArray[np.uint8], description: SegmentationDescription) -> Path:
+def write_changed(target: Path, file: Path, classes: Classes, description: SegmentationDescription) -> Path:
     """Write a copy of a mask file with other classes; where a class stays, its value in the file does, too.
 
     Args:
@@ -90,11 +90,11 @@ def write_changed(target: Path, file: Path, classes: NDArray[np.uint8], descript
 
 
 def _changed(
-    values: NDArray[np.int64],
-    given: NDArray[np.uint8],
-    classes: NDArray[np.uint8],
+    values: Labels,
+    given: Classes,
+    classes: Classes,
     description: SegmentationDescription,
-) -> NDArray[np.int64]:
+) -> Labels:
     """Label values of other classes than the given ones; where a class stays, its value does, too."""
     return np.where(given == classes, values, _values_of_classes(description.labels)[classes])
 
@@ -116,9 +116,7 @@ def write_classes(target: Path, mask: Mask, description: SegmentationDescription
     return _write_values(target, _values_of_classes(description.labels)[mask.classes], mask.affine)
 
 
-def _read_values(
-    file: Path, description: SegmentationDescription
-) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+def _read_values(file: Path, description: SegmentationDescription) -> tuple[Labels, Floats | None]:
     """The label values of a mask as they lie in its file, and a volume's affine."""
     if isinstance(description, ImageDescription):
         return read_mask(file), None
@@ -129,7 +127,7 @@ def _read_values(
     return volume.voxels, volume.affine
 
 
-def _write_values(target: Path, values: NDArray[np.int64], affine: NDArray[np.float64] | None) -> Path:
+def _write_values(target: Path, values: Labels, affine: Floats | None) -> Path:
     if affine is not None:
         from ...transforms.loading.volume_files import write_label_volume  # noqa: PLC0415
 
@@ -165,7 +163,7 @@ def annotated_axis(mask: Mask, description: SegmentationDescription) -> int:
     return int(np.flatnonzero(io_orientation(mask.affine)[:, 0] == direction)[0])
 
 
-def _values_of_classes(labels: Mapping[int, int]) -> NDArray[np.int64]:
+def _values_of_classes(labels: Mapping[int, int]) -> Labels:
     """The value in the file of every class; where several values lead to a class, the first."""
     values = np.zeros(max(labels.values()) + 1, dtype=np.int64)
     for value, label in reversed(list(labels.items())):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...transforms.errors import DataError
-from ..approval.names import is_plain_name
+from .path_names import is_plain_name
 
 # In a participant's workspace (a kit's folder, a simulator's folder of a site); in it a folder for each job.
 PRIVATE_FOLDER = "private"

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
 from .datalist import Case
 from .description import (
@@ -75,7 +75,7 @@ def _volume_preparation(description: SliceDescription | VolumeDescription) -> Pr
     return prepare
 
 
-def build_restoration(description: SegmentationDescription) -> Callable[[Path, Path, torch.Tensor], NDArray[np.uint8]]:
+def build_restoration(description: SegmentationDescription) -> Callable[[Path, Path, torch.Tensor], Classes]:
     """Build what puts classes of a case's samples back into the case's files, the way back of a preparation.
 
     Returns:
@@ -86,22 +86,20 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
     if isinstance(description, SliceDescription | VolumeDescription):
         pipeline = build_volume_pipeline(description)
 
-        def restore_volume(image: Path, mask: Path, classes: torch.Tensor) -> NDArray[np.uint8]:
+        def restore_volume(image: Path, mask: Path, classes: torch.Tensor) -> Classes:
             del mask
-            restored: NDArray[np.uint8] = pipeline.reassemble(image, classes).voxels
+            restored: Classes = pipeline.reassemble(image, classes).voxels
             return restored
 
         return restore_volume
 
-    def restore_picture(image: Path, mask: Path, classes: torch.Tensor) -> NDArray[np.uint8]:
+    def restore_picture(image: Path, mask: Path, classes: torch.Tensor) -> Classes:
         from ...transforms.loading.fitting import labels_at  # noqa: PLC0415
         from ...transforms.loading.image_files import read_mask  # noqa: PLC0415
 
         del image
         assert isinstance(description, ImageDescription)
-        restored: NDArray[np.uint8] = labels_at(classes, read_mask(mask).shape, description.size, description.fit)[
-            0
-        ].numpy()
+        restored: Classes = labels_at(classes, read_mask(mask).shape, description.size, description.fit)[0].numpy()
         return restored.astype(np.uint8, copy=False)
 
     return restore_picture

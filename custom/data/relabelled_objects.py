@@ -3,11 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
-
-Classes = NDArray[np.uint8]
 
 
 class OtherClasses(NamedTuple):
@@ -22,9 +20,7 @@ class OtherClasses(NamedTuple):
     becomes: Classes
 
 
-def relabelled_objects(
-    classes: Classes, other: OtherClasses, seen: NDArray[np.bool_] | None = None
-) -> tuple[Classes, int]:
+def relabelled_objects(classes: Classes, other: OtherClasses, seen: Booleans | None = None) -> tuple[Classes, int]:
     """Return an annotation with the objects of another class that were decided on, and how many they are.
 
     An object gets the class that was decided for at least half of what training sees of it. Whoever has corrected its

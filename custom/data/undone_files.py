@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
 from ...transforms.move_contour import MoveContour
@@ -58,7 +58,7 @@ def named_moves(undone: Undone, description: SegmentationDescription) -> dict[st
     return {names.get(label, f"class {label}"): distance for label, distance in undone.moves.items()}
 
 
-def moved_in_file(mask: Mask, moves: Mapping[int, float], description: SegmentationDescription) -> NDArray[np.uint8]:
+def moved_in_file(mask: Mask, moves: Mapping[int, float], description: SegmentationDescription) -> Classes:
     """Return the classes of a mask file, in its shape, with their contours moved as in training.
 
     Distances are those of training: millimetres, or pixels of the network's images, however large those of the file
@@ -78,7 +78,7 @@ def moved_in_file(mask: Mask, moves: Mapping[int, float], description: Segmentat
 
 
 def ignored_in_file(
-    pixels: NDArray[np.bool_], image: Path, label: Path, moved: Mask, description: SegmentationDescription
+    pixels: Booleans, image: Path, label: Path, moved: Mask, description: SegmentationDescription
 ) -> tuple[IgnoredObject, ...]:
     """Return the ignored objects of an annotation in the geometry of its file, those of slices by themselves.
 
@@ -109,7 +109,7 @@ def ignored_in_file(
 
 def relabelled_in_file(
     mask: Mask, other: OtherClasses, image: Path, label: Path, description: SegmentationDescription
-) -> tuple[NDArray[np.uint8], int]:
+) -> tuple[Classes, int]:
     """Return the classes of a mask file, in its shape, with the objects of another class as in training.
 
     How many they are is returned, too; those of slices count by themselves.
@@ -135,9 +135,7 @@ def relabelled_in_file(
     return relabelled, total
 
 
-def _in_file(
-    pixels: NDArray[np.uint8], image: Path, label: Path, mask: Mask, description: SegmentationDescription
-) -> NDArray[np.uint8]:
+def _in_file(pixels: Classes, image: Path, label: Path, mask: Mask, description: SegmentationDescription) -> Classes:
     """Pixels of training ``(S, H, W[, D])`` in the geometry of a case's file."""
     if isinstance(description, ImageDescription) and pixels.shape[1:] != description.size:
         raise DataError(

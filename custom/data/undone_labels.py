@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...transforms.array_types import Classes
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.move_contour import MoveContour
 from ...transforms.printable import printable_logger
-from .relabelled_objects import Classes, OtherClasses, relabelled_objects
+from .relabelled_objects import OtherClasses, relabelled_objects
 from .site_data import LoadedCase
 from .undone import Undone
 from .undone_pixels import CasePixels

@@ -5,11 +5,11 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from ...transforms.array_types import Array, Booleans
 from ...transforms.errors import DataError, shown
 from .array_files import read_arrays, read_content
 from .relabelled_objects import OtherClasses
@@ -28,7 +28,7 @@ class CasePixels:
         relabelled: of objects that get another class the given and the new one, 0 elsewhere; None likewise.
     """
 
-    ignored: NDArray[np.bool_] | None = None
+    ignored: Booleans | None = None
     relabelled: OtherClasses | None = None
 
     def __bool__(self) -> bool:
@@ -40,7 +40,7 @@ class CasePixels:
         return all(pixels.shape == tuple(case.label.shape) for pixels in known)
 
 
-def write_pixels(folder: Path, what: str, pixels: Mapping[str, NDArray[Any]]) -> str:
+def write_pixels(folder: Path, what: str, pixels: Mapping[str, Array]) -> str:
     """Write pixels by the name of their annotation, and return the file's name; empty, and no file, without any.
 
     Args:
@@ -60,7 +60,7 @@ def write_pixels(folder: Path, what: str, pixels: Mapping[str, NDArray[Any]]) ->
     return name
 
 
-def read_ignored(file: Path) -> dict[str, NDArray[np.bool_]]:
+def read_ignored(file: Path) -> dict[str, Booleans]:
     """Return by given annotation the pixels that are ignored.
 
     Args:
@@ -88,7 +88,7 @@ def read_relabelled(file: Path, num_classes: int) -> dict[str, OtherClasses]:
 
 def _read(
     file: Path, dtype: DTypeLike, ndims: tuple[int, ...], *, leading: int | None = None, largest: int
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """The arrays of a file by given annotation: of a type, of numbers of axes, of a length of the first, of values."""
     what = file.name.partition("-")[0]
     try:

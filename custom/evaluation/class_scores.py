@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from ...transforms.array_types import Floats, Labels
 from ..data.site_data import LoadedCase
 from .inference import Inference
 
@@ -24,28 +24,28 @@ class ClassCounts:
         predicted: ``(C,)`` cases predicted as each class.
     """
 
-    correct: NDArray[np.int64]
-    labelled: NDArray[np.int64]
-    predicted: NDArray[np.int64]
+    correct: Labels
+    labelled: Labels
+    predicted: Labels
 
     @classmethod
-    def of_confusion(cls, confusion: NDArray[np.int64]) -> "ClassCounts":
+    def of_confusion(cls, confusion: Labels) -> "ClassCounts":
         """Count in a confusion matrix ``(C, C)``, rows for the true and columns for the predicted class."""
         return cls(np.diag(confusion).copy(), confusion.sum(axis=1), confusion.sum(axis=0))
 
     @property
-    def recall(self) -> NDArray[np.float64]:
+    def recall(self) -> Floats:
         """Share of each class's cases that are found, NaN for a class without cases."""
         return _shares(self.correct, self.labelled)
 
     @property
-    def precision(self) -> NDArray[np.float64]:
+    def precision(self) -> Floats:
         """Share of the cases predicted as each class that are of it, 0 where none is; NaN for a class without cases."""
         precision = np.where(self.predicted > 0, _shares(self.correct, self.predicted), 0.0)
         return np.where(self.labelled > 0, precision, np.nan)
 
     @property
-    def f1(self) -> NDArray[np.float64]:
+    def f1(self) -> Floats:
         """Harmonic mean of precision and recall of each class, NaN for a class without cases."""
         return np.where(self.labelled > 0, _shares(2 * self.correct, self.labelled + self.predicted), np.nan)
 
@@ -60,9 +60,7 @@ class ClassCounts:
         return means | lists | {"num_cases": int(self.labelled.sum())}
 
 
-def confusion_matrix(
-    network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
-) -> NDArray[np.int64]:
+def confusion_matrix(network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference) -> Labels:
     """Return the numbers of cases ``(C, C)``, rows for the given and columns for the predicted class.
 
     Args:
@@ -101,6 +99,6 @@ def _could_be_counts(answer: Mapping[str, Any]) -> bool:
     return within and max(sum(labelled), sum(predicted)) <= answer["num_samples"]
 
 
-def _shares(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
-    shares: NDArray[np.float64] = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+def _shares(part: Labels, whole: Labels) -> Floats:
+    shares: Floats = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
     return shares

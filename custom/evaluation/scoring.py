@@ -7,8 +7,8 @@ from typing import Any
 from torch import nn
 
 from ..data.site_data import SiteData
-from ..outbound.fields import VALIDATE, VALIDATE_CLASSES
 from ..settings import RunSettings
+from ..task_names import VALIDATE, VALIDATE_CLASSES
 from .class_scores import ClassCounts, confusion_matrix, pool_site_counts
 from .inference import Inference
 from .score_records import ClassificationRoundScores, RoundScores, SegmentationRoundScores

@@ -17,8 +17,8 @@ from nvflare.private.fed.utils.app_deployer import AppDeployer
 # Loaded when the parent process starts: a deployment has a few seconds.
 from ..approval.approved import check_job
 from ..approval.configuration import JobRefusedError
-from ..approval.names import is_job_id
 from ..approval.submission import check_meta, read_app
+from ..data.path_names import is_job_id
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from ..methods.lookup import find_method
 from ..outbound.private_statistics import SampleValues
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
+from ..task_names import current_task
 from .messages import (
     FIELDS_WITHOUT_MODEL,
     METHOD_AT_HAND,
@@ -26,11 +27,13 @@ from .messages import (
 def own_name(task: str, received: DXO) -> str:
     """Return a task's own name: NVFlare's, but for one of a method's own, whose name came with the model.
 
+    A server of an earlier version may have another name for it.
+
     Args:
         task: NVFlare's name of it.
         received: what came with it.
     """
-    return str(received.meta.get(TASK)) if task == METHOD_TASK else task
+    return current_task(str(received.meta.get(TASK))) if task == METHOD_TASK else task
 
 
 def note_task(task: str, settings: RunSettings, fl_ctx: FLContext) -> None:

@@ -22,15 +22,15 @@ from ..compatibility import DataMismatchError, check_compatibility
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
 from ..data.store_location import participant_store
+from ..interface.update_floor import TooFewSamplesError
+from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
-from ..methods.views import SiteView
 from ..networks.devices import ready_to_compute
 from ..networks.received import ModelDoesNotFitError, received_network
 from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
 from ..run.own_floor import own_floor
 from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
-from ..run.update_floor import TooFewSamplesError
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
 from .at_hand import note_fields, note_samples, note_task, own_name

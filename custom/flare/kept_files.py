@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nvflare.apis.fl_context import FLContext
 
-from ..approval.names import is_job_id, is_plain_name
 from ..data.participant_folder import job_folder_of, participant_folder, participant_folder_beside
+from ..data.path_names import is_job_id, is_plain_name
 from ..data.whole_files import private_file
 from ..run.state import STATE_FILE, ResumeError
 

@@ -13,7 +13,7 @@ from nvflare.widgets.info_collector import InfoCollector
 from pydantic import ValidationError
 
 from ...transforms.errors import DataError
-from ..approval.names import is_job_id
+from ..data.path_names import is_job_id
 from ..data.whole_files import write_text
 from ..run.run_progress import PROGRESS_FILE, Failure, RunProgress
 from ..run.state import ResumeError, RunFailedError

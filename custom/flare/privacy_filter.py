@@ -14,11 +14,12 @@ from nvflare.apis.shareable import Shareable
 from nvflare.app_common.app_constant import AppConstants
 
 from ..methods import METHODS
-from ..outbound.fields import MINIMUM_CASES, TRAIN, OutboundField
+from ..outbound.fields import MINIMUM_CASES, OutboundField
 from ..outbound.noise_source import RandomBytes
 from ..outbound.private_statistics import SampleValues, noise_deviations, private_report
 from ..outbound.private_updates import is_finite_update, privatised
 from ..outbound.registry import OutboundError
+from ..task_names import TRAIN
 from .at_hand import registry_at_hand, task_at_hand
 from .messages import FIELDS_WITHOUT_MODEL, NOISY_FIELDS, RECEIVED_MODEL, SAMPLE_VALUES, WITHHELD_FIELDS
 from .privacy_ledger import PrivacyBudget

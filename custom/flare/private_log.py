@@ -14,8 +14,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from ..approval.names import is_job_id
 from ..data.participant_folder import participant_folder
+from ..data.path_names import is_job_id
 
 # What the course of a run says at the server: sites, rounds and scores, never a file of the server's.
 COURSE_LOGGER = "fedannot.course"

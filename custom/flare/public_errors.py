@@ -4,7 +4,7 @@ from nvflare.apis.fl_context import FLContext
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
-from ..approval.names import is_job_id
+from ..data.path_names import is_job_id
 from ..networks.start_weights import ModelFileError
 from ..run.state import ResumeError, RunFailedError
 from ..settings import SettingsError

@@ -19,7 +19,7 @@ from nvflare.apis.fl_constant import FLContextKey, SystemComponents
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.job_def import JobMetaKey, RunStatus
 
-from ..approval.names import is_job_id
+from ..data.path_names import is_job_id
 from .kept_files import JOB_STORE, STORED_WORKSPACE
 from .live_progress import PROGRESS_GROUP, kept_progress
 from .private_log import COURSE_LOGGER

@@ -21,7 +21,7 @@ from nvflare.private.fed.client.training_cmds import (
     DeployProcessor,
 )
 
-from ..approval.names import is_job_id
+from ..data.path_names import is_job_id
 from .approved_jobs import refusal_of_job
 from .start_check import check_start
 

@@ -16,9 +16,9 @@ from nvflare.app_common.ccwf.common import Constant
 from nvflare.app_common.ccwf.swarm_client_ctl import Gatherer
 
 from ..methods.lookup import read_job_settings
-from ..outbound.fields import TRAIN
 from ..run.state import ResumeError, RunState
 from ..settings import SettingsError
+from ..task_names import TRAIN
 from .console import show_progress_alone
 from .messages import SWARM_SITES
 from .private_log import COURSE_LOGGER

@@ -18,13 +18,14 @@ from ..approval.own_limits import own_limits
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
-from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
+from ..records.record_lines import append_record
 from ..run.averaged_round import AveragedRound
 from ..run.round_record import dominance_sentence, dominant_site
 from ..run.round_training import share_refusal, site_report
-from ..run.state import METRICS_FILE, append_record
+from ..run.state import METRICS_FILE
 from ..settings import SettingsError
+from ..task_names import TRAIN
 from .kept_files import config_folder, own_folder
 from .messages import REFUSAL_HEADER, SWARM_SITES
 from .swarm_state import seconds_in_round

@@ -15,13 +15,13 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.private.privacy_manager import Scope
 from torch import nn
 
-from ..methods.views import SiteView
+from ..interface.views import SiteView
 from ..networks.devices import params_in_main_memory
-from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundError
 from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
 from ..run.site_tasks import Note, TaskResult
 from ..run.state import STATE_FILE, RunState
+from ..task_names import TRAIN
 from .at_hand import registry_at_hand
 from .executor import FederatedExecutor
 from .messages import HELD_BACK, REFUSAL_HEADER

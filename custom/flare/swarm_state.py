@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nvflare.apis.fl_context import FLContext
 
-from ..approval.names import is_job_id
+from ..data.path_names import is_job_id
 from ..run.state import STATE_FILE, RunState
 from ..settings import RunSettings
 from .kept_files import earlier_run_folders

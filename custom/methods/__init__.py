@@ -1,5 +1,6 @@
 """The methods: a folder for each, with its settings, what it sends, its halves at server and site, its formulas."""
 
+from ..interface.declaration import Method
 from . import (
     audit,
     audit_classification,
@@ -15,7 +16,6 @@ from . import (
     fedrep,
     single_site,
 )
-from .declaration import Method
 
 # One line for each; other packages add theirs by the entry points of the group `fedannot.methods`.
 METHODS: tuple[Method, ...] = (

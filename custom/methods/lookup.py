@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from ..interface.declaration import Method
 from ..settings import RunSettings, SettingsError, read_settings
 from . import METHODS
-from .declaration import Method
 
 # Where other packages name their methods: the entry point is called as the method, and gives a Method or several.
 ENTRY_POINTS = "fedannot.methods"
@@ -129,5 +129,5 @@ def _check(found: EntryPoint, methods: Collection[Any]) -> None:
         if not isinstance(method, Method) or method.name != found.name:
             raise UnusableMethodError(
                 f"The entry point {found.value!r} of the group {ENTRY_POINTS!r} gives {method!r:.80}, expected a "
-                f"fedannot.custom.methods.declaration.Method of the name {found.name!r}."
+                f"fedannot.custom.interface.declaration.Method of the name {found.name!r}."
             )

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .gaussians import Floats, Gaussians, Mixture
-
-Booleans = NDArray[np.bool_]
+from ...transforms.array_types import Booleans, Floats
+from .gaussians import Gaussians, Mixture
 
 MAX_ITERATIONS = 500
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ...transforms.array_types import Booleans, Floats
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Gaussians(Protocol):
     def num_samples(self) -> int:
         """Number of samples K of each data set."""
 
-    def only(self, sets: NDArray[np.bool_]) -> Self:
+    def only(self, sets: Booleans) -> Self:
         """Return the data sets chosen by ``(N,)``."""
 
     def maximise(self, posteriors: Floats) -> Mixture:
@@ -85,7 +84,7 @@ class FullGaussians:
         """Number of samples K of each data set."""
         return int(self.monomials.shape[1])
 
-    def only(self, sets: NDArray[np.bool_]) -> Self:
+    def only(self, sets: Booleans) -> Self:
         """Return the data sets chosen by ``(N,)``."""
         return replace(self, monomials=self.monomials[sets])
 
@@ -143,7 +142,7 @@ class DiagonalGaussians:
         """Number of samples K of each data set."""
         return int(self.values.shape[-1])
 
-    def only(self, sets: NDArray[np.bool_]) -> Self:
+    def only(self, sets: Booleans) -> Self:
         """Return the data sets chosen by ``(N,)``."""
         return replace(self, values=self.values[sets])
 

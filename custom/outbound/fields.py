@@ -4,10 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-# What a site is asked for by every method; a method's own tasks are in its folder.
-TRAIN = "train"
-VALIDATE = "validate"
-VALIDATE_CLASSES = "validate_classes"
+from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 
 # A mean over fewer patients than this is close to a patient's own value and stays at the site. Patients or volumes are
 # counted, never slices.

@@ -21,12 +21,12 @@ import os
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ...transforms.array_types import Floats
 
 # Returns so many random bytes. In use it is the operating system's generator; tests give one with a seed.
 RandomBytes = Callable[[int], bytes]
 
-Floats = NDArray[np.float64]
 
 _WORD = 2.0**-64
 _CELLS_PER_DEVIATION = 2.0**8

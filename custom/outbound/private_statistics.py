@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...transforms.array_types import Floats, Labels
 from .noise_source import RandomBytes, with_noise
 
 # The noise is larger by this part than what one patient can change asks for, so that rounding leads beyond in no way.
@@ -31,8 +31,8 @@ class SampleValues:
         is_signed: whether values may be negative, and are bounded by their absolute value; else below 0 counts as 0.
     """
 
-    values: NDArray[np.float64]
-    units: NDArray[np.int64]
+    values: Floats
+    units: Labels
     is_mean: bool
     is_signed: bool = False
 

@@ -14,7 +14,8 @@ import torch
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from .noise_source import Floats, RandomBytes, with_noise
+from ...transforms.array_types import Floats
+from .noise_source import RandomBytes, with_noise
 
 _LARGEST_EPSILON = 1e6
 _VARIANCE = "running_var"

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..evaluation.scoring import Scoring
-from .records import ROUND_RECORDS, VERSION, RoundRecord, SiteReport
+from ..records.round_records import ROUND_RECORDS, VERSION, RoundRecord, SiteReport
 from .round_record import recorded_weights
 from .time_left import duration, time_left
 

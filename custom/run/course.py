@@ -13,33 +13,25 @@ from ..aggregation.influence import InfluenceBounds
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..data.participant_folder import WAITING_FOLDER
 from ..data.whole_files import replaced
-from ..evaluation.global_test import ServerTest
 from ..evaluation.score_records import RoundScores
 from ..evaluation.scoring import Scoring
-from ..methods.method import ServerMethod
-from ..methods.views import Round
+from ..interface.method import ServerMethod
+from ..interface.views import Round
 from ..networks.layout import NetworkLayout
-from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.registry import OutboundRegistry
+from ..records.plain_values import check_restorable
+from ..records.record_lines import append_record, write_records
+from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from ..settings import RunSettings
+from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 from .answers import Answers
 from .continuing import earlier_state, start_params, told_with_its_file
 from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Params, Request
-from .plain_values import check_restorable
-from .records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from .round_record import failure_sentence, note_weights, progress_sentence, round_scalars
 from .round_training import RoundTraining, TrainingRun, share_refusal
 from .run_progress import ProgressTracker, give_noted
-from .state import (
-    METRICS_FILE,
-    STATE_FILE,
-    SUMMARY_FILE,
-    RunFailedError,
-    RunState,
-    append_record,
-    kept_state_file,
-    write_records,
-)
+from .server_test import ServerTest
+from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, kept_state_file
 from .summary import summarize, write_summary
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.

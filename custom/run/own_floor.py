@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..approval.own_limits import own_limits
-from .update_floor import UpdateFloor
+from ..interface.update_floor import UpdateFloor
 
 
 def own_floor(config_folder: Path) -> UpdateFloor:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import parse_json, read_json
-from .records import ROUND_RECORDS, VERSION, Record, RoundRecord
+from ..records.round_records import ROUND_RECORDS, VERSION, Record, RoundRecord
 from .summary_record import SUMMARIES, Summary
 
 SomeRecord = TypeVar("SomeRecord", bound=Record)

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
 from ..evaluation.scoring import Scoring
-from .records import Dominant, RoundRecord
+from ..records.round_records import Dominant, RoundRecord
 from .time_left import duration, time_left
 
 

@@ -14,15 +14,15 @@ from ..aggregation.influence import inner_ranges
 from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..aggregation.weighting import LayerWeights, quantity_weights
-from ..methods.method import ServerMethod
-from ..methods.views import Round
+from ..interface.method import ServerMethod
+from ..interface.views import Round
 from ..networks.layout import NetworkLayout
-from ..outbound.fields import TRAIN
 from ..outbound.registry import OutboundRegistry
+from ..records.plain_values import finite
+from ..records.round_records import SiteReport
 from ..settings import RunSettings
+from ..task_names import TRAIN
 from .link import Reply
-from .plain_values import finite
-from .records import SiteReport
 
 # Rounding of sums of weights.
 _SLACK = 1e-6

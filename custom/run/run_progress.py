@@ -10,9 +10,9 @@ from pydantic import Field
 
 from ...transforms.natural_order import natural_order
 from ..evaluation.scoring import Scoring
+from ..records.round_records import Record, RoundRecord
 from ..settings import RunSettings
 from .link import Link, Reply, Request
-from .records import Record, RoundRecord
 from .time_left import latest_round_seconds, time_left
 from .versions import installed_versions
 

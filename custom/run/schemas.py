@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from ..audit.decisions import Decisions
 from ..audit.findings import SiteAudit
 from ..data.whole_files import write_text
-from .records import AnyRoundRecord
+from ..records.round_records import AnyRoundRecord
 from .summary_record import AnySummary
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -9,11 +9,10 @@ from torch import nn
 
 from ..data.datalist import TRAINING
 from ..data.site_data import SiteData
-from ..methods.declaration import Method
-from ..methods.method import SiteMethod
-from ..methods.views import SiteView, Trained
+from ..interface.declaration import Method
+from ..interface.method import SiteMethod
+from ..interface.views import SiteView, Trained
 from ..networks.devices import params_in_main_memory
-from ..outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..outbound.private_statistics import SampleValues
 from ..outbound.registry import OutboundRegistry
 from ..outbound.reports import (
@@ -23,6 +22,7 @@ from ..outbound.reports import (
     validated_cases,
     validation_report,
 )
+from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 
 # Takes fields of an answer before the network is used.
 Note = Callable[[Mapping[str, Any]], None]

@@ -1,7 +1,6 @@
 """What a run leaves behind after every round: the state that a restart needs, and the rounds' metrics."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -10,10 +9,9 @@ import torch
 
 from ...transforms.errors import DataError
 from ..data.tensor_files import write_tensors
-from ..data.whole_files import private_file, write_text
-from .plain_values import finite
+from ..former_names import with_current_keys
+from ..records.round_records import RoundRecord
 from .reading import round_records
-from .records import Record, RoundRecord
 
 STATE_FILE = "fedannot_state.pt"
 METRICS_FILE = "metrics.jsonl"
@@ -140,7 +138,7 @@ class RunState:
                     else "."
                 )
             )
-        own, settings = (_with_later_settings(values) for values in (self.settings, settings))
+        own, settings = (_with_later_settings(with_current_keys(values)) for values in (self.settings, settings))
         keys = set(own) if branches else set(settings) | set(own)
         ignored = _WITHOUT_EFFECT_ON_BITS.copy()
         if branches:
@@ -174,18 +172,3 @@ def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     complete = later | {key: value for key, value in settings.items() if _GONE_SETTINGS.get(key) != value}
     blocks = {key: value for key, value in later.items() if isinstance(value, dict)}
     return complete | {key: block | complete[key] for key, block in blocks.items()}
-
-
-def append_record(path: Path, record: Record) -> None:
-    """Append one record to a JSON-lines file."""
-    with private_file(path).open("a", encoding="utf-8") as file:
-        file.write(_line(record))
-
-
-def write_records(path: Path, records: Sequence[RoundRecord]) -> None:
-    """Write a JSON-lines file anew, in one step."""
-    write_text(path, "".join(map(_line, records)))
-
-
-def _line(record: Record) -> str:
-    return json.dumps(finite(record.plain()), allow_nan=False) + "\n"

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...transforms.natural_order import natural_order
 from ..data.whole_files import write_text
-from .plain_values import finite
-from .records import VERSION, RoundRecord, SiteReport
+from ..records.plain_values import finite
+from ..records.round_records import VERSION, RoundRecord, SiteReport
 from .state import RunState
 from .summary_record import ROUND_SUMMARIES, SUMMARIES, Summary
 from .versions import installed_versions, source_commit

@@ -14,7 +14,7 @@ from ..evaluation.score_records import (
     SegmentationDetails,
     SegmentationMeans,
 )
-from .records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
+from ..records.round_records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
 from .versions import SourceCommit
 
 
@@ -32,7 +32,7 @@ class DominantInRound(Dominant):
 
 
 class RoundSummary(MeanScores, Record):
-    """What the summary keeps of a round; see :class:`fedannot.custom.run.records.RoundRecord`."""
+    """What the summary keeps of a round; see :class:`fedannot.custom.records.round_records.RoundRecord`."""
 
     round: int
     stage: str

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .records import Record
+from ..records.round_records import Record
 
 _PACKAGES = ("fedannot", "torch", "monai", "nvflare", "numpy", "scipy")
 _SECONDS = 5.0

@@ -10,7 +10,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 # The source is the repository's root, so that links between README, docs and files stay as they are.
 root_doc = "docs/site/index"
 include_patterns = ["*.md", "docs/**.md"]
-exclude_patterns = [".*", "build", "runs", "tests", "apps", "custom", "transforms", "package", "jobs", "*.egg-info"]
+exclude_patterns = [".*", "build", "runs", "tests", "apps", "custom", "transforms", "src", "jobs", "*.egg-info"]
 
 # Headings are reached by the names that GitHub gives them.
 myst_heading_anchors = 4

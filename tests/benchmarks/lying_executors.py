@@ -12,9 +12,7 @@ from nvflare.apis.signal import Signal
 
 from fedannot.custom.flare.at_hand import task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
-from fedannot.custom.methods.fedia.outbound import ESTIMATE_COMPLETENESS
-from fedannot.custom.outbound.fields import TRAIN
+from fedannot.custom.task_names import ESTIMATE_COMPLETENESS, ESTIMATE_QUALITY, TRAIN
 
 LIAR = "site-1"
 # How many times an update is sent with its sign turned.

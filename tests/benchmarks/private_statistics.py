@@ -20,12 +20,12 @@ from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.interface.views import Answer
 from fedannot.custom.methods.feda3i.answers import QualityAnswer
 from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
 from fedannot.custom.methods.feda3i.outbound import LEAVES
 from fedannot.custom.methods.feda3i.quality_report import quality_report
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
-from fedannot.custom.methods.views import Answer
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.private_statistics import private_report
 from fedannot.custom.outbound.private_updates import spent_epsilon

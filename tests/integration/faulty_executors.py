@@ -14,9 +14,8 @@ from nvflare.app_common.app_constant import AppConstants
 
 from fedannot.custom.flare.at_hand import task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
-from fedannot.custom.outbound.fields import TRAIN
 from fedannot.custom.run.site_tasks import Note
+from fedannot.custom.task_names import ESTIMATE_QUALITY, TRAIN
 
 
 class FaultyExecutor(FederatedExecutor):

@@ -10,7 +10,7 @@ import pytest
 
 from fedannot.apps.reports.output import read_metrics, read_summary
 from fedannot.apps.runs.simulate import simulate
-from fedannot.custom.run.records import RoundRecord
+from fedannot.custom.records.round_records import RoundRecord
 from fedannot.custom.run.schemas import schemas
 from fedannot.custom.run.summary_record import Summary
 

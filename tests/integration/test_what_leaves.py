@@ -23,8 +23,8 @@ from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.flare.messages import METHOD_TASK
 from fedannot.custom.methods.lookup import method_of
-from fedannot.custom.outbound.fields import TRAIN
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import TRAIN
 
 pytestmark = pytest.mark.processes
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("package", "transforms", "custom", "apps", "jobs", "site_configs")
+# What lies at the root, and in src by links.
+LINKED = ("transforms", "custom", "apps", "jobs", "site_configs")
 TIMEOUT = 300
 SMALL = [
     "rounds=2",
@@ -30,31 +31,62 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the tree, where no earlier build can add to it."""
-    source = tmp_path_factory.mktemp("source")
+def copied_tree(source: Path) -> None:
+    """What a wheel is made of, with its links, where no earlier build can add to it."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    program = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
-    built = subprocess.run(
+    for name in ("src", *LINKED):
+        shutil.copytree(
+            ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
+
+
+def built(source: Path, kind: str) -> Path:
+    program = f"from setuptools import build_meta; print(build_meta.build_{kind}('.'))"
+    done = subprocess.run(
         [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=True, timeout=TIMEOUT
     )
-    return source / built.stdout.splitlines()[-1]
+    return source / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source")
+    copied_tree(source)
+    return built(source, "wheel")
+
+
+def test_an_installation_for_developers_is_the_path_of_src(tmp_path: Path) -> None:
+    """A new file is seen without a new installation; a hook that imports would be followed by no type checker."""
+    copied_tree(tmp_path)
+    with zipfile.ZipFile(built(tmp_path, "editable")) as archive:
+        (path_file,) = [name for name in archive.namelist() if ".dist-info/" not in name]
+        assert path_file.endswith(".pth")
+        assert archive.read(path_file).decode().strip() == str(tmp_path / "src")
+    room = tmp_path / "custom" / "room"
+    room.mkdir()
+    (room / "__init__.py").write_text("ANSWER = 42\n", encoding="utf-8")
+    program = "from fedannot.custom.room import ANSWER; print(ANSWER)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT,
+    )
+    assert done.stdout == "42\n"
 
 
 def test_the_wheel_holds_everything_of_the_tree(wheel: Path) -> None:
     """Modules, pages, tables, jobs, settings and site configurations; no tests."""
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if name.startswith("fedannot/")}
+    files = [file for folder in LINKED for file in (ROOT / folder).rglob("*")]
     wanted = {
-        "/".join(["fedannot", *([] if folder == "package" else [folder]), str(file.relative_to(ROOT / folder))])
-        for folder in FOLDERS
-        for file in (ROOT / folder).rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
+        f"fedannot/{file.relative_to(ROOT)}" for file in files if file.is_file() and "__pycache__" not in file.parts
     }
+    wanted |= {f"fedannot/{file.name}" for file in (ROOT / "src" / "fedannot").iterdir() if file.is_file()}
     assert {"fedannot/jobs/fedaaai/settings/skin-ns.conf", "fedannot/site_configs/data/volume.yaml"} <= wanted
     assert sorted(wanted ^ held) == []
 

@@ -8,8 +8,8 @@ from plain_records import record, report, site_report
 
 from fedannot.custom.aggregation.influence import InfluenceBounds
 from fedannot.custom.aggregation.settings import InfluenceSettings
-from fedannot.custom.methods.views import Round
-from fedannot.custom.run.records import RoundRecord
+from fedannot.custom.interface.views import Round
+from fedannot.custom.records.round_records import RoundRecord
 
 BLOCKS = ("first", "last")
 

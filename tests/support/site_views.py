@@ -8,8 +8,8 @@ from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.data.location import DataLocation
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.data.store_location import participant_store
-from fedannot.custom.methods.method import SiteMethod
-from fedannot.custom.methods.views import SiteView
+from fedannot.custom.interface.method import SiteMethod
+from fedannot.custom.interface.views import SiteView
 
 
 class HandmadeSite:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from ..array_types import Array, Classes, Labels, SingleFloats
 from ..errors import DataError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
@@ -33,7 +33,7 @@ class ColouredMaskError(DataError):
     """A mask has colours where one grey value per pixel is expected."""
 
 
-def read_image(file: Path, channels: int) -> NDArray[np.float32]:
+def read_image(file: Path, channels: int) -> SingleFloats:
     """Read an image's intensities, converting between grey and RGB where needed.
 
     Args:
@@ -53,7 +53,7 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
         (3, 2, 3)
     """
 
-    def convert(picture: Image.Image) -> NDArray[Any]:
+    def convert(picture: Image.Image) -> Array:
         # Pillow cuts 16-bit and floating point intensities off at 255 when it converts them.
         if picture.mode in HIGH_DEPTH_MODES:
             return np.repeat(np.asarray(picture)[..., None], channels, axis=-1)
@@ -67,7 +67,7 @@ def read_image(file: Path, channels: int) -> NDArray[np.float32]:
     return image
 
 
-def read_mask(file: Path) -> NDArray[np.int64]:
+def read_mask(file: Path) -> Labels:
     """Read the values of a mask ``(H, W)`` as they are in the file; of a palette picture the indices.
 
     Raises:
@@ -90,18 +90,18 @@ def read_mask(file: Path) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def read_colours(file: Path) -> NDArray[np.int64]:
+def read_colours(file: Path) -> Labels:
     """Read the colours of a mask ``(H, W)``: red · 65536 + green · 256 + blue; transparency is left out.
 
     Raises:
         DataError: if the file is missing or cannot be read as an image.
     """
     rgb = _open(file, lambda picture: np.asarray(picture.convert("RGB"), dtype=np.int64))
-    colours: NDArray[np.int64] = rgb @ np.array([2**16, 2**8, 1], dtype=np.int64)
+    colours: Labels = rgb @ np.array([2**16, 2**8, 1], dtype=np.int64)
     return colours
 
 
-def map_mask(values: NDArray[np.int64], labels: Mapping[int, int], file: Path) -> NDArray[np.uint8]:
+def map_mask(values: Labels, labels: Mapping[int, int], file: Path) -> Classes:
     """Turn the values of a mask into classes, same shape.
 
     Args:
@@ -126,11 +126,11 @@ def map_mask(values: NDArray[np.int64], labels: Mapping[int, int], file: Path) -
         return classes
     table = np.zeros(found[-1] - found[0] + 1, dtype=np.uint8)
     table[found - found[0]] = [labels[int(value)] for value in found]
-    mapped: NDArray[np.uint8] = table[values - found[0] if found[0] else values]
+    mapped: Classes = table[values - found[0] if found[0] else values]
     return mapped
 
 
-def distinct_values(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def distinct_values(values: Labels) -> Labels:
     """Return the values that an array of any shape has, each once, sorted; without sorting the array where it can."""
     if not values.size:
         return np.empty(0, dtype=np.int64)
@@ -139,11 +139,11 @@ def distinct_values(values: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.unique(values)
     # In the order of the memory, or a volume's axes would be turned around.
     counts = np.bincount((values - ends[0] if ends[0] else values).ravel(order="K"))
-    found: NDArray[np.int64] = np.flatnonzero(counts) + ends[0]
+    found: Labels = np.flatnonzero(counts) + ends[0]
     return found
 
 
-def value_counts(values: NDArray[np.int64]) -> dict[int, int]:
+def value_counts(values: Labels) -> dict[int, int]:
     """Return how often an array of any shape has each of its values, sorted; without sorting the array where it can."""
     if not values.size:
         return {}
@@ -155,7 +155,7 @@ def value_counts(values: NDArray[np.int64]) -> dict[int, int]:
     return {int(place + ends[0]): int(table[place]) for place in np.flatnonzero(table)}
 
 
-def _fits_table(ends: NDArray[np.int64]) -> bool:
+def _fits_table(ends: Labels) -> bool:
     return len(ends) > 0 and int(ends[-1]) - int(ends[0]) < _TABLE_LENGTH
 
 
@@ -172,7 +172,7 @@ def check_same_size(file: Path, found: Sequence[int], expected: Sequence[int]) -
         )
 
 
-def check_intensities(values: NDArray[np.float32], file: Path) -> None:
+def check_intensities(values: SingleFloats, file: Path) -> None:
     """Check that intensities can be computed with.
 
     Raises:
@@ -233,14 +233,14 @@ def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
     return f"Add to 'labels' in data.yaml: {entries}; or correct the mask."
 
 
-def _open(file: Path, convert: Any) -> NDArray[Any]:
+def _open(file: Path, convert: Any) -> Array:
     """Open a picture and convert it while it is open."""
     if not file_exists(file):
         raise DataError(f"{file}: found no such file; expected an image.")
     try:
         with Image.open(file, formats=_FORMATS) as picture:
             _check_header(file, picture)
-            array: NDArray[Any] = convert(picture)
+            array: Array = convert(picture)
     except DataError:
         raise
     except _UNREADABLE as error:

@@ -5,7 +5,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nibabel
 import numpy as np
@@ -13,8 +12,8 @@ from nibabel.filebasedimages import ImageFileError
 from nibabel.nifti1 import Nifti1Image
 from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
-from numpy.typing import NDArray
 
+from ..array_types import Array, Floats
 from ..errors import DataError
 from .image_files import check_intensities, file_exists
 
@@ -48,8 +47,8 @@ class Volume:
         affine: ``(4, 4)``, voxel indices → millimetres in the patient, axes to the right, front and top.
     """
 
-    voxels: NDArray[Any]
-    affine: NDArray[np.float64]
+    voxels: Array
+    affine: Floats
 
     @property
     def spacing(self) -> tuple[float, float, float]:
@@ -94,7 +93,7 @@ def read_label_volume(file: Path) -> Volume:
     return Volume(voxels.astype(np.int64), affine)
 
 
-def write_label_volume(file: Path, labels: NDArray[Any], affine: NDArray[np.float64]) -> None:
+def write_label_volume(file: Path, labels: Array, affine: Floats) -> None:
     """Write label values ``(I, J, K)`` of a volume with this affine as NIfTI, in a small type that holds them."""
     kind = np.result_type(np.min_scalar_type(labels.min(initial=0)), np.min_scalar_type(labels.max(initial=0)))
     nibabel.save(Nifti1Image(labels.astype(kind), affine), file)
@@ -136,17 +135,17 @@ def largest_offset(first: Volume, second: Volume) -> float:
     """
     corners = np.array(np.meshgrid(*[(0, length - 1) for length in first.voxels.shape[:3]])).reshape(3, -1)
     homogeneous = np.vstack([corners, np.ones(corners.shape[1])])
-    difference: NDArray[np.float64] = ((first.affine - second.affine) @ homogeneous)[:3]
+    difference: Floats = ((first.affine - second.affine) @ homogeneous)[:3]
     return float(np.sqrt((difference**2).sum(axis=0)).max())
 
 
-def voxel_spacing(affine: NDArray[np.float64]) -> tuple[float, float, float]:
+def voxel_spacing(affine: Floats) -> tuple[float, float, float]:
     """Return the size of a voxel along the axes of an affine ``(4, 4)``, in millimetres."""
     first, second, third = (float(length) for length in np.sqrt((affine[:3, :3] ** 2).sum(axis=0)))
     return first, second, third
 
 
-def _read(file: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _read(file: Path) -> tuple[Array, Floats]:
     """Voxel values with three axes, not complex, and the affine."""
     if not file_exists(file):
         raise DataError(f"{file}: found no such file; expected a NIfTI volume.")
@@ -191,7 +190,7 @@ def _check_header(file: Path, image: Nifti1Image) -> None:
         raise DataError(f"{file}: found an affine that cannot be inverted; expected one that says where voxels lie.")
 
 
-def _is_singular(affine: NDArray[np.float64]) -> bool:
+def _is_singular(affine: Floats) -> bool:
     """Return whether the axes of an affine have no length or lie, but for rounding, in a plane."""
     steps = voxel_spacing(affine)
     return min(steps) == 0 or abs(float(np.linalg.det(affine[:3, :3] / steps))) < _SINGULAR

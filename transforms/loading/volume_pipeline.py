@@ -19,8 +19,8 @@ from monai.transforms import (
 )
 from monai.transforms.utils import convert_applied_interp_mode
 from nibabel.orientations import apply_orientation, axcodes2ornt, io_orientation, ornt_transform
-from numpy.typing import NDArray
 
+from ..array_types import Classes, Floats
 from .fitting import Fit
 from .image_pipeline import CLEAN_LABEL, IMAGE, LABEL, decode_case
 from .volume_files import Volume, read_volume, voxel_spacing
@@ -147,7 +147,7 @@ class VolumePipeline:
         classes = restored.as_tensor()[0].round().to(torch.uint8).numpy()
         return Volume(self._like_the_file(classes, volume.affine), volume.affine)
 
-    def _like_the_file(self, oriented: NDArray[np.uint8], affine: NDArray[np.float64]) -> NDArray[np.uint8]:
+    def _like_the_file(self, oriented: Classes, affine: Floats) -> Classes:
         """Undo the orientation of a volume whose file has this affine.
 
         MONAI would find the way back from the affine of the oriented volume, which may lead elsewhere where axes lie

@@ -11,8 +11,8 @@ from monai.config import KeysCollection
 from monai.data import MetaTensor
 from monai.transforms import InvertibleTransform, MapTransform, NormalizeIntensity
 from monai.utils import ImageMetaKey
-from numpy.typing import NDArray
 
+from ..array_types import Array, Floats
 from ..errors import DataError
 from .fitting import Fit, labels_at, padded, resize_image, resize_mask, scaled_extents
 from .image_files import map_mask
@@ -213,7 +213,7 @@ def _fitted_affine(extents: Sequence[int], scaled: Sequence[int], wanted: Sequen
     return affine
 
 
-def as_meta_tensor(voxels: NDArray[Any], affine: NDArray[np.float64], file: Path) -> MetaTensor:
+def as_meta_tensor(voxels: Array, affine: Floats, file: Path) -> MetaTensor:
     """Return voxels ``(I, J, K)`` of a file as a tensor ``(1, I, J, K)`` that knows where they lie.
 
     Args:

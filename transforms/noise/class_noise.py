@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     # Settings are checked without NumPy.
-    import numpy as np
-    from numpy.typing import NDArray
+    from ..array_types import Floats
 
 _KINDS: dict[str, Literal["symmetric", "pairflip", "clinical"]] = {"S": "symmetric", "P": "pairflip", "C": "clinical"}
 _EXPECTED_FORM = "0, or S, P or C (symmetric, pairflip, clinical) with a rate from 0 to 100 %, for example S40"
@@ -68,7 +67,7 @@ class ClassNoise:
         letter = next(letter for letter, kind in _KINDS.items() if kind == self.kind)
         return f"{letter}{100 * self.rate:g}" if self.rate else "0"
 
-    def transition_matrix(self, num_classes: int, confusions: Confusions | None = None) -> NDArray[np.float64]:
+    def transition_matrix(self, num_classes: int, confusions: Confusions | None = None) -> Floats:
         """Return ``(C, C)``: the probability that a case of the row's class is labelled as the column's.
 
         Args:

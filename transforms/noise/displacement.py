@@ -7,7 +7,8 @@ from functools import cache
 
 import numpy as np
 from numpy.polynomial import legendre
-from numpy.typing import NDArray
+
+from ..array_types import Floats
 
 CONTROL_POINTS = 30
 DEGREE = 10
@@ -28,9 +29,9 @@ class DisplacementCurve:
 
     start: float
     periodic: bool
-    coefficients: NDArray[np.float64]
+    coefficients: Floats
 
-    def evaluate(self, length: int) -> NDArray[np.float64]:
+    def evaluate(self, length: int) -> Floats:
         """Displacement of every point of a contour of ``length`` points, ``(length,)``, not yet clipped."""
         index = (np.arange(length) - int(self.start * length)) % length
         if self.periodic:
@@ -65,18 +66,18 @@ def draw_curve(
 
 
 @cache
-def _polynomial_fit() -> NDArray[np.float64]:
+def _polynomial_fit() -> Floats:
     """Matrix from the values at the control points to the Legendre coefficients, ``(11, 30)``."""
     return np.asarray(np.linalg.pinv(legendre.legvander(np.linspace(-1.0, 1.0, CONTROL_POINTS), DEGREE)), np.float64)
 
 
 @cache
-def _periodic_fit() -> NDArray[np.float64]:
+def _periodic_fit() -> Floats:
     """Matrix from the values at the control points to the coefficients of the harmonics, ``(11, 30)``."""
     return np.asarray(np.linalg.pinv(_harmonics(np.arange(CONTROL_POINTS) / CONTROL_POINTS)), np.float64)
 
 
-def _harmonics(position: NDArray[np.float64]) -> NDArray[np.float64]:
+def _harmonics(position: Floats) -> Floats:
     """Constant, cosines and sines at positions given as fractions of the contour, ``(n, 11)``."""
     angles = 2.0 * np.pi * position[:, None] * np.arange(1, HARMONICS + 1)
     return np.concatenate([np.ones((len(position), 1)), np.cos(angles), np.sin(angles)], axis=1)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import Array, Booleans, Floats, Labels
 from ..contours import PlaneObject, move, trace
 from .displacement import DEGREE, DisplacementCurve
 from .nested_contours import MaskContours, Structure, in_own_box, pixels_of
@@ -35,13 +35,13 @@ class ContourEvolutionParams:
 
     mask_shape: tuple[int, ...]
     max_displacement: float
-    label: NDArray[np.int64]
-    slice_index: NDArray[np.int64]
-    start: NDArray[np.float64]
-    periodic: NDArray[np.bool_]
-    coefficients: NDArray[np.float64]
+    label: Labels
+    slice_index: Labels
+    start: Floats
+    periodic: Booleans
+    coefficients: Floats
 
-    def displacements(self, contour: int, length: int) -> NDArray[np.float64]:
+    def displacements(self, contour: int, length: int) -> Floats:
         """Displacement in pixels of every point of a contour of ``length`` points, positive outward, ``(length,)``."""
         curve = DisplacementCurve(
             float(self.start[contour]), bool(self.periodic[contour]), self.coefficients[contour]
@@ -74,7 +74,7 @@ class ContourEvolutionParams:
         )
 
 
-def evolve(mask: NDArray[Any], contours: MaskContours, params: ContourEvolutionParams) -> NDArray[Any]:
+def evolve(mask: Array, contours: MaskContours, params: ContourEvolutionParams) -> Array:
     """The noisy mask; where structures overlap an inner class covers an outer one.
 
     Raises:
@@ -101,7 +101,7 @@ def evolve(mask: NDArray[Any], contours: MaskContours, params: ContourEvolutionP
 
 def _evolved(
     structure: Structure, params: ContourEvolutionParams, first_contour: int, plane_shape: tuple[int, int]
-) -> Iterator[tuple[int, NDArray[np.bool_], tuple[slice, slice]]]:
+) -> Iterator[tuple[int, Booleans, tuple[slice, slice]]]:
     """A structure's moved classes, the outermost first: label value, pixels with the classes inside it, and window."""
     outer, window = _evolve_object(structure.outline, params, first_contour, plane_shape)
     yield structure.labels[0], outer, window
@@ -121,9 +121,7 @@ def _evolved(
         yield label, before, structure.window
 
 
-def _rim_of_the_outer(
-    outer: NDArray[np.bool_], clean: NDArray[np.bool_], inner: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _rim_of_the_outer(outer: Booleans, clean: Booleans, inner: Booleans) -> Booleans:
     """The pixels along the moved outline that inner classes do not reach, since they do not where it was drawn.
 
     Args:
@@ -138,19 +136,19 @@ def _rim_of_the_outer(
     return np.asarray(_edge(outer) & ~inner[rows, columns])
 
 
-def _edge(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _edge(pixels: Booleans) -> Booleans:
     """The pixels that touch what is outside; beyond the window everything goes on."""
     return np.asarray(pixels & ~ndimage.binary_erosion(pixels, np.ones((3, 3), dtype=bool), border_value=1))
 
 
-def _clean(structure: Structure) -> tuple[NDArray[np.bool_], tuple[slice, slice]]:
+def _clean(structure: Structure) -> tuple[Booleans, tuple[slice, slice]]:
     """A structure's pixels in its own box, and the box."""
     (row, column), shape = structure.outline.outer.corner, structure.outline.outer.pixels.shape
     pixels = pixels_of(in_own_box(structure.outline), shape)
     return pixels, (slice(row, row + shape[0]), slice(column, column + shape[1]))
 
 
-def _placed(pixels: NDArray[np.bool_], place: tuple[slice, slice], window: tuple[slice, slice]) -> NDArray[np.bool_]:
+def _placed(pixels: Booleans, place: tuple[slice, slice], window: tuple[slice, slice]) -> Booleans:
     """Pixels of a part of the plane in a window that holds it."""
     result = np.zeros([side.stop - side.start for side in window], dtype=bool)
     rows, columns = (
@@ -162,7 +160,7 @@ def _placed(pixels: NDArray[np.bool_], place: tuple[slice, slice], window: tuple
 
 def _evolve_object(
     item: PlaneObject, params: ContourEvolutionParams, first_contour: int, plane_shape: tuple[int, int]
-) -> tuple[NDArray[np.bool_], tuple[slice, slice]]:
+) -> tuple[Booleans, tuple[slice, slice]]:
     """One object with its outline and its holes moved: boolean pixels and the window in which they lie."""
     canvas = np.zeros(plane_shape, dtype=bool)
     outer_window = (slice(0), slice(0))

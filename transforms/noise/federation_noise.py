@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # Settings are checked without NumPy; likewise below.
     import numpy as np
-    from numpy.typing import NDArray
+
+    from ..array_types import Booleans, Floats
 
 _EXPECTED_FORM = "M(max_mean,min_mean,max_spread,probability_larger), for example M(25,-25,10,0.2)"
 
@@ -139,7 +140,7 @@ class FederationNoise:
         spreads = generator.uniform(self.max_spread / 2, self.max_spread, num_sites)
         return tuple(ContourNoise(float(mean), float(spread)) for mean, spread in zip(means, spreads, strict=True))
 
-    def _draw_directions(self, num_sites: int, generator: np.random.Generator, exact: bool) -> NDArray[np.bool_]:
+    def _draw_directions(self, num_sites: int, generator: np.random.Generator, exact: bool) -> Booleans:
         """Which sites draw larger, (K,)."""
         import numpy as np  # noqa: PLC0415
 
@@ -149,7 +150,7 @@ class FederationNoise:
         return generator.permutation(larger)
 
 
-def _draw_strengths(count: int, generator: np.random.Generator, stratified: float | None) -> NDArray[np.float64]:
+def _draw_strengths(count: int, generator: np.random.Generator, stratified: float | None) -> Floats:
     """Strengths of the sites of one direction as a fraction of that direction's limit, (count,)."""
     import numpy as np  # noqa: PLC0415
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from monai.config import KeysCollection
 from monai.transforms import Randomizable, Transform
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import Array, Booleans, Labels
 from ..mask_arrays import Mask, RandomMaskTransformd, as_array, label_values, like
 from .disc_morphology import closed, dilated, eroded, opened
 from .site_protocol import SiteProtocol
@@ -33,10 +33,10 @@ class SiteProtocolParams:
     """
 
     mask_shape: tuple[int, ...]
-    label: NDArray[np.int64]
-    slice_index: NDArray[np.int64]
-    centre: NDArray[np.int64]
-    side: NDArray[np.int64]
+    label: Labels
+    slice_index: Labels
+    centre: Labels
+    side: Labels
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, for JSON."""
@@ -116,7 +116,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         systematic = self._systematic(array)
         return like(mask, self._random(systematic, self._draw(array.shape, systematic)))
 
-    def _systematic(self, array: NDArray[Any]) -> NDArray[Any]:
+    def _systematic(self, array: Array) -> Array:
         if self.protocol.kind == "none":
             return array
         change = opened if self.protocol.kind == "C" else closed
@@ -126,7 +126,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
             _plane(result, index)[change(pixels, radius)] = label
         return result
 
-    def _random(self, systematic: NDArray[Any], params: SiteProtocolParams) -> NDArray[Any]:
+    def _random(self, systematic: Array, params: SiteProtocolParams) -> Array:
         if not len(params.label):
             return systematic
         change = eroded if self.protocol.kind == "C" else dilated
@@ -139,7 +139,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
             _plane(result, index)[np.where(inside, change(pixels, radius), pixels)] = label
         return result
 
-    def _draw(self, shape: tuple[int, ...], systematic: NDArray[Any]) -> SiteProtocolParams:
+    def _draw(self, shape: tuple[int, ...], systematic: Array) -> SiteProtocolParams:
         squares: list[tuple[int, int, list[int], int]] = []
         if self.protocol.kind != "none" and not self.systematic_only:
             for index, label, pixels in _labelled_planes(systematic):
@@ -148,7 +148,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         columns = {name: [square[place] for square in squares] for place, name in enumerate(names)}
         return SiteProtocolParams.from_dict({"mask_shape": shape} | columns)
 
-    def _draw_squares(self, pixels: NDArray[np.bool_]) -> Iterator[tuple[list[int], int]]:
+    def _draw_squares(self, pixels: Booleans) -> Iterator[tuple[list[int], int]]:
         """Draw middle and side of the squares of every object of a label in a slice."""
         objects, count = ndimage.label(pixels, structure=_EIGHT)
         for number, box in enumerate(ndimage.find_objects(objects, count), start=1):
@@ -189,7 +189,7 @@ class FollowProtocold(RandomMaskTransformd):
         super().__init__(keys, transform, "Site protocol", allow_missing_keys)
 
 
-def _labelled_planes(mask: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[np.bool_]]]:
+def _labelled_planes(mask: Array) -> Iterator[tuple[int, int, Booleans]]:
     """Yield slice, label value and pixels ``(H, W)`` of every label of every slice of a mask ``(H, W[, D])``."""
     planes = mask[..., None] if mask.ndim == 2 else mask
     for index in range(planes.shape[2]):
@@ -197,16 +197,16 @@ def _labelled_planes(mask: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[np.
             yield index, label, planes[:, :, index] == label
 
 
-def _plane(mask: NDArray[Any], index: int) -> NDArray[Any]:
+def _plane(mask: Array, index: int) -> Array:
     return mask if mask.ndim == 2 else mask[:, :, index]
 
 
-def _boundary(pixels: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _boundary(pixels: Booleans) -> Labels:
     """Rows and columns ``(n, 2)`` of the pixels of an object that touch another pixel of the image by a side."""
     return np.argwhere(pixels & ~ndimage.binary_erosion(pixels, border_value=1))
 
 
-def _square(centre: NDArray[np.int64], side: int) -> tuple[slice, slice]:
+def _square(centre: Labels, side: int) -> tuple[slice, slice]:
     """The pixels of a square around a middle, as far as they lie in the image."""
     row, column = (int(place) - side // 2 for place in centre)
     return slice(max(row, 0), max(row + side, 0)), slice(max(column, 0), max(column + side, 0))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from monai.transforms import Randomizable, Transform
-from numpy.typing import NDArray
 
+from ..array_types import Array, Labels
 from .class_noise import ClassNoise, Confusions
 
 
@@ -22,8 +22,8 @@ class MislabelParams:
         assigned: the labels that they get, ``(N,)``.
     """
 
-    given: NDArray[np.int64]
-    assigned: NDArray[np.int64]
+    given: Labels
+    assigned: Labels
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, for JSON."""
@@ -65,7 +65,7 @@ class Mislabel(Randomizable, Transform):  # type: ignore[misc]
         # Rows end at exactly 1, above every number that is drawn.
         self._cumulated = cumulated / cumulated[:, -1:]
 
-    def make_params(self, labels: NDArray[Any]) -> MislabelParams:
+    def make_params(self, labels: Array) -> MislabelParams:
         """Draw the labels that cases with the labels ``(N,)`` get.
 
         Raises:
@@ -78,7 +78,7 @@ class Mislabel(Randomizable, Transform):  # type: ignore[misc]
         drawn = self.R.random_sample(len(given))
         return MislabelParams(given, (self._cumulated[given] <= drawn[:, None]).sum(axis=1))
 
-    def apply_transform(self, labels: NDArray[Any], params: MislabelParams) -> NDArray[np.int64]:
+    def apply_transform(self, labels: Array, params: MislabelParams) -> Labels:
         """Return the assigned labels.
 
         Raises:
@@ -88,6 +88,6 @@ class Mislabel(Randomizable, Transform):  # type: ignore[misc]
             raise ValueError("The parameters were drawn for other labels; replay them on those they were made from.")
         return params.assigned
 
-    def __call__(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+    def __call__(self, labels: Array) -> Labels:
         """Draw and apply: the labels ``(N,)`` that the cases get."""
         return self.apply_transform(labels, self.make_params(labels))

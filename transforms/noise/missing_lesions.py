@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from monai.config import KeysCollection
 from monai.transforms import Randomizable, Transform
-from numpy.typing import NDArray
 
+from ..array_types import Array, Booleans, Components, Labels
 from ..connected_lesions import label_lesions
 from ..mask_arrays import Mask, RandomMaskTransformd, as_array, label_values, like
 
@@ -27,8 +27,8 @@ class MissingLesionsParams:
     """
 
     mask_shape: tuple[int, ...]
-    label: NDArray[np.int64]
-    kept: NDArray[np.bool_]
+    label: Labels
+    kept: Booleans
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, for JSON."""
@@ -53,7 +53,7 @@ class _Lesions:
     """The lesions of one label value: an array that numbers them from 1, and how many there are."""
 
     label: int
-    numbers: NDArray[np.int32]
+    numbers: Components
     count: int
 
 
@@ -146,11 +146,11 @@ def num_kept(num_lesions: int, completeness: float) -> int:
     return max(1, math.floor(round(num_lesions * completeness, 9) + 0.5))
 
 
-def _lesions(array: NDArray[Any]) -> list[_Lesions]:
+def _lesions(array: Array) -> list[_Lesions]:
     return [_Lesions(label, *label_lesions(array == label)) for label in label_values(array)]
 
 
-def _dropped(array: NDArray[Any], lesions: Sequence[_Lesions], params: MissingLesionsParams) -> NDArray[Any]:
+def _dropped(array: Array, lesions: Sequence[_Lesions], params: MissingLesionsParams) -> Array:
     found = [of_label.label for of_label in lesions for _ in range(of_label.count)]
     if params.mask_shape != array.shape or params.label.tolist() != found:
         raise ValueError(

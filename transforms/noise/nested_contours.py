@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import Array, Booleans, Indices, Labels
 from ..contours import PlaneObject, Region, plane_objects
 from ..mask_arrays import label_values
-
-Pixels = NDArray[np.bool_]
 
 # A class faces the outside if at least this share of its outline does.
 _FACING = 0.5
@@ -45,7 +42,7 @@ class InnerClasses:
             classes is a contour on both sides of the structure's outline.
     """
 
-    pixels: Pixels
+    pixels: Booleans
     objects: tuple[PlaneObject, ...]
 
 
@@ -90,7 +87,7 @@ class MaskContours:
     structures: tuple[Structure, ...]
 
 
-def mask_contours(mask: NDArray[Any], reach: float) -> MaskContours:
+def mask_contours(mask: Array, reach: float) -> MaskContours:
     """Find the contours of a mask ``(H, W[, D])`` of whole numbers, volumes slice by slice along the last axis.
 
     Eight-connected pixels touch. Which class encloses which is decided for the whole mask, so that it is the same in
@@ -112,7 +109,7 @@ def mask_contours(mask: NDArray[Any], reach: float) -> MaskContours:
     return MaskContours(labels, tuple(structures))
 
 
-def outermost_first(planes: NDArray[Any]) -> list[int]:
+def outermost_first(planes: Array) -> list[int]:
     """Return the label values of slices ``(H, W, D)``, the outermost class first.
 
     The next class is the one with the smallest value among those of whose outline at least half faces the background
@@ -137,7 +134,7 @@ def outermost_first(planes: NDArray[Any]) -> list[int]:
     return order
 
 
-def pixels_of(item: PlaneObject, plane_shape: tuple[int, int]) -> Pixels:
+def pixels_of(item: PlaneObject, plane_shape: tuple[int, int]) -> Booleans:
     """Return the pixels of an object without its holes, boolean in its plane."""
     pixels = np.zeros(plane_shape, dtype=bool)
     for region in item.regions:
@@ -155,7 +152,7 @@ def in_own_box(item: PlaneObject) -> PlaneObject:
     return PlaneObject(moved(item.outer), tuple(moved(hole) for hole in item.holes))
 
 
-def _faces(ranks: NDArray[np.intp], count: int) -> NDArray[np.int64]:
+def _faces(ranks: Indices, count: int) -> Labels:
     """How many sides of pixels each pair of values shares in its slices, ``(count, count)``, on the diagonal none."""
     faces = np.zeros(count * count, dtype=np.int64)
     for first, second in ((ranks[1:], ranks[:-1]), (ranks[:, 1:], ranks[:, :-1])):
@@ -165,13 +162,11 @@ def _faces(ranks: NDArray[np.intp], count: int) -> NDArray[np.int64]:
     return np.asarray(square + square.T)
 
 
-def _objects(planes: NDArray[Any], index: int) -> Iterator[PlaneObject]:
+def _objects(planes: Array, index: int) -> Iterator[PlaneObject]:
     return plane_objects(planes[:, :, index] != 0)
 
 
-def _structure(
-    plane: NDArray[Any], slice_index: int, item: PlaneObject, labels: tuple[int, ...], reach: float
-) -> Structure:
+def _structure(plane: Array, slice_index: int, item: PlaneObject, labels: tuple[int, ...], reach: float) -> Structure:
     box = _box(item.outer)
     # What lies in a hole is another structure.
     inside = pixels_of(in_own_box(item), item.outer.pixels.shape)
@@ -193,7 +188,7 @@ def _structure(
     return Structure(slice_index, tuple(own), item, (window[0], window[1]), inner)
 
 
-def _inner_classes(ranks: NDArray[np.int64], rank: int) -> InnerClasses:
+def _inner_classes(ranks: Labels, rank: int) -> InnerClasses:
     """The classes from a rank on, inside the one before; outside both a pixel is taken for its nearest one's class."""
     rows, columns = ndimage.distance_transform_edt(ranks < rank - 1, return_distances=False, return_indices=True)
     pixels = ranks >= rank

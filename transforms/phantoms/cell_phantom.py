@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import Booleans, Floats, SingleFloats
 from .smooth_noise import smooth_noise
 
 SIDE = 64
@@ -29,7 +29,7 @@ _TEXTURE_SCALE = (4.0, 8.0)
 _PIXEL_NOISE = 0.15
 
 
-def cell_phantom(label: int, generator: np.random.Generator) -> NDArray[np.float32]:
+def cell_phantom(label: int, generator: np.random.Generator) -> SingleFloats:
     """Draw one image of a cell.
 
     A disc of radius 22 to 27 px at a random place holds a nucleus of the class's shape in a random direction, and
@@ -69,7 +69,7 @@ def cell_phantom(label: int, generator: np.random.Generator) -> NDArray[np.float
     return (image + _TEXTURE_STRENGTH * texture + noise).astype(np.float32)
 
 
-def _nucleus(shape: str, along: NDArray[np.float64], across: NDArray[np.float64], size: float) -> NDArray[np.bool_]:
+def _nucleus(shape: str, along: Floats, across: Floats, size: float) -> Booleans:
     """The mask of a nucleus of about the area of a disc of radius ``size``."""
     if shape == "oval":
         return np.asarray(np.hypot(along / 1.4, across * 1.4) <= size)
@@ -82,7 +82,7 @@ def _nucleus(shape: str, along: NDArray[np.float64], across: NDArray[np.float64]
     return np.asarray(distance <= size)
 
 
-def _granules(where: NDArray[np.bool_], count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def _granules(where: Booleans, count: int, generator: np.random.Generator) -> Floats:
     """Blurred spots of peak 1 at random pixels of a mask."""
     spots = np.zeros(where.shape)
     chosen = generator.integers(0, np.count_nonzero(where), count)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import Booleans, Floats, SingleFloats
 from .smooth_noise import smooth_noise
 
 SHAPE = (64, 64, 12)
@@ -70,9 +70,7 @@ def draw_centre_style(generator: np.random.Generator) -> CentreStyle:
     return CentreStyle(*(float(generator.uniform(*ends)) for ends in (_BLOOD, _LUNG, _GAMMA, _BLUR, _NOISE, _SHADING)))
 
 
-def chamber_phantom(
-    generator: np.random.Generator, style: CentreStyle
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def chamber_phantom(generator: np.random.Generator, style: CentreStyle) -> tuple[SingleFloats, Booleans]:
     """Draw one volume with one chamber and its four veins, and the mask of both.
 
     The chamber is an ellipsoid, its veins are tubes of 2.8 to 4.6 mm radius; a second chamber as bright as it, which is
@@ -115,15 +113,13 @@ def chamber_phantom(
     return image.astype(np.float32), mask
 
 
-def _places() -> tuple[NDArray[np.float64], ...]:
+def _places() -> tuple[Floats, ...]:
     """Millimetres from the volume's middle along each axis, to be broadcast against each other."""
     axes = [(np.arange(length) - (length - 1) / 2) * spacing for length, spacing in zip(SHAPE, SPACING, strict=True)]
     return tuple(np.meshgrid(*axes, indexing="ij", sparse=True))
 
 
-def _ellipsoid(
-    places: tuple[NDArray[np.float64], ...], centre: NDArray[np.float64], radii: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _ellipsoid(places: tuple[Floats, ...], centre: Floats, radii: Floats) -> Floats:
     """Squared distance from the centre in radii, ``(64, 64, 12)``."""
     squares = np.zeros(SHAPE)
     for place, middle, radius in zip(places, centre, radii, strict=True):
@@ -133,11 +129,11 @@ def _ellipsoid(
 
 def _vein(
     generator: np.random.Generator,
-    places: tuple[NDArray[np.float64], ...],
-    centre: NDArray[np.float64],
-    radii: NDArray[np.float64],
+    places: tuple[Floats, ...],
+    centre: Floats,
+    radii: Floats,
     angle: float,
-) -> NDArray[np.bool_]:
+) -> Booleans:
     """A tube from inside the chamber outward, with a round end."""
     turn = math.radians(angle + generator.uniform(-_VEIN_TURN, _VEIN_TURN))
     tilt = math.radians(generator.uniform(-_VEIN_TILT, _VEIN_TILT))
@@ -151,11 +147,11 @@ def _vein(
 
 def _neighbour(
     generator: np.random.Generator,
-    places: tuple[NDArray[np.float64], ...],
-    centre: NDArray[np.float64],
-    radii: NDArray[np.float64],
-    mask: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
+    places: tuple[Floats, ...],
+    centre: Floats,
+    radii: Floats,
+    mask: Booleans,
+) -> Booleans:
     """A second chamber above or below in the image, behind a wall; it gives way to the first one's veins."""
     own = np.array([generator.uniform(*ends) for ends in _NEIGHBOUR_RADII])
     wall = generator.uniform(*_WALL)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import AnyFloats, Booleans, Classes, Floats, SingleFloats
 from .smooth_noise import smooth_noise
 
 SIDE = 256
@@ -25,7 +26,7 @@ _LARGEST_AMPLITUDE = 0.3
 _MARGIN = 4.0
 
 
-def lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def lesion_phantom(generator: np.random.Generator) -> tuple[SingleFloats, Booleans]:
     """Draw one image with one lesion, and the lesion's mask.
 
     The lesion is r(θ) = R (1 + Σ_k a_k cos(kθ + φ_k)), k = 2..5, around a random place at which it lies in the frame as
@@ -52,7 +53,7 @@ def lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.float32],
     return image.astype(np.float32), mask
 
 
-def reduce_image(image: NDArray[np.floating], factor: int) -> NDArray[np.float32]:
+def reduce_image(image: AnyFloats, factor: int) -> SingleFloats:
     """Average an image ``(H, W)`` over blocks of ``factor`` × ``factor`` pixels.
 
     Raises:
@@ -61,7 +62,7 @@ def reduce_image(image: NDArray[np.floating], factor: int) -> NDArray[np.float32
     return _block_means(image, factor).astype(np.float32)
 
 
-def reduce_mask(mask: NDArray[np.bool_] | NDArray[np.integer], factor: int) -> NDArray[np.bool_]:
+def reduce_mask(mask: Booleans | NDArray[np.integer], factor: int) -> Booleans:
     """Reduce a mask ``(H, W)``; a block of ``factor`` × ``factor`` pixels is lesion if at least half of it is.
 
     Raises:
@@ -70,21 +71,21 @@ def reduce_mask(mask: NDArray[np.bool_] | NDArray[np.integer], factor: int) -> N
     return _block_means(np.asarray(mask) != 0, factor) >= 0.5
 
 
-def to_grey_levels(image: NDArray[np.floating]) -> NDArray[np.uint8]:
+def to_grey_levels(image: AnyFloats) -> Classes:
     """Map a phantom's intensities to 0..255 linearly over :data:`INTENSITY_WINDOW`, cutting off what lies outside."""
     low, high = INTENSITY_WINDOW
     levels = np.rint((np.asarray(image, dtype=np.float64) - low) * (255 / (high - low)))
     return np.clip(levels, 0, 255).astype(np.uint8)
 
 
-def _star(generator: np.random.Generator) -> NDArray[np.bool_]:
+def _star(generator: np.random.Generator) -> Booleans:
     """The mask of a star-shaped lesion inside the frame, ``(256, 256)``."""
     radius = generator.uniform(*_RADIUS)
     harmonics = np.array(_HARMONICS)
     amplitudes = generator.uniform(0, _LARGEST_AMPLITUDE, len(harmonics)) / harmonics
     phases = generator.uniform(0, 2 * math.pi, len(harmonics))
 
-    def outline(angle: NDArray[np.float64]) -> NDArray[np.float64]:
+    def outline(angle: Floats) -> Floats:
         waves = np.cos(harmonics * angle[..., None] + phases)
         return np.asarray(radius * (1 + waves @ amplitudes))
 
@@ -98,7 +99,7 @@ def _star(generator: np.random.Generator) -> NDArray[np.bool_]:
     return np.asarray(np.hypot(rows, columns) <= outline(np.arctan2(rows, columns)))
 
 
-def _block_means(array: NDArray[np.floating] | NDArray[np.bool_], factor: int) -> NDArray[np.float64]:
+def _block_means(array: AnyFloats | Booleans, factor: int) -> Floats:
     height, width = array.shape
     if factor < 1 or height % factor or width % factor:
         raise ValueError(f"Expected sides that are multiples of factor={factor}, but got the shape {array.shape}.")

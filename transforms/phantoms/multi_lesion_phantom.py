@@ -1,9 +1,9 @@
 """A phantom of a volume with several lesions in a textured body, with the mask that they were made from."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import Booleans, Floats, SingleFloats
 from .smooth_noise import smooth_noise
 
 SHAPE = (64, 64, 12)
@@ -23,7 +23,7 @@ _SMALLEST_LESION = 6
 _TRIES = 200
 
 
-def multi_lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def multi_lesion_phantom(generator: np.random.Generator) -> tuple[SingleFloats, Booleans]:
     """Draw one volume with 3 to 12 lesions, and the mask of all of them.
 
     The body is an ellipsoid with a smooth Gaussian texture; lesions are ellipsoids inside it with a mean radius of 3 to
@@ -58,7 +58,7 @@ def multi_lesion_phantom(generator: np.random.Generator) -> tuple[NDArray[np.flo
     return image.astype(np.float32), mask
 
 
-def _ellipsoid(centre: NDArray[np.float64], radii: NDArray[np.float64]) -> tuple[tuple[slice, ...], NDArray[np.bool_]]:
+def _ellipsoid(centre: Floats, radii: Floats) -> tuple[tuple[slice, ...], Booleans]:
     """Return the box of voxels around an ellipsoid and which of them it holds; millimetres from the volume's centre."""
     box, squares = [], np.zeros((1, 1, 1))
     for axis, (length, spacing) in enumerate(zip(SHAPE, SPACING, strict=True)):
@@ -70,9 +70,7 @@ def _ellipsoid(centre: NDArray[np.float64], radii: NDArray[np.float64]) -> tuple
     return tuple(box), np.asarray(squares <= 1)
 
 
-def _place_lesion(
-    generator: np.random.Generator, inside: NDArray[np.bool_], taken: NDArray[np.bool_]
-) -> NDArray[np.bool_] | None:
+def _place_lesion(generator: np.random.Generator, inside: Booleans, taken: Booleans) -> Booleans | None:
     """Draw lesions until one lies inside the body and apart from the others; None if that takes too many tries."""
     free = inside & ~ndimage.binary_dilation(taken, structure=np.ones((3, 3, 3), dtype=bool))
     half_extent = np.array(SHAPE) * SPACING / 2
@@ -87,5 +85,5 @@ def _place_lesion(
     return None
 
 
-def _blurred(mask: NDArray[np.bool_], millimetres: float) -> NDArray[np.float64]:
+def _blurred(mask: Booleans, millimetres: float) -> Floats:
     return np.asarray(ndimage.gaussian_filter(mask.astype(np.float64), np.divide(millimetres, SPACING), mode="nearest"))

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..array_types import Floats
 
-def smooth_noise(
-    generator: np.random.Generator, shape: Sequence[int], scale: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
+
+def smooth_noise(generator: np.random.Generator, shape: Sequence[int], scale: float | Floats) -> Floats:
     """Draw white noise, blur it and bring it to mean zero and unit standard deviation.
 
     Args:

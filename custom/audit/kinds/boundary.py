@@ -4,16 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, Classes
 from ..case_errors import DrawnTooLargeOrSmall
 from ..contour_evidence import ContourEvidence, UsualContours, contour_evidence
 from ..examined import ExaminedCase
 from ..findings import Unit
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
-
-Classes = NDArray[np.uint8]
 
 # Deviations and share of the radius at which the score is one half.
 _DEVIATIONS, _SHARE = 4.0, 0.15
@@ -111,7 +109,7 @@ def _displacement(suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> t
     return None if known is None else known.displacement(suspicion.features)
 
 
-def _moved(inside: NDArray[np.bool_], offset: float, spacing: tuple[float, ...] | None) -> NDArray[np.bool_]:
+def _moved(inside: Booleans, offset: float, spacing: tuple[float, ...] | None) -> Booleans:
     """An object with its contour moved; slices ``(samples, h, w)`` each by itself."""
     # MONAI takes 2 s, and few sites' contours are moved.
     from ....transforms.move_contour import MoveContour  # noqa: PLC0415

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import SingleFloats
 from ..alignment import THUMBNAIL_SIDES, thumbnail, thumbnail_dice
 from ..examined import ExaminedCase, as_volume
 from ..findings import Unit
@@ -18,7 +18,7 @@ class ImageAndAnnotation:
     """What is kept of a case: a hash of its image, and its annotation as a small picture, or its labels."""
 
     image: str
-    annotation: NDArray[np.float32]
+    annotation: SingleFloats
 
 
 class EqualImages(Kind[dict[str, list[Suspicion]]]):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Classes, Floats
 from ..examined import ExaminedCase
 from ..findings import Place, SizeUnit, Unit
-from ..known_errors import Classes, KnownError
+from ..known_errors import KnownError
 
 Usual = TypeVar("Usual")
 
@@ -116,7 +116,7 @@ class Kind(ABC, Generic[Usual]):
         """Return the score of a case with objects of these scores."""
         return max(scores, default=0.0)
 
-    def doubts(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def doubts(self, scores: Floats) -> Floats:
         """Return how probably each case of the site has such an error as it is given, before known errors say more.
 
         Args:

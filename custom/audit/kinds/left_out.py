@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Indices
 from ...channel.bootstrap import Interval, bootstrap_interval
 from .kind import Measured
 
@@ -57,7 +57,7 @@ def missing_share(counted: Sequence[Counted]) -> Interval | None:
     missing = np.array([probability for _, probability, _ in counted])
     annotated = np.array([is_annotated for _, _, is_annotated in counted], dtype=np.float64)
 
-    def share(chosen: NDArray[np.intp]) -> float:
+    def share(chosen: Indices) -> float:
         expected, given = float(missing[chosen].sum()), float(annotated[chosen].sum())
         return expected / (expected + given) if expected + given > 0 else float("nan")
 

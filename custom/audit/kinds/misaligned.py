@@ -2,16 +2,12 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ....transforms.array_types import Classes
 from ..alignment import alignment
 from ..case_errors import ShiftedOrFlipped, moved
 from ..examined import ExaminedCase, as_samples, as_volume
 from ..findings import Unit
 from .kind import CaseMasks, Kind, Suspicion
-
-Classes = NDArray[np.uint8]
 
 # A gain in Dice at which the score is one half.
 _HALF = 0.15

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage, optimize
 
+from ....transforms.array_types import Booleans, Classes, Floats
 from ....transforms.surfaces import bounding_box
 from ..examined import ExaminedCase
 from ..findings import Unit
@@ -15,9 +15,6 @@ from ..object_errors import LEAST_PIXELS, ObjectLeftOut
 from .kind import CaseMasks, Kind, Measured, Suspicion
 from .left_out import left_out
 from .objects import object_at, suspicion_of
-
-Classes = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 
 # Before a site's own objects are seen: the logit of the mean probability counts by one, a size tenfold the usual one by
 # two, the border of the image and another annotated object beside by a little.
@@ -148,7 +145,7 @@ def _row(suspicion: Suspicion, pixels: dict[int, float]) -> Floats:
     return np.array([1.0, math.log(p / (1 - p)), min(math.log10(size), 0.0), at_border, near])
 
 
-def _fitted(table: Floats, real: NDArray[np.bool_]) -> Floats:
+def _fitted(table: Floats, real: Booleans) -> Floats:
     """Weights of a logistic regression that stay near those of before where little is seen."""
     if not len(table):
         return _BEFORE
@@ -162,7 +159,7 @@ def _fitted(table: Floats, real: NDArray[np.bool_]) -> Floats:
     return found
 
 
-def _distance(inside: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+def _distance(inside: Booleans, other: Booleans) -> float:
     """Distance in pixels from an object to the nearest other annotated pixel, at most so far that it means nothing."""
     box = bounding_box(inside, margin=int(_FAR))
     if not other[box].any():

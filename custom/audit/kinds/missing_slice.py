@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
+from ....transforms.array_types import Booleans, Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.surfaces import bounding_box
 from ..examined import ExaminedCase, as_samples, as_volume
@@ -13,8 +13,6 @@ from ..findings import Place, Unit
 from ..object_errors import LEAST_PIXELS, SliceLeftOut
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import annotated_anchor
-
-Classes = NDArray[np.uint8]
 
 # Objects that are interrupted for so many slices are two.
 _MOST_SLICES = 3
@@ -74,7 +72,7 @@ class MissingSlice(Kind[None]):
         return np.where((given == 0) & suspicion.place.of(closed), np.uint8(label), given)
 
 
-def _gaps(inside: NDArray[np.bool_]) -> Iterator[tuple[int, NDArray[np.bool_], float]]:
+def _gaps(inside: Booleans) -> Iterator[tuple[int, Booleans, float]]:
     """Yield the slices of gaps: index, the gap's pixels ``(H, W)``, and the share of them that is not annotated."""
     if not inside.any():
         return
@@ -88,6 +86,6 @@ def _gaps(inside: NDArray[np.bool_]) -> Iterator[tuple[int, NDArray[np.bool_], f
                 yield int(index), gap, float(share)
 
 
-def _closed(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _closed(inside: Booleans) -> Booleans:
     """What is annotated, and what lies between slices that are."""
     return np.asarray(inside | ndimage.binary_closing(inside, np.ones((1, 1, _MOST_SLICES + 1), dtype=bool)))

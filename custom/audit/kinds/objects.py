@@ -3,16 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.surfaces import bounding_box
 from ..examined import Part
 from ..findings import Place
 from .kind import Suspicion
-
-Classes = NDArray[np.uint8]
-Booleans = NDArray[np.bool_]
 
 # A predicted object lies a little elsewhere each time that a model is trained.
 _GRID = 8

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import ndimage
 
+from ....transforms.array_types import Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.surfaces import grown_box
 from ..examined import ExaminedCase
 from ..findings import Unit
-from ..known_errors import Classes
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import without_object
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....transforms.array_types import Classes
 from ..examined import ExaminedCase
 from ..findings import Unit
-from ..known_errors import Classes
 from ..object_errors import LEAST_PIXELS, ObjectWhereNoneIs
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import suspicion_of, without_object

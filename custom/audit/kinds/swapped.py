@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....transforms.array_types import Classes
 from ..examined import ExaminedCase
 from ..findings import Unit
-from ..known_errors import Classes
 from ..object_errors import LEAST_PIXELS, ClassTakenForAnother
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of

@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Classes, SingleFloats
 from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbnail_containment, thumbnail_dice
 from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
 from ..findings import Unit
 from .kind import CaseMasks, Kind, Suspicion
-
-Classes = NDArray[np.uint8]
-Thumbnail = NDArray[np.float32]
 
 # How much better another case's prediction has to fit so that the score is one half, and a change by which it doubles.
 _MARGIN, _WIDTH = 0.1, 0.05
@@ -27,12 +24,12 @@ _LEAST_DICE = 0.2
 class PairFeatures:
     """What is kept of a case: small pictures of annotation and predicted foreground, and how they lie."""
 
-    annotated: Thumbnail
-    predicted: Thumbnail
+    annotated: SingleFloats
+    predicted: SingleFloats
     aligned: Alignment | None
 
 
-class WrongPair(Kind[dict[int, Thumbnail]]):
+class WrongPair(Kind[dict[int, SingleFloats]]):
     """Annotations of other images: another case of the site fits better, or nothing fits although the model is sure.
 
     Annotation and prediction are compared as small pictures, so that all pairs of a site's cases can be. What is usual
@@ -65,11 +62,11 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
             )
         ]
 
-    def usual(self, given: Sequence[Suspicion]) -> dict[int, Thumbnail]:
+    def usual(self, given: Sequence[Suspicion]) -> dict[int, SingleFloats]:
         """Return the predictions of all cases."""
         return {one.case: one.features.predicted for one in given}
 
-    def score(self, suspicion: Suspicion, usual: dict[int, Thumbnail]) -> float:
+    def score(self, suspicion: Suspicion, usual: dict[int, SingleFloats]) -> float:
         """Return how much better another case's prediction fits, or that nothing does."""
         annotated = suspicion.features.annotated
         if suspicion.features.aligned is None:
@@ -84,14 +81,14 @@ class WrongPair(Kind[dict[int, Thumbnail]]):
     def sentence(
         self,
         suspicion: Suspicion,
-        usual: dict[int, Thumbnail],
+        usual: dict[int, SingleFloats],
         names: Sequence[str],
         unit: Unit,
     ) -> str:
         """Say that it does not belong there."""
         return "The annotation does not fit this image and may be that of another one."
 
-    def suggestion(self, suspicion: Suspicion, usual: dict[int, Thumbnail], masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, usual: dict[int, SingleFloats], masks: CaseMasks) -> Classes | None:
         """Return the prediction."""
         return masks.predicted.copy()
 

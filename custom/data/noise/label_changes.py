@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, Classes
 from ....transforms.noise.federation_noise import ContourNoise
 from ....transforms.noise.site_protocol import SiteProtocol, mask_scale
 from ..datalist import TRAINING
@@ -21,7 +21,7 @@ from .effect import (
     protocol_without_effect,
 )
 
-_Pair = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+_Pair = tuple[Classes, Classes]
 
 
 class LabelChange(ABC):
@@ -127,7 +127,7 @@ class MissingLesionsChange(LabelChange):
     def __init__(self, completeness: float, seed: int) -> None:
         super().__init__(seed)
         self._completeness = completeness
-        self._cases: list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]] = []
+        self._cases: list[tuple[Classes, Classes, Booleans]] = []
 
     def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Drop lesions of a picture or of a whole volume."""
@@ -204,9 +204,7 @@ def _slice_shape(given: Mask, description: SegmentationDescription) -> tuple[int
     return tuple(length for index, length in enumerate(given.classes.shape) if index != axis % given.classes.ndim)
 
 
-def _drawn_on_slices(
-    given: Mask, description: SegmentationDescription, draw: Callable[[NDArray[np.uint8]], Any]
-) -> Mask:
+def _drawn_on_slices(given: Mask, description: SegmentationDescription, draw: Callable[[Classes], Any]) -> Mask:
     """Apply what draws on slices along the last axis to a mask whose slices lie along another, as its file has them."""
     axis = -1 if given.affine is None else annotated_axis(given, description)
     slices_last = np.ascontiguousarray(np.moveaxis(given.classes, axis, -1))

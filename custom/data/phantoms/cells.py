@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Classes
 from ....transforms.noise.class_noise import ClassNoise
 from ....transforms.phantoms.cell_phantom import CLASSES, SIDE, cell_phantom
 from ....transforms.phantoms.lesion_phantom import reduce_image, to_grey_levels
@@ -76,7 +76,7 @@ class Cells(Drawing):
         images = self._draw_images(labels, seed, TEST_FOLDER)
         return [DrawnCase(image, label) for image, label in zip(images, labels, strict=True)]
 
-    def _draw_images(self, labels: Sequence[int], seed: int, part: str) -> list[NDArray[np.uint8]]:
+    def _draw_images(self, labels: Sequence[int], seed: int, part: str) -> list[Classes]:
         """Every image has a generator of its own, so that more images leave the first ones as they are."""
         drawn = [
             cell_phantom(label, np.random.default_rng(derive_seed(seed, self.made, part, index)))

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, SingleFloats
 from ....transforms.noise.site_protocol import SiteProtocol
 from ....transforms.phantoms.chamber_phantom import SHAPE, SPACING, chamber_phantom, draw_centre_style
 from ...seeding import derive_seed
@@ -22,7 +22,7 @@ _UNSEEN_CENTRES = ("unseen-1", "unseen-2")
 # Cases that a site keeps from training, to see how well its own protocol is met.
 _VALIDATION_VOLUMES = 6
 
-_Drawn = tuple[NDArray[np.float32], NDArray[np.bool_]]
+_Drawn = tuple[SingleFloats, Booleans]
 
 
 @dataclass(frozen=True)
@@ -105,15 +105,13 @@ class Chambers(Drawing):
         ]
 
 
-def _annotated(
-    masks: Sequence[NDArray[np.bool_]], protocol: SiteProtocol, site: PhantomSite, section: str
-) -> list[NDArray[np.bool_]]:
+def _annotated(masks: Sequence[Booleans], protocol: SiteProtocol, site: PhantomSite, section: str) -> list[Booleans]:
     """Annotate volumes by a protocol, for training with its random part."""
     # Generic labels need no MONAI.
     from ....transforms.noise.follow_protocol import FollowProtocol  # noqa: PLC0415
 
     follow = FollowProtocol(protocol, systematic_only=section != TRAINING)
-    labels: list[NDArray[np.bool_]] = []
+    labels: list[Booleans] = []
     for index, mask in enumerate(masks):
         follow.set_random_state(seed=protocol_seed(site.seed, "phantom", site.name, section, index))
         labels.append(np.asarray(follow(mask.astype(np.uint8))) != 0)
@@ -122,7 +120,7 @@ def _annotated(
 
 def _check_effect(
     drawn: Mapping[str, Sequence[_Drawn]],
-    labels: Mapping[str, Sequence[NDArray[np.bool_]]],
+    labels: Mapping[str, Sequence[Booleans]],
     protocol: SiteProtocol,
     site: str,
 ) -> None:

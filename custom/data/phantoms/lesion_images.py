@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, Classes
 from ....transforms.noise.federation_noise import ContourNoise
 from ....transforms.noise.site_protocol import mask_scale
 from ....transforms.phantoms.lesion_phantom import SIDE, lesion_phantom, reduce_image, reduce_mask, to_grey_levels
@@ -83,18 +83,18 @@ class LesionImages(Drawing):
         return [DrawnCase(image, mask) for image, mask in zip(images, _reduced(masks), strict=True)]
 
 
-def _draw_images(seed: int, part: str, count: int) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]]]:
+def _draw_images(seed: int, part: str, count: int) -> tuple[list[Classes], list[Booleans]]:
     """Images as they are written, and masks before they are reduced; every image has a generator of its own."""
     drawn = [lesion_phantom(np.random.default_rng(derive_seed(seed, "phantom", part, index))) for index in range(count)]
     return [to_grey_levels(reduce_image(image, _REDUCTION)) for image, _ in drawn], [mask for _, mask in drawn]
 
 
-def _reduced(masks: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
+def _reduced(masks: Sequence[Booleans]) -> list[Booleans]:
     return [reduce_mask(mask, _REDUCTION) for mask in masks]
 
 
 def _check_effect(
-    pairs: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]], choice: NoiseChoice, noise: ContourNoise, site: str
+    pairs: Sequence[tuple[Booleans, Booleans]], choice: NoiseChoice, noise: ContourNoise, site: str
 ) -> None:
     """Refuse noise that can move no contour of a site's reduced masks; warn where a site drew too little."""
     asked = choice.asked_for(noise)
@@ -104,12 +104,12 @@ def _check_effect(
         report_no_effect(site, asked, len(pairs), why)
 
 
-def _with_noise(masks: Sequence[NDArray[np.bool_]], noise: ContourNoise, site: PhantomSite) -> list[NDArray[np.bool_]]:
+def _with_noise(masks: Sequence[Booleans], noise: ContourNoise, site: PhantomSite) -> list[Booleans]:
     # Clean phantoms need no MONAI.
     from ....transforms.noise.contour_evolution import ContourEvolution  # noqa: PLC0415
 
     evolution = ContourEvolution(noise.mean, noise.spread)
-    noisy: list[NDArray[np.bool_]] = []
+    noisy: list[Booleans] = []
     for index, mask in enumerate(masks):
         evolution.set_random_state(seed=contour_noise_seed(site.seed, "phantom", site.index, index))
         noisy.append(np.asarray(evolution(mask.astype(np.uint8))) != 0)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, SingleFloats
 from ....transforms.phantoms.multi_lesion_phantom import SHAPE, SPACING, multi_lesion_phantom
 from ...seeding import derive_seed
 from ..datalist import TRAINING
@@ -56,7 +56,7 @@ class LesionVolumes(Drawing):
         """Draw volumes in which every lesion is annotated."""
         return [DrawnCase(image, mask) for image, mask in self._draw_volumes(seed, TEST_FOLDER, num_images)]
 
-    def _draw_volumes(self, seed: int, part: str, count: int) -> list[tuple[NDArray[np.float32], NDArray[np.bool_]]]:
+    def _draw_volumes(self, seed: int, part: str, count: int) -> list[tuple[SingleFloats, Booleans]]:
         """Every volume has a generator of its own, so that more volumes leave the first ones as they are."""
         return [
             multi_lesion_phantom(np.random.default_rng(derive_seed(seed, self.made, part, index)))
@@ -65,8 +65,8 @@ class LesionVolumes(Drawing):
 
 
 def _incomplete(
-    masks: Sequence[NDArray[np.bool_]], completeness: float, site: PhantomSite
-) -> tuple[list[NDArray[np.bool_]], MissingLesionsManifest]:
+    masks: Sequence[Booleans], completeness: float, site: PhantomSite
+) -> tuple[list[Booleans], MissingLesionsManifest]:
     # Complete phantoms need no MONAI.
     from ....transforms.noise.missing_lesions import DropLesions  # noqa: PLC0415
 

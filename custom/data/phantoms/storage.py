@@ -3,13 +3,12 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nibabel
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from ....transforms.array_types import Array, Booleans, Floats
 from ....transforms.loading.volume_files import write_label_volume
 from ..datalist import Case
 from ..whole_files import private_file, private_folder
@@ -17,7 +16,7 @@ from ..whole_files import private_file, private_folder
 # Intensities of volumes are written as whole numbers, as scanners do.
 _GREY_LEVELS = 200
 
-Annotation = NDArray[np.bool_] | int
+Annotation = Booleans | int
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class DrawnCase:
         source: the centre that it is from, where that says something.
     """
 
-    image: NDArray[Any]
+    image: Array
     label: Annotation
     clean_label: Annotation | None = None
     source: str | None = None
@@ -68,11 +67,11 @@ class Storage(ABC):
         )
 
     @abstractmethod
-    def write_image(self, file: Path, image: NDArray[Any]) -> None:
+    def write_image(self, file: Path, image: Array) -> None:
         """Write an image of a :class:`DrawnCase`."""
 
     @abstractmethod
-    def write_mask(self, file: Path, mask: NDArray[np.bool_]) -> None:
+    def write_mask(self, file: Path, mask: Booleans) -> None:
         """Write a mask of the image's shape."""
 
     def _stored(self, folder: Path, kind: str, name: str, label: Annotation) -> Path | int:
@@ -88,11 +87,11 @@ class Storage(ABC):
 class ImageStorage(Storage):
     """Writes grey levels and masks ``(H, W)`` as PNG; a mask is 255 where something is annotated."""
 
-    def write_image(self, file: Path, image: NDArray[Any]) -> None:
+    def write_image(self, file: Path, image: Array) -> None:
         """Write grey levels, 0 to 255."""
         Image.fromarray(image).save(private_file(file))
 
-    def write_mask(self, file: Path, mask: NDArray[np.bool_]) -> None:
+    def write_mask(self, file: Path, mask: Booleans) -> None:
         """Write a mask."""
         Image.fromarray(mask.astype(np.uint8) * 255).save(private_file(file))
 
@@ -107,17 +106,17 @@ class VolumeStorage(Storage):
 
     spacing: tuple[float, float, float]
 
-    def write_image(self, file: Path, image: NDArray[Any]) -> None:
+    def write_image(self, file: Path, image: Array) -> None:
         """Write intensities as whole numbers."""
         levels = np.rint(image * _GREY_LEVELS).astype(np.int16)
         nibabel.save(nibabel.Nifti1Image(levels, self._affine), private_file(file))
 
-    def write_mask(self, file: Path, mask: NDArray[np.bool_]) -> None:
+    def write_mask(self, file: Path, mask: Booleans) -> None:
         """Write a mask."""
         write_label_volume(private_file(file), mask.astype(np.uint8), self._affine)
 
     @property
-    def _affine(self) -> NDArray[np.float64]:
+    def _affine(self) -> Floats:
         return np.diag([*self.spacing, 1.0])
 
 

@@ -13,7 +13,7 @@ Equations, by what they define:
     scores of cases                      fedannot.custom.audit.auditing.audit_site
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .outbound import LEAVES
 from .settings import AuditSettings
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....transforms.natural_order import natural_order
+from ...interface.views import Round
+from ...task_names import CONCLUDE, KEEP_JUDGE
 from ..fedavg.server import FedAvgServer
-from ..views import Round
 from .folds import fold_of_round
-from .outbound import CONCLUDE, KEEP_JUDGE
 from .settings import FoldsSettings
 
 

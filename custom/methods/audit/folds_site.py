@@ -8,13 +8,13 @@ from torch import nn
 from ...data.datalist import TRAINING
 from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData
+from ...interface.views import Answer, SiteView, Trained
 from ...networks.devices import params_in_main_memory
+from ...task_names import KEEP_JUDGE
 from ...training.batches import training_batches
 from ..fedavg.site import FedAvgSite
-from ..views import Answer, SiteView, Trained
 from .folds import fold_of_round, parts
 from .judges import Judges
-from .outbound import KEEP_JUDGE
 from .settings import FoldsSettings
 
 # In a site's run folder: the model of each fold but the last.

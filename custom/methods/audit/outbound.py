@@ -2,11 +2,8 @@
 
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...outbound.fields import OutboundField
+from ...task_names import AUDIT_CASES, CONCLUDE, KEEP_JUDGE
 from ..auto.outbound import CHANNEL_FIELDS
-
-KEEP_JUDGE = "keep_judge"
-AUDIT_CASES = "audit_cases"
-CONCLUDE = "conclude"
 
 FLAGGED, AUROC = "flagged_shares", "kind_aurocs"
 

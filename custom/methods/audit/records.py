@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import Field
 
 from ...audit.findings import Unit
-from ...run.plain_values import finite
-from ...run.records import Record
+from ...records.plain_values import finite
+from ...records.round_records import Record
 from .outbound import AUROC, FLAGGED
 
 

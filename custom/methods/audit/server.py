@@ -6,16 +6,15 @@ from typing import Any
 from ....transforms.natural_order import natural_order
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...channel.anchor import Anchor
-from ...run.records import RoundRecord
+from ...interface.views import Round
+from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
+from ...task_names import AUDIT_CASES, ESTIMATE_CHANNEL
 from ..auto.answers import ChannelAnswer, unit_of
 from ..auto.channel_record import channel_record, why_left
 from ..auto.decisions import Decisions, decide
-from ..auto.outbound import ESTIMATE_CHANNEL
 from ..auto.records import ChannelFindings, ChannelRecord, SiteChannelRecord
-from ..views import Round
 from .folds_server import FoldsServer
-from .outbound import AUDIT_CASES
 from .records import AuditFindings, AuditRecord
 from .settings import AuditSettings
 

@@ -5,12 +5,11 @@ from torch import nn
 from ...audit.findings import AUDIT_FOLDER, Unit, read_audit, write_audit
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...data.datalist import TRAINING
+from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
-from ..auto.outbound import ESTIMATE_CHANNEL
+from ...task_names import AUDIT_CASES, CONCLUDE, ESTIMATE_CHANNEL
 from ..auto.site import reviewed_cases
-from ..views import Answer, SiteView
 from .folds_site import FoldsSite
-from .outbound import AUDIT_CASES, CONCLUDE
 from .settings import AuditSettings
 
 

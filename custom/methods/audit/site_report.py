@@ -9,8 +9,8 @@ from ...audit.decisions import DECISIONS_FILE, read_decisions, write_decisions
 from ...audit.findings import AUDIT_FOLDER, AuditedCase, KindResult, SiteAudit, Unit, write_audit
 from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
+from ...interface.views import Answer, SiteView
 from ...networks.hashing import model_hash
-from ..views import Answer, SiteView
 from .outbound import AUROC, FLAGGED
 from .settings import FoldsSettings
 

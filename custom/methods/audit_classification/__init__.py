@@ -15,7 +15,7 @@ Equations, by what they define:
     probability that a label is wrong    label_calibration.calibrate_scores
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .outbound import LEAVES
 from .settings import AuditClassificationSettings
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...channel.confusion import Floats, Labels
+from ....transforms.array_types import Floats, Labels
 from ...channel.judging import by_network
 from ...data.site_data import SiteData
 from ..audit.judges import Judges

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize, special
 
+from ....transforms.array_types import Floats, Labels
 from ...audit.calibration import Calibration, area_under_curve, logit_of
-from ...channel.confusion import Floats, Labels
 from .label_scores import score_labels
 
 # The share of wrong labels is never taken for smaller or larger.

@@ -11,12 +11,12 @@ from ...audit.kind_names import CLASSIFICATION_KINDS
 from ...channel.estimate import Estimate
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
+from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
 from ..audit.judges import Judges
 from ..audit.site_report import site_report
 from ..auto_classification.outbound import NOISE_LEVEL
 from ..auto_classification.sure_samples import estimate_noise_level
-from ..views import Answer, SiteView
 from .judged_labels import JudgedLabels, judged_labels
 from .label_calibration import calibrate_scores
 from .label_scores import LabelScores, score_labels

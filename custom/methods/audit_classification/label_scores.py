@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...channel.confusion import Floats, Labels
+from ....transforms.array_types import Floats, Labels
 from ..auto_classification.sure_samples import look_alikes
 
 _NEIGHBOURS = 20

@@ -1,9 +1,8 @@
 """What leaves a site in an audit of class labels, beside what leaves it in federated averaging: never a case."""
 
 from ...audit.kind_names import CLASSIFICATION_KINDS
+from ...task_names import AUDIT_LABELS
 from ..audit.outbound import FOLDS_FIELDS, share_fields
 from ..auto_classification.outbound import CONFUSION_FIELDS
-
-AUDIT_LABELS = "audit_labels"
 
 LEAVES = (*CONFUSION_FIELDS, *FOLDS_FIELDS, *share_fields(AUDIT_LABELS, len(CLASSIFICATION_KINDS)))

@@ -1,6 +1,6 @@
 """What an audit of class labels adds to a run's summary, as records."""
 
-from ...run.records import Record
+from ...records.round_records import Record
 from ..audit.records import AuditRecord
 from ..auto.records import ParameterRecord
 

@@ -6,15 +6,15 @@ from typing import Any
 from ...audit.kind_names import CLASSIFICATION_KINDS
 from ...channel.estimate_fields import received
 from ...channel.estimate_record import plain_estimate
-from ...run.plain_values import finite
-from ...run.records import RoundRecord
+from ...interface.views import Round
+from ...records.plain_values import finite
+from ...records.round_records import RoundRecord
+from ...task_names import AUDIT_LABELS, ESTIMATE_CONFUSION
 from ..audit.folds_server import FoldsServer
 from ..audit.records import AuditRecord
 from ..auto.records import ParameterRecord
 from ..auto_classification.decision import Decision, SiteDecision, decide
-from ..auto_classification.outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT
-from ..views import Round
-from .outbound import AUDIT_LABELS
+from ..auto_classification.outbound import NOISE_LEVEL, SUPPORT
 from .records import LabelAuditFindings
 from .settings import AuditClassificationSettings
 

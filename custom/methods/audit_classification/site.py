@@ -5,12 +5,11 @@ from torch import nn
 from ...audit.findings import AUDIT_FOLDER, read_audit, write_audit
 from ...channel.estimate_fields import sent
 from ...data.datalist import TRAINING
+from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
+from ...task_names import AUDIT_LABELS, CONCLUDE, ESTIMATE_CONFUSION
 from ..audit.folds_site import FoldsSite
-from ..audit.outbound import CONCLUDE
-from ..auto_classification.outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT
-from ..views import Answer, SiteView
-from .outbound import AUDIT_LABELS
+from ..auto_classification.outbound import NOISE_LEVEL, SUPPORT
 from .settings import AuditClassificationSettings
 
 

@@ -15,7 +15,7 @@ Equations, by what they define:
     M' = {x : d_M(x) ≤ −(β − a + o)}     fedannot.transforms.move_contour.MoveContour
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .outbound import LEAVES
 from .settings import AutoSettings
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ....transforms.natural_order import natural_order
 from ...channel.estimate_record import plain_estimate
-from ...run.plain_values import finite
+from ...records.plain_values import finite
 from .decisions import Decisions
 from .records import ChannelRecord, ParameterRecord, SiteChannelRecord
 

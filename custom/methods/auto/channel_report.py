@@ -25,9 +25,9 @@ from ...channel.site_estimates import (
     median_offset,
 )
 from ...data.site_data import LoadedCase, SiteData
+from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
 from ...settings import RunSettings
-from ..views import Answer
 from .outbound import (
     CLASSES_ANEW,
     COMPLETENESS,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, Classes, Floats
 from ....transforms.connected_lesions import label_lesions, largest_in_lesions
 from ....transforms.ignore_unannotated import IgnoreUnannotated
 from ....transforms.ignored_label import IGNORED_LABEL
@@ -13,8 +13,6 @@ from ...channel.detections import unannotated_sureness
 
 # A model that has seen few lesions finds their middle; what is around it is as little background as that.
 _MARGIN = 2
-
-Floats = NDArray[np.float64]
 
 
 class UnannotatedObjects:
@@ -38,7 +36,7 @@ class UnannotatedObjects:
             self._sureness[label].append(unannotated_sureness(judged, label))
             self._annotated[label] += label_lesions(judged.annotated_as(label))[1]
 
-    def ignored(self, samples: Sequence[NDArray[np.uint8]]) -> list[tuple[NDArray[np.bool_], int]]:
+    def ignored(self, samples: Sequence[Classes]) -> list[tuple[Booleans, int]]:
         """Return of every sample the pixels that are ignored ``(H, W[, D])``, and of how many objects they are.
 
         Args:

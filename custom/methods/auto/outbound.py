@@ -3,12 +3,8 @@
 from ...channel.estimate_fields import estimate_fields
 from ...channel.feature_names import FEATURES
 from ...channel.noisy_fields import noisy_fields
-from ...outbound.fields import TRAIN, OutboundField
-
-ESTIMATE_CHANNEL = "estimate_channel"
-UNDO_CHANNEL = "undo_channel"
-KEEP_SCORES = "keep_scores"
-COMPARE_SCORES = "compare_scores"
+from ...outbound.fields import OutboundField
+from ...task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, TRAIN, UNDO_CHANNEL
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS, SWAPPED_SHARE = "completeness", "swapped"

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
-from ...run.records import Record
+from ...records.round_records import Record
 
 # The kinds of parameters, and the class of one that is of all classes together.
 OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"

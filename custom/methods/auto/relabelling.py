@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Classes
 from ...channel.cases import JudgedCase
 from ...channel.confusion import ClassObject, are_of_known_classes, class_objects, doubt_of_labels, usual_confidence
 from ...data.relabelled_objects import OtherClasses
@@ -34,7 +34,7 @@ class SwappedObjects:
             self._objects += [(self._num_samples, one) for one in class_objects(judged)]
         self._num_samples += 1
 
-    def relabelled(self, samples: Sequence[NDArray[np.uint8]]) -> list[tuple[OtherClasses, int]]:
+    def relabelled(self, samples: Sequence[Classes]) -> list[tuple[OtherClasses, int]]:
         """Return of every sample which objects get another class ``(H, W[, D])``, and how many they are.
 
         Args:

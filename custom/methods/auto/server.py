@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights
-from ...run.records import RoundRecord
+from ...interface.views import Round
+from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
 from ...settings import SettingsError
+from ...task_names import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from ..fedavg.server import FedAvgServer
-from ..views import Round
 from .answers import ChannelAnswer
 from .channel_record import channel_record, named
 from .decisions import SiteUndo, decide, predicted_share
-from .outbound import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from .records import MISSING, ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
 from .server_reference import ServerReference
 from .settings import AutoSettings

@@ -17,11 +17,12 @@ from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
 from ...channel.estimate_record import plain_estimate
 from ...evaluation.inference import Inference
+from ...interface.views import Round
 from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
 from ...settings import RunSettings
-from ..views import Round
-from .outbound import COMPARE_SCORES, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN
+from ...task_names import COMPARE_SCORES, KEEP_SCORES
+from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
 from .records import ShadowRecord, ShadowRoundRecord
 from .shadow_gains import fewest_found, mean_of_rounds, negative, pooled_gains
 from .shadow_scores import paired_gain, patient_dice

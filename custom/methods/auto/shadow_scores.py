@@ -14,9 +14,9 @@ from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.site_data import SiteData, count_cases
 from ...evaluation.inference import Inference
 from ...evaluation.segmentation_scores import score_case
+from ...interface.views import SiteView
 from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
-from ..views import SiteView
 
 _SCORES_FILE = "shadow_scores.json"
 

@@ -14,14 +14,15 @@ from ...data.datalist import REFERENCE, TRAINING, VALIDATION
 from ...data.site_data import LoadedCase, SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, latest_undone, undone_pixels, write_undone
 from ...evaluation.inference import Inference
+from ...interface.views import Answer, SiteView, Trained
 from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
+from ...task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from ...training.batches import training_batches
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, training_objective
 from ..fedavg.site import FedAvgSite
-from ..views import Answer, SiteView, Trained
-from .outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, HELD_OUT_GAIN, KEEP_SCORES, REVIEWED_GAIN, UNDO_CHANNEL
+from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
 from .settings import AutoSettings
 
 _OF_SHADOW = (KEEP_SCORES, COMPARE_SCORES)

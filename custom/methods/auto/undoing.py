@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Booleans, Classes
 from ...channel.judging import judged_samples
 from ...data.relabelled_objects import OtherClasses, relabelled_objects
 from ...data.site_data import LoadedCase, SiteData
@@ -91,7 +91,7 @@ def undo_channel(
 
 def _chosen(
     network: nn.Module, data: SiteData, unannotated: Mapping[int, float], swapped: float, inference: Inference
-) -> tuple[list[tuple[NDArray[np.bool_], int]], list[tuple[OtherClasses, int]]]:
+) -> tuple[list[tuple[Booleans, int]], list[tuple[OtherClasses, int]]]:
     """Of every sample what is ignored, and what gets another class, with the numbers of objects."""
     of_none, of_other_class, samples = UnannotatedObjects(unannotated), SwappedObjects(swapped), _samples(data.cases)
     if swapped > 0:
@@ -106,11 +106,11 @@ def _chosen(
     return of_none.ignored(samples), relabelled
 
 
-def _samples(cases: Sequence[LoadedCase]) -> list[NDArray[np.uint8]]:
+def _samples(cases: Sequence[LoadedCase]) -> list[Classes]:
     return [given.numpy() for case in cases for given in case.label]
 
 
-def _ignored(samples: Sequence[tuple[NDArray[np.bool_], int]]) -> NDArray[np.bool_] | None:
+def _ignored(samples: Sequence[tuple[Booleans, int]]) -> Booleans | None:
     """The pixels of a case ``(S, H, W[, D])``, None where no object is ignored."""
     return np.stack([pixels for pixels, _ in samples]) if any(count for _, count in samples) else None
 

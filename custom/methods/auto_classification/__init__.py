@@ -16,7 +16,7 @@ Equations, by what they define:
     −log Σ_c p_c T_c,given                   fedannot.custom.training.corrected_loss.ForwardCorrected
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from ..fedgsca import outbound as fedgsca
 from .outbound import LEAVES
 from .settings import AutoClassificationSettings

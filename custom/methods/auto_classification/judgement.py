@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ...channel.confusion import Floats, Labels
+from ....transforms.array_types import Floats, Labels
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference, evaluating
 from ...settings import ClassifierTrainingSettings

@@ -1,11 +1,8 @@
 """What leaves a site in `auto` for classification, beside what leaves it in federated averaging."""
 
 from ...channel.estimate_fields import estimate_fields
-from ...outbound.fields import TRAIN, OutboundField
-
-ESTIMATE_CONFUSION = "estimate_confusion"
-UNDO_CONFUSION = "undo_confusion"
-USE_GIVEN_LABELS = "use_given_labels"
+from ...outbound.fields import OutboundField
+from ...task_names import ESTIMATE_CONFUSION, TRAIN, UNDO_CONFUSION, USE_GIVEN_LABELS
 
 NOISE_LEVEL = "noise_level"
 SUPPORT = "support"

@@ -1,7 +1,7 @@
 """What `auto` for classification adds to a run's summary, as records."""
 
 from ...channel.estimate_record import EstimateRecord
-from ...run.records import Record
+from ...records.round_records import Record
 
 
 class NoiseLevelRecord(EstimateRecord):

@@ -8,13 +8,14 @@ from ....transforms.natural_order import natural_order
 from ...channel.estimate import Estimate
 from ...channel.estimate_fields import received
 from ...channel.estimate_record import plain_estimate
-from ...run.plain_values import finite
-from ...run.records import RoundRecord
+from ...interface.method import ServerMethod
+from ...interface.views import Round
+from ...records.plain_values import finite
+from ...records.round_records import RoundRecord
+from ...task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
 from ..fedavg.server import FedAvgServer
-from ..method import ServerMethod
-from ..views import Round
 from .decision import Decision, SiteDecision, decide
-from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES, USE_GIVEN_LABELS
+from .outbound import NOISE_LEVEL, SUPPORT, UNDOES
 from .records import ConfusionFindings, NoiseLevelEstimate, NoiseLevelRecord
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of

@@ -7,27 +7,28 @@ import numpy as np
 import torch
 from torch import nn
 
+from ....transforms.array_types import Floats, Labels
 from ...channel.estimate_fields import sent
 from ...data.datalist import TRAINING
 from ...data.json_record import write_record
 from ...data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference
-from ...run.state import append_record
+from ...interface.views import Answer, SiteView, Trained
+from ...records.record_lines import append_record
 from ...seeding import derive_seed
+from ...task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION
 from ...training.batches import training_batches
 from ...training.corrected_loss import ForwardCorrected
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, SupervisedObjective
 from ..fedavg.site import FedAvgSite
-from ..views import Answer, SiteView, Trained
-from .outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT, UNDO_CONFUSION, UNDOES
+from .outbound import NOISE_LEVEL, SUPPORT, UNDOES
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of
 from .undone_labels import UndoneLabels, adopt_undone, latest_undone, write_undone
 
 if TYPE_CHECKING:
-    from ...channel.confusion import Floats, Labels
     from .undoing import Undoing
 
 

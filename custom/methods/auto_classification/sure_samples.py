@@ -3,24 +3,22 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.spatial import cKDTree
 
+from ....transforms.array_types import Booleans, Floats, Indices, Labels
 from ....transforms.noise.class_noise import ClassNoise
 from ...channel.bootstrap import ratio_interval
-from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels
+from ...channel.confusion import Confusion, doubt_of_labels
 from ...channel.estimate import Estimate
 from ...channel.self_calibration import UNTRIED, Calibration
-
-Flags = NDArray[np.bool_]
 
 _KNOWN_NOISE = 0.2
 _NEIGHBOURS = 10
 _SMALLEST_PROBABILITY = 1e-12
 
 
-def surest_samples(probabilities: Floats, share: float) -> Flags:
+def surest_samples(probabilities: Floats, share: float) -> Booleans:
     """Return the surest samples of those that seem to be of each class, at least one of each, ``(N,)``.
 
     Which they are the labels do not decide. An early model is often wrong where it is not sure, and its errors would be
@@ -108,9 +106,7 @@ def estimate_support(
     return Estimate.of_interval(len(set(of_doubted)), interval)
 
 
-def look_alikes(
-    probabilities: Floats, units: Sequence[str], samples: NDArray[np.intp], count: int
-) -> list[NDArray[np.intp]]:
+def look_alikes(probabilities: Floats, units: Sequence[str], samples: Indices, count: int) -> list[Indices]:
     """Return for each of some samples the other patients' samples that look most alike to the model, by their indices.
 
     Args:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...channel.confusion import Floats
+from ....transforms.array_types import Floats
 from ...data.label_suspicions import LabelSuspicions, SuspectCase
 from ...data.site_data import SiteData
 from ..fedgsca.records import DetectionRecord

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from ...interface.declaration import Method
 from ...settings import RunSettings
 from .. import fedgsca
-from ..declaration import Method
 from ..fedavg.settings import ClassificationSettings
 from .settings import AutoClassificationSettings
 

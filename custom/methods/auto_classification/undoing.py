@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...channel.confusion import Confusion, Floats, Labels, doubt_of_labels, usual_confidence
+from ....transforms.array_types import Booleans, Floats, Labels
+from ...channel.confusion import Confusion, doubt_of_labels, usual_confidence
 from .settings import Treatment
-from .sure_samples import Flags
 
 # Of the samples that seem to be of a class, so many times as many are given as another one as are given as it: from
 # there on the model may take that class for this one. Up to a third of the labels may be wrong by one other class.
@@ -27,9 +27,9 @@ class Undoing:
     """
 
     labels: Labels
-    changed: Flags
+    changed: Booleans
     transition: Floats | None
-    mixed_up: Flags
+    mixed_up: Booleans
 
 
 def undo(
@@ -63,7 +63,7 @@ def undo(
     return Undoing(undone, changed, transition, mixed)
 
 
-def mixed_up(probabilities: Floats, labels: Labels) -> Flags:
+def mixed_up(probabilities: Floats, labels: Labels) -> Booleans:
     """Return which given classes a model may take for which seeming ones, ``(C, C)``.
 
     A model that has hardly learnt a class takes its samples for another one. Relabelled so, they teach it what it
@@ -90,7 +90,7 @@ def mixed_up(probabilities: Floats, labels: Labels) -> Flags:
     return np.asarray(mixed)
 
 
-def _with_right(confusion: Confusion, mixed: Flags) -> Confusion:
+def _with_right(confusion: Confusion, mixed: Booleans) -> Confusion:
     """The confusion in which labels of classes that are mixed up are right ones."""
     joint = np.where(mixed, 0.0, confusion.joint)
     joint[np.diag_indices_from(joint)] += np.where(mixed, confusion.joint, 0.0).sum(axis=1)

@@ -15,7 +15,7 @@ Equations:
     Eq. 8   loss.DecoupledLoss
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from ..personal import LEAVES
 from .settings import DecoupledSettings
 

@@ -1,7 +1,7 @@
 """Decoupled predictions at the server."""
 
+from ...interface.views import Round
 from ..personal.server import PersonalServer
-from ..views import Round
 from .settings import DecoupledSettings
 
 

@@ -3,12 +3,12 @@
 import torch
 from torch import nn
 
+from ...interface.views import SiteView
 from ...seeding import derive_seed
 from ...training.batch import Batch, Batches
 from ...training.loop import TrainingOutcome
 from ...training.objectives import Step
 from ..personal.site import PersonalSite
-from ..views import SiteView
 from .adaptation import AdaptationNetwork, LocalModel
 from .loss import DecoupledLoss
 from .network import DecoupledNetwork

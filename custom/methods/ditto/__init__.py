@@ -6,7 +6,7 @@ Equations, by what they define:
     F_k(v) + λ/2 ‖v − w_t‖²         site.DittoSite.train_both
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from ..personal import LEAVES, PERSONAL_SERVER
 from .settings import DittoSettings
 

@@ -4,13 +4,13 @@ import copy
 
 from torch import nn
 
+from ...interface.views import SiteView
 from ...seeding import derive_seed
 from ...training.batch import Batches
 from ...training.loop import TrainingOutcome
 from ...training.losses import build_loss
 from ...training.objectives import ProximalPenalty, Sum, SupervisedObjective, training_objective
 from ..personal.site import PersonalSite
-from ..views import SiteView
 from .settings import DittoSettings
 
 

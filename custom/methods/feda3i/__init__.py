@@ -14,7 +14,7 @@ Equations:
     Eq. 7   weights.layer_coefficients, weights.layer_weights
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .outbound import LEAVES
 from .settings import FedA3ISettings
 

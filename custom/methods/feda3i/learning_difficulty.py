@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Booleans, Floats, Labels
 from ....transforms.contour_bands import contour_bands
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...data.site_data import LoadedCase
@@ -52,10 +53,10 @@ class LearningDifficulty:
             young, for instance) and the estimate is noise.
     """
 
-    inner: NDArray[np.float64]
-    outer: NDArray[np.float64]
-    num_samples: NDArray[np.int64]
-    num_units: NDArray[np.int64]
+    inner: Floats
+    outer: Floats
+    num_samples: Labels
+    num_units: Labels
     annotated_units: int
     predicted_share: float
 
@@ -71,13 +72,13 @@ class SampleDifficulties:
         found: ``(N,)`` whether the model predicts any foreground.
     """
 
-    inner: NDArray[np.float64]
-    outer: NDArray[np.float64]
+    inner: Floats
+    outer: Floats
     units: NDArray[np.str_]
-    found: NDArray[np.bool_]
+    found: Booleans
 
     @property
-    def usable(self) -> NDArray[np.bool_]:
+    def usable(self) -> Booleans:
         """``(N, C)``, whether a sample counts for a class."""
         return ~np.isnan(self.inner) & ~np.isnan(self.outer)
 
@@ -188,8 +189,8 @@ def sample_difficulties(
     """
     if not cases:
         raise ValueError("Expected at least one case, but the site has none.")
-    inner: list[NDArray[np.float64]] = []
-    outer: list[NDArray[np.float64]] = []
+    inner: list[Floats] = []
+    outer: list[Floats] = []
     units: list[str] = []
     found: list[bool] = []
     with evaluating(network), torch.inference_mode():
@@ -238,7 +239,7 @@ def _band_mean(cross_entropy: torch.Tensor, band: torch.Tensor) -> torch.Tensor:
     return (bounded * band).flatten(start_dim=1).sum(dim=1) / band.flatten(start_dim=1).sum(dim=1)
 
 
-def _usable_mean(values: NDArray[np.float64], usable: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _usable_mean(values: Floats, usable: Booleans) -> Floats:
     counts = usable.sum(axis=0)
     sums = np.where(usable, values, 0.0).sum(axis=0)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

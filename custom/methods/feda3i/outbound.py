@@ -1,8 +1,7 @@
 """What leaves a site in FedA³I, beside what leaves it in federated averaging."""
 
 from ...outbound.fields import OutboundField
-
-ESTIMATE_QUALITY = "estimate_quality"
+from ...task_names import ESTIMATE_QUALITY
 
 LEAVES = (
     OutboundField(

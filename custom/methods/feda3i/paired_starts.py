@@ -4,10 +4,10 @@ from dataclasses import fields
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...mixtures.fit import Booleans, MixtureFit, fit_mixtures
-from ...mixtures.gaussians import Floats, FullGaussians
+from ....transforms.array_types import Booleans, Floats, Labels
+from ...mixtures.fit import MixtureFit, fit_mixtures
+from ...mixtures.gaussians import FullGaussians
 
 _BLOCK_ELEMENTS = 200_000  # data sets x starts x samples worked on together, so that the arrays stay in the cache
 
@@ -37,7 +37,7 @@ def fit_from_pairs(
     return MixtureFit(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(MixtureFit)))
 
 
-def _fit_block(samples: Floats, pairs: NDArray[np.int64], floor: float, tolerance: float) -> MixtureFit:
+def _fit_block(samples: Floats, pairs: Labels, floor: float, tolerance: float) -> MixtureFit:
     gaussians = FullGaussians.of_samples(samples, floor)
 
     def has_converged(before: Floats, after: Floats) -> Booleans:
@@ -50,14 +50,14 @@ def _fit_block(samples: Floats, pairs: NDArray[np.int64], floor: float, toleranc
     return fit_mixtures(gaussians, start, has_converged, rest_to_last=True)
 
 
-def _draw_pairs(num_sets: int, num_samples: int, num_starts: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _draw_pairs(num_sets: int, num_samples: int, num_starts: int, generator: np.random.Generator) -> Labels:
     """Return pairs of samples ``(N, S, 2)``, without repetition in a data set."""
     pairs = np.array(list(combinations(range(num_samples), 2)), dtype=np.int64)
     order = generator.random((num_sets, len(pairs))).argsort(axis=1, kind="stable")
     return pairs[order[:, :num_starts]]
 
 
-def _start_posteriors(samples: Floats, pairs: NDArray[np.int64]) -> Floats:
+def _start_posteriors(samples: Floats, pairs: Labels) -> Floats:
     """Return ``(N, S, 2, K)``: 1 for the nearer of a start's two centres, 0 for the other."""
     distances = ((samples[:, :, None] - samples[:, None]) ** 2).sum(axis=-1)
     rows = np.arange(len(samples))[:, None]

@@ -7,11 +7,11 @@ from torch import nn
 
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference
+from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
 from ...outbound.private_statistics import SampleValues
 from ...outbound.reports import withhold
 from ...settings import RunSettings
-from ..views import Answer
 from .learning_difficulty import sample_difficulties
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ...run.records import Record
+from ...records.round_records import Record
 
 
 class JudgedSite(Record):

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights, quantity_weights
-from ...run.records import RoundRecord
+from ...interface.views import Round
+from ...records.round_records import RoundRecord
+from ...task_names import ESTIMATE_QUALITY
 from ..fedavg.server import FedAvgServer
-from ..views import Round
 from .answers import QualityAnswer
 from .estimate import QualityEstimate, estimate_quality
-from .outbound import ESTIMATE_QUALITY
 from .records import QualityFindings, WeightsRecord
 from .settings import FedA3ISettings
 from .weights import layer_coefficients, layer_weights

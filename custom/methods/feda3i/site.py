@@ -3,8 +3,8 @@
 from torch import nn
 
 from ...data.datalist import TRAINING
+from ...interface.views import Answer, SiteView
 from ..fedavg.site import FedAvgSite
-from ..views import Answer, SiteView
 from .quality_report import quality_report
 
 

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Floats
 from ...mixtures.fit import MixtureFit, single_log_likelihood
 from ...mixtures.gaussians import FullGaussians
 from .paired_starts import fit_from_pairs
-
-Floats = NDArray[np.float64]
 
 MIN_SITES = 3
 # Share of each column's variance added to every component's variance. A component of one to three sites is nearly

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ...aggregation.weighting import Floats, LayerWeights, completed_weights
+from ....transforms.array_types import Floats
+from ...aggregation.weighting import LayerWeights, completed_weights
 
 
 def noise_strength(

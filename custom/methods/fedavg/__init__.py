@@ -8,7 +8,7 @@ Equations, by what they define:
     μ/2 ‖θ − θ_t‖², FedProx         fedannot.custom.training.objectives.ProximalPenalty
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .settings import ClassificationSettings, FedAvgSettings
 
 _HALVES = (f"{__name__}.server:FedAvgServer", f"{__name__}.site:FedAvgSite")

@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from ...aggregation.drift import stability
-from ..method import ServerMethod
-from ..views import Round
+from ...interface.method import ServerMethod
+from ...interface.views import Round
 
 
 class FedAvgServer(ServerMethod):

@@ -4,14 +4,14 @@ from torch import nn
 
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
+from ...interface.method import SiteMethod
+from ...interface.views import SiteView, Trained
 from ...settings import TrainingSettings
 from ...training.batch import Batches
 from ...training.batches import training_batches
 from ...training.loop import train
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, training_objective
-from ..method import SiteMethod
-from ..views import SiteView, Trained
 
 
 class FedAvgSite(SiteMethod):

@@ -9,7 +9,7 @@ Equations, by what they define:
     Σ_j (θ − θ_j)ᵀ diag(I_j) (θ − θ_j)          curvature.OthersCurvature.penalty
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .settings import FedCurvSettings
 
 METHOD = Method(

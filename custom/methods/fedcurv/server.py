@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...run.records import RoundRecord
+from ...interface.views import Round
+from ...records.round_records import RoundRecord
 from ...settings import SettingsError
 from ..fedavg.server import FedAvgServer
-from ..views import Round
 from .settings import FedCurvSettings
 
 # In what goes to sites: whose curvatures the received mean is of, and how many samples these sites have together.

@@ -5,12 +5,12 @@ from torch import nn
 
 from ...data.datalist import TRAINING
 from ...data.round_tensors import save_tensors_of_round
+from ...interface.views import SiteView, Trained
 from ...networks.devices import params_in_main_memory
 from ...seeding import derive_seed
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, Sum
 from ..fedavg.site import FedAvgSite
-from ..views import SiteView, Trained
 from .curvature import Curvature, CurvaturePenalty, OthersCurvature, fisher_diagonal
 from .server import CURVATURE_SAMPLES, CURVATURE_SITES
 from .settings import FedCurvSettings

@@ -25,7 +25,7 @@ Equations:
     Eq. 18   fedannot.custom.aggregation.drift.stability
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .outbound import LEAVES
 from .settings import FedGSCASettings
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Floats
 from ...data.label_suspicions import LabelSuspicions, SuspectCase
 from ...data.site_data import SiteData
 from .label_selection import Selection
@@ -15,7 +15,7 @@ from .records import DetectionRecord
 def suspicions(
     data: SiteData,
     selection: Selection,
-    probabilities: NDArray[np.float64],
+    probabilities: Floats,
     *,
     data_folder: Path,
     method: str,

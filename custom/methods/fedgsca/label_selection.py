@@ -4,13 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Booleans, Floats, Labels
 from .sample_selector import SMALLEST_PROBABILITY, SampleSelector, selector_coefficient
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 SampleLoss = Literal["ce", "mae"]
 
 # Normalisation over a single sample says nothing.
@@ -32,10 +29,10 @@ class Selection:
 
     coefficient: float
     clean_probability: Floats
-    clean: Flags
+    clean: Booleans
     labels: Labels
-    used: Flags
-    pseudo: Flags
+    used: Booleans
+    pseudo: Booleans
 
     @property
     def noise_level(self) -> float:
@@ -105,7 +102,7 @@ def sample_losses(probabilities: Floats, labels: Labels, kind: SampleLoss) -> Fl
     return losses
 
 
-def looks_like_another(probabilities: Floats, labels: Labels) -> Flags:
+def looks_like_another(probabilities: Floats, labels: Labels) -> Booleans:
     """Return which samples look more like another class than like their label, and as much as that class's samples do.
 
     Another class is that where it is more probable than the label and at least as probable as it is, on average, for
@@ -124,7 +121,7 @@ def looks_like_another(probabilities: Floats, labels: Labels) -> Flags:
     counts = np.bincount(labels, minlength=num_classes)
     usual = np.full(num_classes, np.inf)
     np.divide(np.bincount(labels, weights=given, minlength=num_classes), counts, out=usual, where=counts > 0)
-    found: Flags = np.any((probabilities >= usual) & (probabilities > given[:, None]), axis=1)
+    found: Booleans = np.any((probabilities >= usual) & (probabilities > given[:, None]), axis=1)
     return found
 
 

@@ -1,6 +1,7 @@
 """What leaves a site in FedGSCA, beside what leaves it in federated averaging."""
 
-from ...outbound.fields import TRAIN, OutboundField
+from ...outbound.fields import OutboundField
+from ...task_names import TRAIN
 
 LEAVES = (
     OutboundField(

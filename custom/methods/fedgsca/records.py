@@ -1,6 +1,6 @@
 """What FedGSCA adds to sites' reports, and what a site keeps of a round's selection, as records."""
 
-from ...run.records import Record
+from ...records.round_records import Record
 
 
 class NoiseLevel(Record):

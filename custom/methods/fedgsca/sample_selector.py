@@ -8,8 +8,9 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from ...mixtures.fit import Booleans, fit_mixtures, posteriors_and_density
-from ...mixtures.gaussians import DiagonalGaussians, Floats, Mixture
+from ....transforms.array_types import Booleans, Floats
+from ...mixtures.fit import fit_mixtures, posteriors_and_density
+from ...mixtures.gaussians import DiagonalGaussians, Mixture
 
 # A component whose variance or weight falls below has collapsed onto a few samples.
 _SMALLEST_VARIANCE = 1e-8

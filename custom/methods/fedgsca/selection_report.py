@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Floats
 from ...data.site_data import SiteData
 from ...outbound.fields import MINIMUM_CASES
 from .label_selection import Selection
@@ -13,7 +13,7 @@ from .sample_selector import SampleSelector
 
 
 def selection_report(
-    data: SiteData, selection: Selection, selector: SampleSelector | None, losses: NDArray[np.float64]
+    data: SiteData, selection: Selection, selector: SampleSelector | None, losses: Floats
 ) -> dict[str, Any]:
     """Return the noise level of a site and its sample selector (FedGSCA, Eq. 2 and 8); leaves the site.
 

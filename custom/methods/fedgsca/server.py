@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from ...run.records import RoundRecord
+from ...interface.views import Round
+from ...records.round_records import RoundRecord
 from ..fedavg.server import FedAvgServer
-from ..views import Round
 from .sample_selector import SampleSelector
 from .settings import FedGSCASettings
 

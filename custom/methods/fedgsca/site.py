@@ -4,22 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Floats, Labels
 from ...data.datalist import TRAINING
 from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
 from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
-from ...run.state import append_record
+from ...interface.views import SiteView, Trained
+from ...records.record_lines import append_record
 from ...training.batches import training_batches
 from ...training.loop import train
 from ...training.losses import build_loss
 from ...training.objectives import SupervisedObjective
 from ..fedavg.site import FedAvgSite
-from ..views import SiteView, Trained
 from .credal_loss import CredalLoss, scheduled_beta
 from .label_detection import detection_record, suspicions
 from .label_selection import Selection, sample_losses, select_samples
@@ -31,8 +31,6 @@ from .settings import FedGSCASettings
 # Where a site keeps its own selectors, for the ablation without a global one: a file for each round, as a round may be
 # done once more after a restart.
 _SELECTOR_FOLDER = "sample_selectors"
-
-Floats = NDArray[np.float64]
 
 
 class _OwnSelector(JsonRecord):
@@ -75,7 +73,7 @@ class FedGSCASite(FedAvgSite):
             site.info(f"Round {site.round_number}: too few patients for the sample selector to leave the site.")
         return Trained(trained.outcome, report, trained.trained_on)
 
-    def _select(self, probabilities: Floats, labels: NDArray[np.int64], selector: SampleSelector | None) -> Selection:
+    def _select(self, probabilities: Floats, labels: Labels, selector: SampleSelector | None) -> Selection:
         settings = self.settings
         is_adaptive = settings.pseudo_labels == "adaptive"
         return select_samples(

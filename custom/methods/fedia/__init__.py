@@ -20,7 +20,7 @@ The job's own form, which acts on what is established alone:
     corrections    judged_lesions.missing_lesions
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from .outbound import LEAVES
 from .settings import FedIASettings
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.errors import DataError
 from ....transforms.printable import printable_logger
@@ -32,8 +32,6 @@ from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .correction import confident_classes
 from .judged_lesions import as_mask, judge_lesions, missing_lesions
-
-Classes = NDArray[np.uint8]
 
 _LOGGER = printable_logger(__name__)
 

@@ -9,9 +9,9 @@ from torch import nn
 from ...channel.estimate import three_digits
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference
+from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
 from ...outbound.private_statistics import SampleValues
-from ..views import Answer
 from .judged_lesions import CaseLesions, judge_lesions, lesion_precision, lesion_recall, sure_completeness
 from .lesion_counts import count_lesions_by_case
 from .outbound import JUDGEMENT

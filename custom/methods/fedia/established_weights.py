@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....transforms.array_types import Floats
 from ...aggregation.weighting import quantity_weights
 
 # The scale is found to this relative accuracy, from the side on which enough sites are in effect.
@@ -46,12 +46,12 @@ def established_weights(
     return dict(zip(quantity, weights.tolist(), strict=True))
 
 
-def _weights(shares: NDArray[np.float64], exponents: NDArray[np.float64]) -> NDArray[np.float64]:
+def _weights(shares: Floats, exponents: Floats) -> Floats:
     weights = shares * np.exp(exponents - exponents.max())
     return np.asarray(weights / weights.sum())
 
 
-def _factor(shares: NDArray[np.float64], exponents: NDArray[np.float64], least: float) -> float:
+def _factor(shares: Floats, exponents: Floats, least: float) -> float:
     """The smallest factor of the scale that leaves enough sites in effect, by bisection."""
     low, high = 1.0, _LARGEST_FACTOR
     for _ in range(_STEPS):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 from torch import nn
 
+from ....transforms.array_types import Booleans, Classes
 from ....transforms.connected_lesions import label_lesions
 from ...channel.bootstrap import Interval, ratio_interval
 from ...channel.cases import JudgedCase
@@ -46,7 +46,7 @@ class PredictedLesion:
     annotated_voxels: int
     is_new: bool
     box: Box
-    voxels: NDArray[np.bool_]
+    voxels: Booleans
 
     @property
     def size(self) -> int:
@@ -175,7 +175,7 @@ def lesion_precision(lesions: Sequence[CaseLesions]) -> float:
     return sum(lesion.annotated_voxels for lesion in known) / voxels if voxels else float("nan")
 
 
-def as_mask(lesions: Sequence[PredictedLesion], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def as_mask(lesions: Sequence[PredictedLesion], shape: tuple[int, ...]) -> Classes:
     """Draw lesions as classes into an empty case of a shape."""
     mask = np.zeros(shape, dtype=np.uint8)
     for lesion in lesions:
@@ -193,7 +193,7 @@ def _together(samples: Sequence[JudgedCase]) -> JudgedCase:
 
 
 def _predicted(
-    case: JudgedCase, label: int, given: NDArray[np.bool_], near: NDArray[np.bool_], smallest: int
+    case: JudgedCase, label: int, given: Booleans, near: Booleans, smallest: int
 ) -> Iterator[PredictedLesion]:
     numbers, _ = label_lesions(case.predicted_as(label))
     for number, box in enumerate(ndimage.find_objects(numbers), start=1):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...data.site_data import LoadedCase
@@ -61,7 +61,7 @@ def count_lesions_by_case(
     ]
 
 
-def count_lesions(annotated: NDArray[np.uint8], predicted: NDArray[np.uint8], num_classes: int = 1) -> LesionCounts:
+def count_lesions(annotated: Classes, predicted: Classes, num_classes: int = 1) -> LesionCounts:
     """Count the lesions of one case.
 
     A predicted lesion that shares a voxel with an ignored place, but none with an annotated lesion of its class, does
@@ -84,7 +84,7 @@ def count_lesions(annotated: NDArray[np.uint8], predicted: NDArray[np.uint8], nu
     return total
 
 
-def _as_case(samples: torch.Tensor) -> NDArray[np.uint8]:
+def _as_case(samples: torch.Tensor) -> Classes:
     """The samples of a case as one array: a picture, or the volume that they are or make up."""
-    array: NDArray[np.uint8] = samples.numpy()
+    array: Classes = samples.numpy()
     return array[0] if len(array) == 1 else array

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from ...run.records import RoundRecord, SiteReport
+from ...records.round_records import RoundRecord, SiteReport
 from .completeness import IouLine, iou_of_dice_loss
 
 

@@ -1,9 +1,7 @@
 """What leaves a site in FedIA, beside what leaves it in federated averaging."""
 
-from ...outbound.fields import TRAIN, OutboundField
-
-ESTIMATE_COMPLETENESS = "estimate_completeness"
-CORRECT_ANNOTATIONS = "correct_annotations"
+from ...outbound.fields import OutboundField
+from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, TRAIN
 
 # Three digits each.
 JUDGEMENT = {

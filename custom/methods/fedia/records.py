@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ...run.plain_values import finite
-from ...run.records import Record
+from ...records.plain_values import finite
+from ...records.round_records import Record
 from .completeness import Completeness
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
-from ...run.records import RoundRecord
+from ...interface.views import Round, WaitingModels, WeightsRule
+from ...records.round_records import RoundRecord
+from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from ..fedavg.server import FedAvgServer
-from ..views import Round, WaitingModels, WeightsRule
 from .answers import LesionCounts
 from .completeness import Completeness, IouLine, as_lists, completeness_weights, of_lists
 from .established_weights import established_weights
 from .loss_trigger import fit_lines, sites_below
-from .outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from .records import CompletenessFindings, completeness_record
 from .settings import FedIASettings
 

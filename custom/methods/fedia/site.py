@@ -9,12 +9,12 @@ from torch import nn
 from ...data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
 from ...data.datalist import TRAINING
 from ...evaluation.inference import Inference
+from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
+from ...task_names import CORRECT_ANNOTATIONS
 from ..fedavg.site import FedAvgSite
-from ..views import Answer, SiteView
 from .annotation_correction import adopt_corrections, correct_annotations
 from .completeness_report import completeness_report
-from .outbound import CORRECT_ANNOTATIONS
 from .settings import FedIASettings
 
 # Of two classes the more probable one.

@@ -6,7 +6,7 @@ Equations, by what they define:
     head first, then representation     site.FedRepSite.train_both
 """
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from ..personal import LEAVES, PERSONAL_SERVER
 from .settings import FedRepSettings
 

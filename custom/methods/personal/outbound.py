@@ -1,8 +1,7 @@
 """What leaves a site in methods with personal parts, beside what leaves it in federated averaging."""
 
 from ...outbound.fields import OutboundField
-
-KEEP_MODEL = "keep_model"
+from ...task_names import KEEP_MODEL
 
 LEAVES = (
     OutboundField(

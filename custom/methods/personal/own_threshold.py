@@ -5,14 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from ....transforms.array_types import Floats
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...data.site_data import LoadedCase
 from ...evaluation.inference import Inference, evaluating
-
-Floats = NDArray[np.float64]
 
 # In steps of five hundredths; the usual one is among them.
 THRESHOLDS = tuple(step / 20 for step in range(1, 20))

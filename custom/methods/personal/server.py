@@ -1,8 +1,8 @@
 """The server of methods with personal parts: what is shared is averaged, the rest stays at the sites."""
 
+from ...interface.views import Round
+from ...task_names import KEEP_MODEL
 from ..fedavg.server import FedAvgServer
-from ..views import Round
-from .outbound import KEEP_MODEL
 from .settings import PersonalSettings
 
 

@@ -15,13 +15,13 @@ from ...data.tensor_files import write_tensors
 from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
 from ...evaluation.local_scores import local_scores
+from ...interface.views import Answer, SiteView, Trained
 from ...networks.devices import params_in_main_memory, ready_to_compute
 from ...seeding import derive_seed
 from ...training.batch import Batches
 from ...training.loop import TrainingOutcome, train
 from ...training.objectives import Objective
 from ..fedavg.site import FedAvgSite
-from ..views import Answer, SiteView, Trained
 from .own_threshold import AtThreshold, own_threshold
 from .settings import PersonalSettings
 

@@ -1,6 +1,6 @@
 """Every site by itself: nothing is averaged but what all were sent."""
 
-from ..declaration import Method
+from ...interface.declaration import Method
 from ..personal import LEAVES, PERSONAL_SERVER
 from .settings import SingleSiteSettings
 

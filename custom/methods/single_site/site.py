@@ -4,11 +4,11 @@ import copy
 
 from torch import nn
 
+from ...interface.views import SiteView
 from ...training.batch import Batches
 from ...training.loop import TrainingOutcome
 from ...training.objectives import training_objective
 from ..personal.site import PersonalSite
-from ..views import SiteView
 
 
 class LoneSite(PersonalSite):

@@ -13,7 +13,7 @@ from fedannot.custom.methods.lookup import method_of, read_job_settings
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.methods.personal.site import PersonalSite
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.run.state import write_records
+from fedannot.custom.records.record_lines import write_records
 from fedannot.custom.settings import RunSettings
 
 SITES = ("site-1", "site-2")

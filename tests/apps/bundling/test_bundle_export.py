@@ -24,7 +24,7 @@ from fedannot.apps.bundling.source import read_source
 from fedannot.apps.commands.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
 from fedannot.custom.methods.personal.own_threshold import AtThreshold
-from fedannot.custom.run.state import write_records
+from fedannot.custom.records.record_lines import write_records
 from fedannot.transforms.errors import DataError
 
 ROOT = Path(__file__).parents[3]
@@ -193,8 +193,10 @@ def test_what_is_installed_carries_the_licence(kind: str, tmp_path: Path) -> Non
     """Where :func:`export_bundle` looks for it, also where nothing but the wheel is."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("package", "transforms", "custom", "apps", "jobs", "site_configs"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("src", "transforms", "custom", "apps", "jobs", "site_configs"):
+        shutil.copytree(
+            ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
     program = f"from setuptools import build_meta; print(build_meta.build_{kind}('.'))"
     built = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     with zipfile.ZipFile(tmp_path / built.stdout.splitlines()[-1]) as wheel:

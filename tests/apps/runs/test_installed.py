@@ -30,6 +30,14 @@ def test_a_name_works_where_a_folder_does(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
+def test_a_job_is_found_by_the_name_of_its_method_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Job.open("feda3i").folder == ROOT / "jobs" / "fedaaai"
+    assert copy_job("feda3i", Path("mine")) == Path("mine/fedaaai")
+    copy_job("fedavg", Path("other")).rename("feda3i")
+    assert find_job("feda3i") == Path("feda3i")
+
+
 def test_a_folder_that_is_a_job_counts_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("fedavg").mkdir()

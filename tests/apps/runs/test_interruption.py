@@ -68,12 +68,17 @@ def test_in_another_thread_nothing_is_changed():
 
 def test_an_error_that_a_library_makes_of_the_signal_is_no_error_of_the_run(tmp_path, capsys):
     """As PyTorch does when the signal comes while it writes a file."""
-    with pytest.raises(typer.Exit) as ended, reported_errors(lambda: "Go on."), run_log(tmp_path, Progress()):
-        try:
-            os.kill(os.getpid(), signal.SIGINT)
-        except BaseException as stop:
-            logging.getLogger("nvflare").error("unexpected pos", exc_info=True)
-            raise RuntimeError("unexpected pos") from stop
+
+    def write() -> None:
+        with reported_errors(lambda: "Go on."), run_log(tmp_path, Progress()):
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except BaseException as stop:
+                logging.getLogger("nvflare").error("unexpected pos", exc_info=True)
+                raise RuntimeError("unexpected pos") from stop
+
+    with pytest.raises(typer.Exit) as ended:
+        write()
     assert ended.value.exit_code == 130
     assert capsys.readouterr().err == "Stopped by SIGINT. Go on.\n"
     assert "unexpected pos" in (tmp_path / LOG_FILE).read_text()

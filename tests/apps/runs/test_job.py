@@ -18,6 +18,7 @@ from fedannot.apps.runs.job import (
     parse_hocon,
     parse_override,
 )
+from fedannot.custom import former_names
 from fedannot.custom.settings import SettingsError
 
 JOBS = Path(__file__).parents[3] / "jobs"
@@ -465,3 +466,30 @@ def test_another_method_is_chosen_together_with_its_settings():
     assert (settings.method, settings.warmup_rounds, settings.rounds) == ("feda3i", 1, 3)
     with pytest.raises(SettingsError, match=r"no setting 'curvature_weight'"):
         job.settings_with({"method": "feda3i", "curvature_weight": 1.0})
+
+
+@pytest.fixture
+def former_names_of_settings(monkeypatch):
+    monkeypatch.setattr(former_names, "FORMER_SETTINGS", {"num_rounds": "rounds", "samples": "batch_size"})
+    monkeypatch.setattr(former_names, "_WARNED", set())
+
+
+@pytest.mark.usefixtures("former_names_of_settings")
+def test_overrides_may_have_the_former_names_of_settings(job, tmp_path):
+    overrides = {"num_rounds": more_rounds(job), "training.samples": 3}
+    assert job.current_names(overrides) == {"rounds": more_rounds(job), "training.batch_size": 3}
+    read = job.settings_with(overrides)
+    assert (read.rounds, read.training.batch_size) == (more_rounds(job), 3)
+    assert job.copy_with(overrides, tmp_path / "copy").settings() == read
+    with pytest.raises(SettingsError, match="'rounds' twice"):
+        job.settings_with(overrides | {"rounds": 2})
+
+
+@pytest.mark.usefixtures("former_names_of_settings")
+def test_a_file_with_former_names_of_settings_takes_overrides_by_either_name(job, tmp_path):
+    text = job.settings_file.read_text(encoding="utf-8")
+    job.settings_file.write_text(text.replace("batch_size", "samples"), encoding="utf-8")
+    for name in ("samples", "batch_size"):
+        with pytest.warns(FutureWarning, match="'samples' is called 'batch_size'"):
+            assert job.copy_with({f"training.{name}": 3}, tmp_path / name).settings().training.batch_size == 3
+        former_names._WARNED.clear()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
@@ -17,6 +16,7 @@ from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.whole_files import private_file, write_text
+from fedannot.transforms.array_types import Floats
 from fedannot.transforms.strict_files import read_json
 
 from . import decoupled, feda3i, fedia
@@ -49,18 +49,18 @@ def few_images(noise: str | None, count: int) -> MakeData:
     return make
 
 
-def another_scanner(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+def another_scanner(pixels: Floats) -> Floats:
     """Darker in the middle of the range, and blurred, as from another scanner."""
     return np.asarray(255 * (ndimage.gaussian_filter(pixels, 1.0) / 255) ** 1.6)
 
 
-def difficult(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+def difficult(pixels: Floats) -> Floats:
     """A third of the contrast, under noise that is not the same twice."""
     noise = np.random.default_rng(int(pixels.sum()) % 2**32).normal(0, 25, pixels.shape)
     return np.asarray(pixels.mean() + (pixels - pixels.mean()) / 3 + noise)
 
 
-def one_site(change: Callable[[NDArray[np.float64]], NDArray[np.float64]], noise: str | None = None) -> MakeData:
+def one_site(change: Callable[[Floats], Floats], noise: str | None = None) -> MakeData:
     """Phantoms of which one honest site has other images."""
     make_usual = feda3i.phantom(noise)
 

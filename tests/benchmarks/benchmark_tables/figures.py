@@ -10,7 +10,7 @@ from fedannot.apps.reports.centre_scores import CentreScores
 from fedannot.apps.reports.compared_runs import ComparedRun, Comparison, PairedArm
 from fedannot.apps.reports.label_findings import SelectionScores
 from fedannot.apps.reports.output import scoring_of
-from fedannot.custom.run.records import Record
+from fedannot.custom.records.round_records import Record
 from fedannot.transforms.errors import DataError, describe_validation_error
 from fedannot.transforms.strict_files import read_json
 

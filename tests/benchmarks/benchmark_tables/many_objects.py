@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
 from fedannot.custom.data.datalist import TRAINING
@@ -14,6 +13,7 @@ from fedannot.custom.data.manifest import Manifest
 from fedannot.custom.data.phantoms.drawing import Drawing, DrawnSite, FederationSize, PhantomSite
 from fedannot.custom.data.phantoms.storage import DrawnCase, ImageStorage
 from fedannot.custom.seeding import derive_seed
+from fedannot.transforms.array_types import Booleans, Floats
 from fedannot.transforms.phantoms.smooth_noise import smooth_noise
 
 SIDE = 96
@@ -73,7 +73,7 @@ class ManyObjects(Drawing):
         return DrawnCase(levels.astype(np.uint8), mask, mask)
 
 
-def many_objects(generator: np.random.Generator, look: Look) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def many_objects(generator: np.random.Generator, look: Look) -> tuple[Floats, Booleans]:
     """Draw one picture and the mask of its objects, of which no two touch.
 
     Args:
@@ -97,7 +97,7 @@ def many_objects(generator: np.random.Generator, look: Look) -> tuple[NDArray[np
     return image + look.noise * generator.standard_normal((SIDE, SIDE)), mask
 
 
-def _ellipse(generator: np.random.Generator) -> NDArray[np.bool_]:
+def _ellipse(generator: np.random.Generator) -> Booleans:
     radius = np.exp(generator.uniform(*np.log(_RADIUS)))
     radii = radius * generator.uniform(*_STRETCH, size=2)
     centre, angle = generator.uniform(4, SIDE - 5, size=2), generator.uniform(0, np.pi)

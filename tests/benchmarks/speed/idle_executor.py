@@ -13,7 +13,7 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_opt.pt.decomposers import TensorDecomposer
 from nvflare.fuel.utils import fobs
 
-from fedannot.custom.outbound.fields import VALIDATE
+from fedannot.custom.task_names import VALIDATE
 
 
 def untrained_executor(settings: Mapping[str, Any]) -> Executor:

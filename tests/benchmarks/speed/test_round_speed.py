@@ -33,7 +33,7 @@ from pathlib import Path
 from fedannot.apps.runs.in_process import run_in_process
 from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.drawing import phantom_site_names
-from fedannot.custom.methods.method import ServerMethod
+from fedannot.custom.interface.method import ServerMethod
 
 os.environ["FEDANNOT_DATA"] = sys.argv[3]
 rounds = []

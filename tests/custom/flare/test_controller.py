@@ -21,11 +21,11 @@ from fedannot.custom.flare.messages import METHOD_TASK, NO_USABLE_DATA, REFUSAL_
 from fedannot.custom.flare.private_log import COURSE_LOGGER
 from fedannot.custom.flare.several_tasks import Deliveries
 from fedannot.custom.flare.unfetched import Unfetched
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.networks.start_weights import ModelFileError
 from fedannot.custom.run.link import Reply, Request
 from fedannot.custom.run.state import ResumeError, RunFailedError
 from fedannot.custom.settings import SettingsError
+from fedannot.custom.task_names import ESTIMATE_QUALITY
 from fedannot.transforms.errors import DataError
 
 

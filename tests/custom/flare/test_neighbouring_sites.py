@@ -25,8 +25,8 @@ from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
 from fedannot.custom.flare.task_process import SiteContext
+from fedannot.custom.interface.views import Trained
 from fedannot.custom.methods.fedavg.site import FedAvgSite
-from fedannot.custom.methods.views import Trained
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.noise_source import with_noise
 

@@ -34,15 +34,20 @@ from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivac
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
 from fedannot.custom.flare.task_process import SiteContext
 from fedannot.custom.methods.auto.answers import ChannelAnswer
-from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
-from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from fedannot.custom.methods.lookup import find_method, read_job_settings
-from fedannot.custom.methods.personal.outbound import KEEP_MODEL
-from fedannot.custom.outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES
 from fedannot.custom.outbound.private_statistics import SampleValues
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
+from fedannot.custom.task_names import (
+    CORRECT_ANNOTATIONS,
+    ESTIMATE_CHANNEL,
+    ESTIMATE_COMPLETENESS,
+    ESTIMATE_QUALITY,
+    KEEP_MODEL,
+    TRAIN,
+    VALIDATE,
+    VALIDATE_CLASSES,
+)
 
 RECEIVED = {"w": torch.ones(300), "n.num_batches_tracked": torch.tensor(40)}
 TRAINED = {"w": torch.full((300,), 1.5), "n.num_batches_tracked": torch.tensor(47)}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedannot.apps.runs.job import Job
+from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods import METHODS, lookup
-from fedannot.custom.methods.declaration import Method
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
 from fedannot.custom.methods.lookup import all_methods, find_method, method_names, method_of, read_job_settings
 from fedannot.custom.settings import SettingsError
@@ -20,7 +20,7 @@ OWN = [(method.task, method.name) for method in METHODS]
 
 # What the module of another package may hold; its entry point names the method and the object.
 OTHERS = """
-from fedannot.custom.methods.declaration import Method
+from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
 
 HALVES = "fedannot.custom.methods.fedavg.server:FedAvgServer", "fedannot.custom.methods.fedavg.site:FedAvgSite"
@@ -200,7 +200,7 @@ def test_what_is_no_method_of_its_name_is_refused(installed: Callable[..., None]
         find_method("segmentation", "median")
     assert f"The entry point '{value}' of the group 'fedannot.methods' gives " in str(caught.value)
     assert shown.replace("\\", "") in str(caught.value)
-    assert str(caught.value).endswith("expected a fedannot.custom.methods.declaration.Method of the name 'median'.")
+    assert str(caught.value).endswith("expected a fedannot.custom.interface.declaration.Method of the name 'median'.")
 
 
 def test_a_broken_package_is_no_trouble_to_jobs_of_other_methods(installed: Callable[..., None]) -> None:

@@ -4,10 +4,10 @@ import pytest
 from support.labelled_pictures import Brightness, make_data
 
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings
-from fedannot.custom.outbound.fields import VALIDATE_CLASSES
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.outbound.reports import class_validation_report
 from fedannot.custom.settings import ClassifierSettings
+from fedannot.custom.task_names import VALIDATE_CLASSES
 
 SETTINGS = ClassificationSettings(network=ClassifierSettings(in_channels=1, num_classes=3))
 

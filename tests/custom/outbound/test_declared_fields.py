@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods import METHODS
-from fedannot.custom.methods.declaration import Method
 from fedannot.custom.methods.lookup import all_methods
-from fedannot.custom.outbound.fields import COMMON_FIELDS, TRAIN, OutboundField
+from fedannot.custom.outbound.fields import COMMON_FIELDS, OutboundField
 from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
+from fedannot.custom.task_names import TRAIN
 
 KEPT = Path(__file__).parent / "what_leaves.txt"
 WRITE_ANEW = "FEDANNOT_WRITE_WHAT_LEAVES"

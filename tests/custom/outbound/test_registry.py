@@ -6,15 +6,28 @@ import pytest
 import torch
 
 from fedannot.custom.methods import METHODS
-from fedannot.custom.methods.audit.outbound import AUDIT_CASES, CONCLUDE, KEEP_JUDGE
-from fedannot.custom.methods.audit_classification.outbound import AUDIT_LABELS
-from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
-from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
-from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
-from fedannot.custom.methods.personal.outbound import KEEP_MODEL
-from fedannot.custom.outbound.fields import MINIMUM_CASES, TRAIN, VALIDATE, VALIDATE_CLASSES, OutboundField
+from fedannot.custom.outbound.fields import MINIMUM_CASES, OutboundField
 from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
+from fedannot.custom.task_names import (
+    AUDIT_CASES,
+    AUDIT_LABELS,
+    COMPARE_SCORES,
+    CONCLUDE,
+    CORRECT_ANNOTATIONS,
+    ESTIMATE_CHANNEL,
+    ESTIMATE_COMPLETENESS,
+    ESTIMATE_CONFUSION,
+    ESTIMATE_QUALITY,
+    KEEP_JUDGE,
+    KEEP_MODEL,
+    KEEP_SCORES,
+    TRAIN,
+    UNDO_CHANNEL,
+    UNDO_CONFUSION,
+    USE_GIVEN_LABELS,
+    VALIDATE,
+    VALIDATE_CLASSES,
+)
 
 # Of all methods at once, so that what one of them sends is tried beside what the others do.
 REGISTRY = OutboundRegistry(dict.fromkeys(field for method in METHODS for field in method.leaves))

@@ -10,9 +10,9 @@ from support.pictures import SIX, Threshold, as_slices, make_data, settings
 from fedannot.custom.evaluation import segmentation_scores as evaluation
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.outbound.fields import TRAIN, VALIDATE
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.outbound.reports import training_report, validation_report
+from fedannot.custom.task_names import TRAIN, VALIDATE
 from fedannot.custom.training.loop import TrainingOutcome
 
 REGISTRY = OutboundRegistry()

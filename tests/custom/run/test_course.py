@@ -17,9 +17,9 @@ from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.participant_folder import WAITING_FOLDER
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_test
+from fedannot.custom.interface.method import ServerMethod
+from fedannot.custom.interface.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
-from fedannot.custom.methods.method import ServerMethod
-from fedannot.custom.methods.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND, Course

@@ -6,7 +6,7 @@ import pytest
 from plain_records import record
 
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
-from fedannot.custom.run.records import RoundRecord
+from fedannot.custom.records.round_records import RoundRecord
 from fedannot.custom.run.run_progress import Failure, Phase, ProgressTracker, RunProgress
 
 

@@ -10,8 +10,9 @@ import torch
 from fedannot.custom.data import whole_files
 from fedannot.custom.methods import fedavg
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
+from fedannot.custom.records.record_lines import append_record, write_records
 from fedannot.custom.run import state as run_state
-from fedannot.custom.run.state import ResumeError, RunState, append_record, write_records
+from fedannot.custom.run.state import ResumeError, RunState
 
 SETTINGS = {"rounds": 9, "seed": 0, "training": {"batch_size": 4}, "network": {"features": (2, 4)}}
 

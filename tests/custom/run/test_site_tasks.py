@@ -13,15 +13,15 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.data.site_data import SiteData
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
+from fedannot.custom.interface.update_floor import TooFewSamplesError, UpdateFloor
+from fedannot.custom.interface.views import SiteView, Trained
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.methods.lookup import find_method
-from fedannot.custom.methods.views import SiteView, Trained
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.site_tasks import TaskResult, UnknownTaskError, do_task
-from fedannot.custom.run.update_floor import TooFewSamplesError, UpdateFloor
 from fedannot.custom.settings import ClassifierSettings, TrainingSettings
+from fedannot.custom.task_names import ESTIMATE_QUALITY
 from fedannot.custom.training.batch import Batches
 from fedannot.custom.training.batches import training_batches
 from fedannot.custom.training.loop import TrainingOutcome

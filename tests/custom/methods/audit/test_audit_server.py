@@ -9,11 +9,11 @@ from fedannot.custom.audit.kind_names import SEGMENTATION_KINDS
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.channel.feature_names import FEATURES
-from fedannot.custom.methods.audit.outbound import AUDIT_CASES, CONCLUDE, KEEP_JUDGE, LEAVES
+from fedannot.custom.methods.audit.outbound import LEAVES
 from fedannot.custom.methods.audit.server import AuditServer
 from fedannot.custom.methods.audit.settings import AuditSettings
-from fedannot.custom.methods.auto.outbound import ESTIMATE_CHANNEL
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import AUDIT_CASES, CONCLUDE, ESTIMATE_CHANNEL, KEEP_JUDGE
 
 OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
 

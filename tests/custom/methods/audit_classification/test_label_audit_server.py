@@ -8,12 +8,12 @@ from support.rounds import round_of
 
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
-from fedannot.custom.methods.audit.outbound import CONCLUDE, KEEP_JUDGE
-from fedannot.custom.methods.audit_classification.outbound import AUDIT_LABELS, LEAVES
+from fedannot.custom.methods.audit_classification.outbound import LEAVES
 from fedannot.custom.methods.audit_classification.server import AuditClassificationServer
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
-from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION, NOISE_LEVEL, SUPPORT
+from fedannot.custom.methods.auto_classification.outbound import NOISE_LEVEL, SUPPORT
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import AUDIT_LABELS, CONCLUDE, ESTIMATE_CONFUSION, KEEP_JUDGE
 
 # By site: noise level, and share of the doubted labels in which look-alikes side with the model.
 LEVELS = {"clean": (0.02, 0.9), "noisy": (0.3, 0.9), "strange": (0.3, 0.3)}

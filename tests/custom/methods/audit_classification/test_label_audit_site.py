@@ -10,13 +10,12 @@ from support.site_views import HandmadeSite
 
 from fedannot.custom.audit.findings import AUDIT_FOLDER, read_audit
 from fedannot.custom.methods.audit.folds import parts
-from fedannot.custom.methods.audit.outbound import CONCLUDE, KEEP_JUDGE
 from fedannot.custom.methods.audit_classification.judged_labels import judged_labels
-from fedannot.custom.methods.audit_classification.outbound import AUDIT_LABELS, LEAVES
+from fedannot.custom.methods.audit_classification.outbound import LEAVES
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
 from fedannot.custom.methods.audit_classification.site import AuditClassificationSite
-from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import AUDIT_LABELS, CONCLUDE, ESTIMATE_CONFUSION, KEEP_JUDGE
 
 # Brightness is the class; every fifth label is the next class.
 TRUE = [index % 3 for index in range(60)]

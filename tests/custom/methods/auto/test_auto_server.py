@@ -10,18 +10,13 @@ from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
 from fedannot.custom.channel.feature_names import FEATURES
-from fedannot.custom.methods.auto.outbound import (
-    COMPARE_SCORES,
-    ESTIMATE_CHANNEL,
-    KEEP_SCORES,
-    LEAVES,
-    UNDO_CHANNEL,
-)
+from fedannot.custom.methods.auto.outbound import LEAVES
 from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.plain_values import check_restorable
+from fedannot.custom.records.plain_values import check_restorable
 from fedannot.custom.settings import SettingsError
+from fedannot.custom.task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 
 OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
 CLEAN = dict.fromkeys(OFFSETS, 0.0)

@@ -21,11 +21,11 @@ from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.undone import UNDONE_FOLDER, latest_undone, revert_undone, undone_pixels
 from fedannot.custom.data.undone_labels import completeness_of_samples, undone_labels
 from fedannot.custom.methods.auto import METHOD
-from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import training_batches
 from fedannot.custom.training.objectives import Step

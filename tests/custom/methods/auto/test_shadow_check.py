@@ -14,14 +14,15 @@ from fedannot.custom.aggregation.settings import AggregationSettings
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.interface.views import Round
 from fedannot.custom.methods.auto import shadow_check
-from fedannot.custom.methods.auto.outbound import COMPARE_SCORES, HELD_OUT_GAIN, KEEP_SCORES, LEAVES, REVIEWED_GAIN
+from fedannot.custom.methods.auto.outbound import HELD_OUT_GAIN, LEAVES, REVIEWED_GAIN
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.shadow_check import BY_QUANTITY, ShadowCheck
 from fedannot.custom.methods.auto.shadow_gains import fewest_found, pooled_gain
-from fedannot.custom.methods.views import Round
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.plain_values import check_restorable
+from fedannot.custom.records.plain_values import check_restorable
+from fedannot.custom.task_names import COMPARE_SCORES, KEEP_SCORES
 
 SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
 SITES = tuple("abcdefg")

@@ -10,6 +10,7 @@ import torch
 
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.interface.views import SiteView
 from fedannot.custom.methods.auto import shadow_scores
 from fedannot.custom.methods.auto.shadow_scores import (
     held_out_patients,
@@ -19,7 +20,6 @@ from fedannot.custom.methods.auto.shadow_scores import (
     paired_gain,
     patient_dice,
 )
-from fedannot.custom.methods.views import SiteView
 
 UNITS = tuple(f"patient-{index // 2}" for index in range(40))
 

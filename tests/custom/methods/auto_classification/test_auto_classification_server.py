@@ -8,16 +8,10 @@ from support.rounds import round_of
 
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.estimate_fields import sent
-from fedannot.custom.methods.auto_classification.outbound import (
-    ESTIMATE_CONFUSION,
-    NOISE_LEVEL,
-    SUPPORT,
-    UNDO_CONFUSION,
-    UNDOES,
-    USE_GIVEN_LABELS,
-)
+from fedannot.custom.methods.auto_classification.outbound import NOISE_LEVEL, SUPPORT, UNDOES
 from fedannot.custom.methods.auto_classification.server import AutoClassificationServer
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
+from fedannot.custom.task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
 
 NETWORK = {"in_channels": 1, "num_classes": 3}
 

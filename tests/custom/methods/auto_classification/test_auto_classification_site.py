@@ -11,18 +11,14 @@ from support.site_views import HandmadeSite
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions
 from fedannot.custom.methods.auto_classification import LEAVES
-from fedannot.custom.methods.auto_classification.outbound import (
-    ESTIMATE_CONFUSION,
-    UNDO_CONFUSION,
-    UNDOES,
-    USE_GIVEN_LABELS,
-)
+from fedannot.custom.methods.auto_classification.outbound import UNDOES
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
 from fedannot.custom.methods.auto_classification.site import AutoClassificationSite
 from fedannot.custom.methods.auto_classification.undone_labels import latest_undone
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
 
 # Brightness is the class; every fifth label is the next class.
 TRUE = [index % 3 for index in range(30)]

@@ -8,12 +8,12 @@ from support.rounds import round_of
 from test_auto_classification_server import Run, Sites
 
 from fedannot.apps.runs.job import Job
-from fedannot.custom.methods.auto_classification.outbound import ESTIMATE_CONFUSION
 from fedannot.custom.methods.auto_classification.server import AutoClassificationServer
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
 from fedannot.custom.methods.auto_classification.treatments import FORM, treatment_of
 from fedannot.custom.methods.fedgsca.settings import FedGSCASettings
-from fedannot.custom.run.plain_values import check_restorable
+from fedannot.custom.records.plain_values import check_restorable
+from fedannot.custom.task_names import ESTIMATE_CONFUSION
 
 JOBS = Path(__file__).parents[4] / "jobs"
 NETWORK = {"in_channels": 1, "num_classes": 3}

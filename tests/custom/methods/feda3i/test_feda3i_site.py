@@ -5,10 +5,10 @@ from pathlib import Path
 from support.pictures import Threshold, make_data
 from support.site_views import HandmadeSite
 
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.feda3i.quality_report import quality_report
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
 from fedannot.custom.methods.feda3i.site import FedA3ISite
+from fedannot.custom.task_names import ESTIMATE_QUALITY
 
 
 def test_the_answer_is_the_report_of_its_training_cases(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from support.pictures import SIX, Threshold, as_slices, make_data, settings
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.feda3i import LEAVES
 from fedannot.custom.methods.feda3i.learning_difficulty import site_difficulty
-from fedannot.custom.methods.feda3i.outbound import ESTIMATE_QUALITY
 from fedannot.custom.methods.feda3i.quality_report import quality_report
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import ESTIMATE_QUALITY
 
 REGISTRY = OutboundRegistry(LEAVES)
 

@@ -15,8 +15,8 @@ from fedannot.custom.methods.fedgsca import LEAVES
 from fedannot.custom.methods.fedgsca.server import SELECTOR
 from fedannot.custom.methods.fedgsca.settings import FedGSCASettings
 from fedannot.custom.methods.fedgsca.site import FedGSCASite
-from fedannot.custom.outbound.fields import TRAIN
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import TRAIN
 
 # Brightness is the class, a little off; the labels of the last four are wrong.
 TRUE = [0, 1, 2] * 4

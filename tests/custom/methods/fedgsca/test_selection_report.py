@@ -7,8 +7,8 @@ from support.labelled_pictures import make_data, selection
 from fedannot.custom.methods.fedgsca import LEAVES
 from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
 from fedannot.custom.methods.fedgsca.selection_report import selection_report
-from fedannot.custom.outbound.fields import TRAIN
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import TRAIN
 
 REGISTRY = OutboundRegistry(LEAVES)
 SELECTOR = SampleSelector((0.2, 2.0), (0.1, 0.4), (0.8, 0.2))

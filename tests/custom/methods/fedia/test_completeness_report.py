@@ -8,9 +8,9 @@ from support.pictures import SIX, Threshold, as_slices, make_data
 
 from fedannot.custom.methods.fedia import LEAVES
 from fedannot.custom.methods.fedia.completeness_report import completeness_report
-from fedannot.custom.methods.fedia.outbound import ESTIMATE_COMPLETENESS
 from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.task_names import ESTIMATE_COMPLETENESS
 
 REGISTRY = OutboundRegistry(LEAVES)
 

@@ -10,9 +10,10 @@ from support.rounds import BLOCKS, NoModels, as_record, round_of
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.methods.fedia.completeness import Completeness, IouLine
 from fedannot.custom.methods.fedia.established_weights import established_weights
-from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, JUDGEMENT
+from fedannot.custom.methods.fedia.outbound import JUDGEMENT
 from fedannot.custom.methods.fedia.server import FedIAServer
 from fedannot.custom.methods.fedia.settings import FedIASettings
+from fedannot.custom.task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 
 Counts = Mapping[str, tuple[int, int, int] | None]
 Reports = dict[str, dict[str, Any]]

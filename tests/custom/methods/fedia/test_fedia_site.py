@@ -15,10 +15,10 @@ from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.methods.fedia.outbound import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.methods.fedia.site import FedIASite
 from fedannot.custom.networks.described import described_network
+from fedannot.custom.task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from fedannot.custom.methods.decoupled.server import DecoupledServer
 from fedannot.custom.methods.decoupled.settings import DecoupledSettings
 from fedannot.custom.methods.ditto.settings import DittoSettings
 from fedannot.custom.methods.fedrep.settings import FedRepSettings
-from fedannot.custom.methods.personal.outbound import KEEP_MODEL
 from fedannot.custom.methods.personal.server import PersonalServer
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.methods.single_site.settings import SingleSiteSettings
+from fedannot.custom.task_names import KEEP_MODEL
 
 
 @pytest.mark.parametrize(

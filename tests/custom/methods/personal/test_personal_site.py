@@ -16,10 +16,10 @@ from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
-from fedannot.custom.methods.personal.outbound import KEEP_MODEL
 from fedannot.custom.methods.personal.own_threshold import AtThreshold, own_threshold
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.methods.personal.site import PersonalSite
+from fedannot.custom.task_names import KEEP_MODEL
 
 ALL = pytest.mark.parametrize("name", PERSONAL)
 

@@ -16,12 +16,12 @@ from fedannot.custom.data.phantoms.settings import EmbeddedSettings
 from fedannot.custom.data.phantoms.writer import write_phantom_test
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.data.store_location import CACHE_VARIABLE
-from fedannot.custom.evaluation import global_test as server_test
-from fedannot.custom.evaluation.global_test import ServerTest
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.networks import devices
+from fedannot.custom.run import server_test
+from fedannot.custom.run.server_test import ServerTest
 from fedannot.custom.settings import NetworkSettings, TrainingSettings
 from fedannot.transforms.errors import DataError
 

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, Validatio
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
+from ..former_names import with_current_fields
 from ..strict_model import StrictModel
 
 # Of the lines of the metrics file, and of the summary; a later one says something that this one does not.
@@ -46,8 +47,9 @@ class OpenRecord(Record):
             kind: the record that it is.
         """
         try:
-            return kind.model_validate({name: value for name, value in self.extra.items() if name in kind.model_fields})
-        except ValidationError:
+            values = with_current_fields(self.extra, kind.model_fields)
+            return kind.model_validate({name: value for name, value in values.items() if name in kind.model_fields})
+        except (ValidationError, ValueError):
             return None
 
     @classmethod

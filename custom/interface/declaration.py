@@ -4,8 +4,9 @@ import pkgutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..outbound.fields import COMMON_FIELDS, TRAIN, OutboundField
+from ..outbound.fields import COMMON_FIELDS, OutboundField
 from ..settings import RunSettings, SettingsError
+from ..task_names import TRAIN
 
 if TYPE_CHECKING:
     from .method import ServerMethod, SiteMethod
@@ -26,8 +27,8 @@ class Method:
         name: the setting ``method`` of its jobs.
         task: the setting ``task``.
         settings: the job's settings.
-        server: its :class:`fedannot.custom.methods.method.ServerMethod`, as ``package.module:Class``.
-        site: its :class:`fedannot.custom.methods.method.SiteMethod`, likewise.
+        server: its :class:`fedannot.custom.interface.method.ServerMethod`, as ``package.module:Class``.
+        site: its :class:`fedannot.custom.interface.method.SiteMethod`, likewise.
         leaves: what leaves a site beside what leaves it in federated averaging. Their tasks are ``train``, or the
             method's own, which its site half answers.
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from ..aggregation.weighting import LayerWeights
-from ..run.records import RoundRecord
+from ..records.round_records import RoundRecord
 from ..settings import RunSettings
 from .views import Answer, Round, SiteView, Trained, WeightsRule
 

@@ -6,10 +6,11 @@ import pytest
 from plain_records import record, report, site_report, summary_values
 
 from fedannot.custom.methods.fedia.records import CompletenessFindings
-from fedannot.custom.outbound.fields import COMMON_FIELDS, TRAIN
+from fedannot.custom.outbound.fields import COMMON_FIELDS
+from fedannot.custom.records.round_records import ClassificationRecord, SegmentationRecord, SiteReport
 from fedannot.custom.run.reading import read_metrics_file, read_summary_file
-from fedannot.custom.run.records import ClassificationRecord, SegmentationRecord, SiteReport
 from fedannot.custom.run.summary_record import ClassificationSummary, SegmentationSummary
+from fedannot.custom.task_names import TRAIN
 from fedannot.transforms.errors import DataError
 
 

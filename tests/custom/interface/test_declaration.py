@@ -2,12 +2,13 @@
 
 import pytest
 
-from fedannot.custom.methods.declaration import Method
+from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods.fedavg.server import FedAvgServer
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
-from fedannot.custom.outbound.fields import TRAIN, VALIDATE, VALIDATE_CLASSES, OutboundField
+from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.settings import SettingsError
+from fedannot.custom.task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 
 SERVER = "fedannot.custom.methods.fedavg.server:FedAvgServer"
 SITE = "fedannot.custom.methods.fedavg.site:FedAvgSite"

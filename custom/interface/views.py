@@ -15,10 +15,10 @@ from ..data.location import DataLocation
 from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, count_cases
 from ..outbound.private_statistics import SampleValues
-from ..run.records import RoundRecord, SiteReport
-from ..run.update_floor import NO_FLOOR, UpdateFloor
+from ..records.round_records import RoundRecord, SiteReport
 from ..seeding import derive_seed
 from ..training.loop import TrainingOutcome
+from .update_floor import NO_FLOOR, UpdateFloor
 
 
 class WaitingModels(Protocol):

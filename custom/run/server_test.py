@@ -15,10 +15,10 @@ from ..data.federation import TEST_FOLDER
 from ..data.location import locate_test_data
 from ..data.site_data import SiteData, count_cases, load_site_data
 from ..data.store_location import participant_store
+from ..evaluation.score_records import RoundScores
+from ..evaluation.scoring import Scoring
 from ..networks.devices import ready_to_compute
 from ..settings import RunSettings
-from .score_records import RoundScores
-from .scoring import Scoring
 
 _LOGGER = printable_logger(__name__)
 

@@ -1,0 +1,1 @@
+"""What a method implements, and what it is given: the interface between methods and the course of rounds."""

@@ -1,0 +1,55 @@
+"""Names of all tasks that a server gives sites: those of every method, and those of single methods."""
+
+import warnings
+
+# Of every method.
+TRAIN = "train"
+VALIDATE = "validate"
+VALIDATE_CLASSES = "validate_classes"
+
+# FedA³I and FedIA.
+ESTIMATE_QUALITY = "estimate_quality"
+ESTIMATE_COMPLETENESS = "estimate_completeness"
+CORRECT_ANNOTATIONS = "correct_annotations"
+
+# The own method, for segmentation and for classification.
+ESTIMATE_CHANNEL = "estimate_annotation_bias"
+UNDO_CHANNEL = "correct_annotation_bias"
+KEEP_SCORES = "keep_scores"
+COMPARE_SCORES = "compare_scores"
+ESTIMATE_CONFUSION = "estimate_confusion"
+UNDO_CONFUSION = "correct_labels"
+USE_GIVEN_LABELS = "use_given_labels"
+
+# The audits.
+KEEP_JUDGE = "keep_reference_model"
+AUDIT_CASES = "audit_cases"
+AUDIT_LABELS = "audit_labels"
+CONCLUDE = "conclude"
+
+# Methods with personal layers.
+KEEP_MODEL = "keep_model"
+
+# Former name of a task → its name. A server of an earlier version asks by these.
+FORMER_TASKS = {
+    "estimate_channel": ESTIMATE_CHANNEL,
+    "undo_channel": UNDO_CHANNEL,
+    "undo_confusion": UNDO_CONFUSION,
+    "keep_judge": KEEP_JUDGE,
+}
+
+
+def current_task(name: str) -> str:
+    """Return the name of a task by a name that it has or had; of a former one a warning is given.
+
+    Example:
+        >>> current_task("train")
+        'train'
+    """
+    if name not in FORMER_TASKS:
+        return name
+    current = FORMER_TASKS[name]
+    warnings.warn(
+        f"The task {name!r} is called {current!r} now; the server is of an earlier version.", FutureWarning, 2
+    )
+    return current
