@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...custom.audit.kinds.registry import KINDS
-from ...custom.channel.established import LEVEL, UNKNOWN_ZERO
+from ...custom.channel.established import UNKNOWN_ZERO
 from ...custom.channel.estimate_record import EstimateRecord
+from ...custom.channel.thresholds import THRESHOLDS
 from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
@@ -289,7 +290,7 @@ def _largest_difference(parameters: Mapping[str, Mapping[str, ParameterRecord]])
 def _table(channel: ChannelRecord, units: Mapping[str, str], name: str, summary: Summary) -> ParameterTable:
     kind, _, label = name.partition(" ")
     settings = read_job_settings(summary.settings, of_finished_run=True)
-    level = settings.level if isinstance(settings, AuditSettings) else LEVEL
+    level = settings.level if isinstance(settings, AuditSettings) else THRESHOLDS.test_level
     rows = tuple(
         _row(site, name, channel.sites[site], units.get(site, "px"), level)
         for site in sorted(channel.sites, key=natural_order)

@@ -8,20 +8,12 @@ import numpy as np
 
 from ...transforms.natural_order import natural_order
 from .estimate import Estimate
-from .two_levels import GROUP_LEVEL, find_two_levels
+from .thresholds import THRESHOLDS
+from .two_levels import find_two_levels
 
 AnchorKind = Literal["reference", "balanced", "median", "edges", "site"]
 
-# Two groups on both sides of the images' edges may be so likely under one level: the edges are evidence of their own.
-LEVEL_WITH_EDGES = 0.3
 
-# Half-way to a single site has to be nearer to the images' edges than the median is by this share of `edge_error`.
-_MARGIN_OF_SINGLE_SITE = 0.1
-
-# A median of fewer sites is no evidence.
-_FEWEST_SITES = 3
-
-_NUM_DRAWS = 999
 # A normal distribution has 90 % within so many standard deviations.
 _DEVIATIONS = 1.6449
 
@@ -71,7 +63,7 @@ def choose_anchor(
     reference_at: str = "",
     edges: Estimate | None = None,
     edge_error: float = 2.0,
-    level: float = GROUP_LEVEL,
+    level: float = THRESHOLDS.group_level,
     unit: str = "px",
 ) -> Anchor | None:
     """Choose zero for the offsets of a class.
@@ -158,7 +150,7 @@ def _edges(edges: Estimate | None) -> Anchor:
 def _balanced(
     known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, edge_error: float, unit: str
 ) -> Anchor | None:
-    level = level if edges is None else max(level, LEVEL_WITH_EDGES)
+    level = level if edges is None else max(level, THRESHOLDS.group_level_with_edges)
     levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
         return None
@@ -210,7 +202,7 @@ def _edges_favour(balanced: Anchor, median: Anchor, edges: Estimate | None, edge
     if edges is None:
         return not is_alone
     nearer = abs(median.value - edges.value) - abs(balanced.value - edges.value)
-    return nearer >= (_MARGIN_OF_SINGLE_SITE * edge_error if is_alone else 0.0)
+    return nearer >= (THRESHOLDS.single_site_margin * edge_error if is_alone else 0.0)
 
 
 def _with_edges(anchor: Anchor, edges: Estimate | None, edge_error: float, unit: str) -> Anchor:
@@ -232,12 +224,12 @@ def beside_edges(anchor: Anchor, edges: Estimate | None, unit: str, begins: str 
 def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> Anchor:
     values = np.array([estimate.value for estimate in known.values()])
     deviations = np.array([deviation_of(estimate) for estimate in known.values()])
-    drawn = values + deviations * np.random.default_rng(seed).standard_normal((_NUM_DRAWS, len(values)))
+    drawn = values + deviations * np.random.default_rng(seed).standard_normal((THRESHOLDS.median_draws, len(values)))
     middle = float(np.median(values))
     agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + _DEVIATIONS * deviations))
     # Most sites may err in one direction, each by another strength; then the median is as wrong as they are. One or two
     # sites always lie at their own median, or as far from it as each other.
-    is_sure = len(values) >= _FEWEST_SITES and 2 * agreeing > len(values)
+    is_sure = len(values) >= THRESHOLDS.min_sites_of_median and 2 * agreeing > len(values)
     sentence = (
         f"Zero is the median of {len(values)} site{'' if len(values) == 1 else 's'}, with which {agreeing} agree"
         + (": they count as right; " if is_sure else ": too few to count as right; ")

@@ -9,8 +9,8 @@ from scipy import stats
 
 from .anchor import Anchor, deviation_of
 from .estimate import Estimate
+from .thresholds import THRESHOLDS
 
-LEVEL = 0.05
 # Why nothing is told of a site although it is known how far it is from the others.
 UNKNOWN_ZERO = "it is not known where neutral lies"
 _UNTRIED = "known errors could not be tried"
@@ -32,8 +32,8 @@ class Criterion:
     neutral: float
     floor: float
     deviation: float = 0.0
-    smallest_auroc: float = 0.7
-    slopes: tuple[float, float] = (0.6, 1.4)
+    smallest_auroc: float = THRESHOLDS.min_auroc
+    slopes: tuple[float, float] = THRESHOLDS.slopes
     doubted: str | None = None
 
     @classmethod
@@ -78,7 +78,7 @@ def established(
     estimates: Mapping[str, Mapping[str, Estimate]],
     criteria: Mapping[str, Mapping[str, Criterion]],
     *,
-    level: float = LEVEL,
+    level: float = THRESHOLDS.test_level,
 ) -> dict[str, dict[str, Finding]]:
     """Decide which parameters of which sites deviate from neutral (Holm over all of them).
 

@@ -7,10 +7,8 @@ from ..alignment import alignment
 from ..case_errors import ShiftedOrFlipped, moved
 from ..examined import ExaminedCase, as_samples, as_volume
 from ..findings import Unit
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
-
-# A gain in Dice at which the score is one half.
-_HALF = 0.15
 
 
 class Misaligned(Kind[None]):
@@ -36,7 +34,7 @@ class Misaligned(Kind[None]):
     def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return gain / (gain + 0.15)."""
         gain: float = suspicion.features.gain
-        return gain / (gain + _HALF)
+        return gain / (gain + THRESHOLDS.misaligned_gain)
 
     def sentence(self, suspicion: Suspicion, usual: None, names: Sequence[str], unit: Unit) -> str:
         """Say how it would fit."""

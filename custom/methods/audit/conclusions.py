@@ -6,7 +6,8 @@ from typing import Any
 from ...audit.findings import Conclusion, KindResult, SiteAudit, Unit
 from ...channel.established import UNKNOWN_ZERO
 from ...channel.estimate_record import Verdict
-from ..auto.records import MISSING, MOST_OBJECTS, OFFSET, SWAPPED, SWAPPED_OBJECTS, ParameterRecord
+from ..auto.records import MISSING, OFFSET, SWAPPED, SWAPPED_OBJECTS, ParameterRecord
+from ..auto.thresholds import THRESHOLDS
 
 _PERCENT = 100
 _FromZero = tuple[float, float, float]
@@ -86,7 +87,11 @@ def _conclusion(
 
 def are_most_swapped(one: Conclusion) -> bool:
     """Return whether a conclusion is that most objects have the label of another class."""
-    return one.parameter == SWAPPED_OBJECTS and one.verdict == "established" and (one.deviation or 0.0) > MOST_OBJECTS
+    return (
+        one.parameter == SWAPPED_OBJECTS
+        and one.verdict == "established"
+        and (one.deviation or 0.0) > THRESHOLDS.most_objects
+    )
 
 
 def is_apart(from_zero: _FromZero) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...audit.findings import Conclusion, SiteAudit
-from ...channel.established import LEVEL
+from ...channel.thresholds import THRESHOLDS
 from ..auto.records import ParameterRecord
 
 WRONG_LABELS = "wrong labels"
@@ -26,7 +26,7 @@ def with_conclusion(audit: SiteAudit, told: Mapping[str, Any], floor: float) -> 
         ValueError: if the server told something else.
     """
     record = ParameterRecord.model_validate(told["wrong_labels"])
-    verdict = record.verdict(LEVEL)
+    verdict = record.verdict(THRESHOLDS.test_level)
     conclusion = Conclusion(
         parameter=WRONG_LABELS,
         verdict=verdict,

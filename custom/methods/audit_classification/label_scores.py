@@ -7,10 +7,7 @@ import numpy as np
 
 from ....transforms.array_types import Floats, Labels
 from ..auto_classification.sure_samples import look_alikes
-
-_NEIGHBOURS = 20
-# What is known of a sample without neighbours: as much as so many of them say.
-_PRIOR_NEIGHBOURS = 2.0
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,9 @@ def with_look_alikes(probabilities: Floats, labels: Labels, units: Sequence[str]
     """
     num_classes = probabilities.shape[1]
     frequency = (np.bincount(labels, minlength=num_classes) + 1) / (len(labels) + num_classes)
-    near = look_alikes(probabilities, units, np.arange(len(labels)), _NEIGHBOURS)
+    near = look_alikes(probabilities, units, np.arange(len(labels)), THRESHOLDS.neighbours)
     counts = np.stack([np.bincount(labels[others], minlength=num_classes) for others in near])
-    said = (counts + _PRIOR_NEIGHBOURS * frequency) / np.sqrt(frequency)
+    said = (counts + THRESHOLDS.prior_neighbours * frequency) / np.sqrt(frequency)
     together = probabilities * np.sqrt(said)
     return np.asarray(together / together.sum(axis=1, keepdims=True))
 

@@ -41,7 +41,7 @@ from .outbound import (
     REVIEWED,
     SWAPPED_SHARE,
 )
-from .records import MOST_OBJECTS
+from .thresholds import THRESHOLDS
 
 _MICROMETRES = 1000
 
@@ -71,7 +71,7 @@ def channel_report(
     labels = range(1, settings.network.num_classes + 1)
     given, anew = _judged_by_both(judge, data.cases, classes_anew)
     cases, counted = given, data.cases
-    if classes_anew is not None and _share_of_others(anew) <= MOST_OBJECTS:
+    if classes_anew is not None and _share_of_others(anew) <= THRESHOLDS.most_objects:
         cases, counted = anew, tuple(classes_anew)
     known = [] if reviewed is None else _judged(judge, reviewed.cases)
     report: dict[str, Any] = {

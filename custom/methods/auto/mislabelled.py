@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ...channel.established import Criterion, Finding
 from ...channel.estimate import Estimate
-from .records import MOST_OBJECTS, SWAPPED_OBJECTS
+from .records import SWAPPED_OBJECTS
+from .thresholds import THRESHOLDS
 
 MISLABELLED = "Cannot tell: most of the site's objects have the label of another class."
 
@@ -41,8 +42,8 @@ def looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
         least: that of the best site, None where none is known.
     """
     is_told = least is not None and own.is_known and Criterion(0.0, 0.0).doubt(own) is None
-    return least is not None and is_told and own.low - least.value > MOST_OBJECTS
+    return least is not None and is_told and own.low - least.value > THRESHOLDS.most_objects
 
 
 def _most_are_swapped(finding: Finding | None) -> bool:
-    return finding is not None and finding.established and finding.deviation > MOST_OBJECTS
+    return finding is not None and finding.established and finding.deviation > THRESHOLDS.most_objects

@@ -10,8 +10,6 @@ OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"
 # What is undone beside them where offsets are: how far the model draws outside zero.
 OVERSHOOT = "overshoot"
 ALL_CLASSES = 0
-# From more than this share of the objects on most have the label of another class.
-MOST_OBJECTS = 0.5
 
 
 def parameter(kind: str, label: int) -> str:

@@ -26,9 +26,7 @@ from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
 from .records import ShadowRecord, ShadowRoundRecord
 from .shadow_gains import fewest_found, mean_of_rounds, negative, pooled_gains
 from .shadow_scores import paired_gain, patient_dice
-
-# Who gets two averages can find a mean of the updates of some sites: never of fewer than this, its own among them.
-FEWEST_SITES = 3
+from .thresholds import THRESHOLDS
 
 BY_QUANTITY, BEFORE = "weights by numbers of samples", "the model of before"
 
@@ -148,7 +146,7 @@ class ShadowCheck:
         weights, samples = this_round.weighed, this_round.samples_of_reports
         # In a coordinate those that differ may be just the ones that are dropped.
         dropped = self._settings.aggregation.num_dropped
-        if weights is not None and fewest_found(weights, samples) - dropped >= FEWEST_SITES:
+        if weights is not None and fewest_found(weights, samples) - dropped >= THRESHOLDS.min_sites_of_two_averages:
             return True
         self._reason = (
             "so few sites have other weights that one which gets both averages would learn the updates of single sites"

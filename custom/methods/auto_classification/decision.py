@@ -8,13 +8,7 @@ from ...channel.anchor import deviation_of
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from .outbound import NOISE_LEVEL
-
-# Where more than half of the labels look wrong, one more is told from the others with this AUROC; and where few samples
-# are there, the slope of the right one spreads by as much.
-_SMALLEST_AUROC = 0.6
-_SLOPES = (0.5, 1.5)
-
-_SMALLEST_SUPPORT = 0.5
+from .thresholds import THRESHOLDS
 
 Neutral = Literal["zero", "least_noisy"]
 
@@ -94,7 +88,7 @@ def decide(
     for site, of_site in findings.items():
         estimate, support, finding = estimates[site], supports[site], of_site[NOISE_LEVEL]
         doubt = criterion.doubt(estimate) if estimate.is_known else "there is no estimate"
-        if doubt is None and finding.established and not support.low > _SMALLEST_SUPPORT:
+        if doubt is None and finding.established and not support.low > THRESHOLDS.min_support:
             doubt = "the site's other samples do not side with the model, which may not know its images"
             finding = replace(finding, established=False, reason=f"Cannot tell: {doubt}.")
         sites[site] = SiteDecision(estimate, support, finding, doubt)
@@ -108,11 +102,13 @@ def _criterion(estimates: Mapping[str, Estimate], neutral: Neutral, floor: float
             "Right labels have a noise level of 0: it is assumed that the model is right of the samples of which it is "
             "surest."
         )
-        return Criterion(0.0, floor, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES), sentence
+        return Criterion(0.0, floor, smallest_auroc=THRESHOLDS.min_auroc, slopes=THRESHOLDS.slopes), sentence
     least = min(known, key=lambda site: known[site].value)
     deviation = deviation_of(known[least])
     sentence = (
         f"Right labels have the noise level of {least}, the least of all sites: what is wrong at all sites alike "
         "cannot be told."
     )
-    return Criterion(known[least].value, floor, deviation, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES), sentence
+    return Criterion(
+        known[least].value, floor, deviation, smallest_auroc=THRESHOLDS.min_auroc, slopes=THRESHOLDS.slopes
+    ), sentence
