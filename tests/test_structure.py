@@ -29,7 +29,6 @@ OWN_READERS = {
     "transforms/strict_files.py",
     "custom/data/file_digests.py",
     "custom/data/prepared_pack.py",
-    "custom/flare/job_meta.py",
     "custom/flare/kept_files.py",
     # Both read back what they have just written.
     "apps/runs/job.py",

@@ -34,8 +34,7 @@ from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.methods.audit.folds import parts
 from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
 from fedannot.custom.methods.audit.judges import Judges
-from fedannot.custom.methods.audit_classification.judged_labels import JudgedLabels, judged_labels
-from fedannot.custom.methods.audit_classification.label_scores import score_labels
+from fedannot.custom.methods.audit_classification.label_scores import JudgedLabels, judged_labels, score_labels
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
 from fedannot.custom.networks.building import build_classifier
 from fedannot.custom.networks.devices import ready_to_compute

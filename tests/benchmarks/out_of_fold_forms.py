@@ -31,8 +31,8 @@ from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.judging import Judge, judged_by
 from fedannot.custom.data.federation import read_federation
-from fedannot.custom.data.round_tensors import load_latest_tensors
 from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.data.tensor_files import load_latest_tensors
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.audit.folds import parts
 from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER

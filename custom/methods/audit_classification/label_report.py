@@ -17,9 +17,8 @@ from ..audit.judges import Judges
 from ..audit.site_report import site_report
 from ..auto_classification.outbound import NOISE_LEVEL
 from ..auto_classification.sure_samples import estimate_noise_level
-from .judged_labels import JudgedLabels, judged_labels
 from .label_calibration import calibrate_scores
-from .label_scores import LabelScores, score_labels
+from .label_scores import JudgedLabels, LabelScores, judged_labels, score_labels
 from .settings import AuditClassificationSettings
 from .thresholds import THRESHOLDS
 

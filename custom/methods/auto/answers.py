@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...audit.findings import Unit
-from ...channel.estimate import Estimate
-from ...channel.estimate_fields import received
+from ...channel.estimate import Estimate, received
 from ...channel.image_features import ImageStatistics
 from ...channel.noisy_estimates import noisy_completeness, noisy_offset
 from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of

@@ -10,8 +10,7 @@ from ...channel.bootstrap import median_interval
 from ...channel.cases import JudgedCase
 from ...channel.confusion import are_of_known_classes, class_samples, exchanged_part, swapped_share
 from ...channel.edges import estimate_edges
-from ...channel.estimate import Estimate, three_digits
-from ...channel.estimate_fields import sent
+from ...channel.estimate import Estimate, sent, three_digits
 from ...channel.image_features import image_statistics
 from ...channel.judging import Judge, cut_to_objects
 from ...channel.noisy_estimates import object_samples, offset_samples

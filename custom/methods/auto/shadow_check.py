@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from ...channel.estimate import Estimate
-from ...channel.estimate_fields import received
+from ...channel.estimate import Estimate, received
 from ...channel.estimate_record import plain_estimate
 from ...evaluation.inference import Inference
 from ...interface.views import Round

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from ....transforms.errors import DataError
-from ...channel.estimate_fields import sent
+from ...channel.estimate import sent
 from ...data.datalist import REFERENCE, TRAINING, VALIDATION
 from ...data.site_data import LoadedCase, SiteData, count_cases
 from ...data.undone import UNDONE_FOLDER, Undone, latest_undone, undone_pixels, write_undone

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ....transforms.array_types import Floats, Labels
-from ...channel.estimate_fields import sent
+from ...channel.estimate import sent
 from ...data.datalist import TRAINING
 from ...data.json_record import write_record
 from ...data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ...data.datalist import TRAINING
-from ...data.round_tensors import save_tensors_of_round
+from ...data.tensor_files import save_tensors_of_round
 from ...interface.views import SiteView, Trained
 from ...networks.devices import params_in_main_memory
 from ...seeding import derive_seed

@@ -7,8 +7,7 @@ import pytest
 from support.rounds import round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.channel.estimate import Estimate, sent
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.methods.auto.outbound import LEAVES
 from fedannot.custom.methods.auto.server import AutoServer

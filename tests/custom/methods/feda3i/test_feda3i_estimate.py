@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fedannot.custom.methods.feda3i.answers import QualityAnswer
-from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.methods.feda3i.estimate import QualityAnswer, QualityEstimate, estimate_quality
 from fedannot.custom.methods.feda3i.two_groups import MIN_SITES, fit_two_groups
 
 # Strengths by hand: a 1, b 2, c 3 (inner - outer); d 4, e 2 (outer - inner).
