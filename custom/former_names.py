@@ -18,8 +18,7 @@ FORMER_SETTINGS: dict[str, str] = {
 
 # Setting, by its new name → former values → values.
 FORMER_VALUES: dict[str, dict[str, str]] = {
-    "reference_level": {"edges": "image_boundary"},
-    "correct": {"offset": "boundary", "missing": "missed", "swapped": "confused", "overshoot": "model_boundary"},
+    "unknown_images": {"distinct": "out_of_domain", "usual": "in_domain"},
 }
 
 # Former name of a field in a record, a summary or a state → its name. A table of words alone: a field counts as

@@ -21,10 +21,10 @@ from fedannot.apps.commands.cli import app
 from fedannot.custom.methods import METHODS
 
 PAGES = [read_page(path) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
-MOST_LINES = {"README.md": 120, "docs/architecture.md": 150}
+CARDS = {f"docs/benchmarks/{name}.md" for name in ("auto", "audit", "feda3i", "fedia", "fedgsca", "decoupled", "speed")}
+MOST_LINES = {"README.md": 120, "docs/architecture.md": 150, "docs/annotation-bias.md": 150} | dict.fromkeys(CARDS, 100)
 MOST_WORDS_OF_SENTENCE, MOST_CHARACTERS_OF_LINE = 25, 120
 MOST_CHARACTERS_OF_CELL, MOST_WORDS_OF_PARAGRAPH = 80, 80
-CARDS = {f"docs/benchmarks/{name}.md" for name in ("auto", "audit", "feda3i", "fedia", "fedgsca", "decoupled", "speed")}
 
 
 def collected(rule: Callable[[Page], Sequence[str]]) -> dict[str, Sequence[str]]:
@@ -46,7 +46,7 @@ def make_targets() -> set[str]:
 
 def test_there_are_pages() -> None:
     names = {page.name for page in PAGES}
-    assert {*MOST_LINES, *CARDS, "docs/research.md", "docs/deployment.md", "docs/data.md"} <= names
+    assert {*MOST_LINES, *CARDS, "docs/research.md", "docs/deployment.md", "docs/data.md", "docs/lab/auto.md"} <= names
 
 
 def test_first_pages_can_be_read_at_a_stretch() -> None:
@@ -163,7 +163,7 @@ def test_the_table_of_equations_names_functions() -> None:
 
 
 def test_tables_are_those_of_the_figures_beside_them() -> None:
-    """`python tests/benchmarks/card_tables.py docs/benchmarks/*.md` makes them."""
+    """`python tests/benchmarks/card_tables.py docs/benchmarks/*.md docs/lab/*.md` makes them."""
     texts = {page: page.path.read_text(encoding="utf-8") for page in PAGES}
     assert [page.name for page, text in texts.items() if made_anew(text, page.path.parent) != text] == []
 

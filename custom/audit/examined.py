@@ -1,4 +1,4 @@
-"""A case as an audit sees it: its annotation beside what a model says of it that has not learnt it."""
+"""A case as an audit sees it: its annotation with a model's probabilities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class ExaminedCase:
-    """An annotated image or volume with out-of-fold probabilities; it stays at the site.
+    """An annotated image or volume with a model's probabilities; it stays at the site.
 
     Attributes:
         index: its place among the site's cases.

@@ -1,4 +1,4 @@
-"""How a site annotates, as a channel of few parameters: estimates from out-of-fold predictions, and what they prove.
+"""How a site annotates, as a channel of few parameters: estimates from a model's predictions, and what they prove.
 
 Plain functions on arrays. Objects are matched in :mod:`objects`; of one case follow the offset (:mod:`offset`), missing
 and spurious objects (:mod:`detections`), misalignment (:mod:`shift`), thin parts and gaps (:mod:`protocol`); of all

@@ -1,4 +1,4 @@
-"""A site's case beside what a model says of it that has not learnt its annotation."""
+"""A site's case with a model's probabilities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,10 @@ from ...transforms.surfaces import Surface, checked_spacing, surface_of_probabil
 
 @dataclass(frozen=True)
 class JudgedCase:
-    """An annotated image or volume with out-of-fold probabilities; it stays at the site.
+    """An annotated image or volume with a model's probabilities; it stays at the site.
+
+    In `auto` the model is the received one, which was trained on the case as well. With `folds` an audit takes a model
+    that was not.
 
     Attributes:
         unit: the patient or volume.

@@ -47,7 +47,7 @@ def confident_joint(probabilities: Floats, labels: Labels) -> Confusion:
     scaled to the number of samples given as their class; a class none of whose samples is counted keeps its labels.
 
     Args:
-        probabilities: out-of-fold, ``(N, C)``.
+        probabilities: predicted, ``(N, C)``.
         labels: given, ``(N,)``.
 
     Raises:
@@ -107,7 +107,7 @@ def swapped_share(probabilities: Floats, labels: Labels) -> float:
     most samples given as a class may be of another.
 
     Args:
-        probabilities: out-of-fold, ``(N, C)``.
+        probabilities: predicted, ``(N, C)``.
         labels: given, ``(N,)``.
 
     Raises:
@@ -133,7 +133,7 @@ def exchanged_part(probabilities: Floats, labels: Labels) -> float:
     that takes a class for another one does not take that one for it.
 
     Args:
-        probabilities: out-of-fold, ``(N, C)``.
+        probabilities: predicted, ``(N, C)``.
         labels: given, ``(N,)``.
 
     Example:

@@ -125,7 +125,7 @@ def calibrate_confusion(probabilities: Floats, labels: Labels, *, seed: int) -> 
     there as well as with the right codes.
 
     Args:
-        probabilities: out-of-fold, ``(N, C)``.
+        probabilities: predicted, ``(N, C)``.
         labels: given, ``(N,)``.
         seed: decides samples and labels.
     """

@@ -125,7 +125,7 @@ def estimate_confusion(
     """Return the confusion of classes, and the noise level with its interval.
 
     Args:
-        probabilities: out-of-fold, ``(N, C)``.
+        probabilities: predicted, ``(N, C)``.
         labels: given, ``(N,)``.
         units: patient of each sample.
         seed: decides the interval.

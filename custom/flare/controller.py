@@ -162,9 +162,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         answered: set[str] = set()
         failures: list[Exception] = []
         refused: set[str] = set()
-        targets = sorted(self.sites(), key=natural_order)
-        if request.sites is not None:
-            targets = [name for name in targets if name in request.sites]
+        targets = self._targets(request)
         if not targets:
             return
         # What each site is told alone comes once, not with every round: nobody is cut off.
@@ -206,17 +204,27 @@ class FederatedController(ModelController):  # type: ignore[misc]
                 blocking=False,
                 callback=receive_and_note,
             )
+        bound = self._wait_for_answers(grace)
+        if failures:
+            raise failures[0]
+        for site in targets:
+            if site not in answered and site not in refused and not self.is_stopped():
+                refuse(site, f"no answer to {request.task!r} {bound}")
+
+    def _targets(self, request: Request) -> list[str]:
+        """Return the sites that get a request, of those that are there, in natural order."""
+        targets = sorted(self.sites(), key=natural_order)
+        return targets if request.sites is None else [name for name in targets if name in request.sites]
+
+    def _wait_for_answers(self, grace: GracePeriod) -> str:
+        """Return when no task is open: the time within which a site could answer, in words for an error."""
         bound = f"within {self.settings.task_timeout} s"
         while self.get_num_standing_tasks() and not self.is_stopped():
             if grace.is_over:
                 bound = f"within {grace.seconds:.0f} s after enough others had answered"
                 self.cancel_all_tasks()
             time.sleep(self._task_check_period)
-        if failures:
-            raise failures[0]
-        for site in targets:
-            if site not in answered and site not in refused and not self.is_stopped():
-                refuse(site, f"no answer to {request.task!r} {bound}")
+        return bound
 
     def _prepare_task(self, data: FLModel, task_name: str, timeout: int, callback: Callable[[FLModel], bool]) -> Task:
         """Make the task of a broadcast such that it may stand beside others."""

@@ -1,6 +1,6 @@
-"""The long tables of docs/benchmarks, from the figures beside them: what a page says between two marks is made anew.
+"""The long tables of docs/benchmarks and docs/lab: makes the lines between two marks again from the JSON files.
 
-    python tests/benchmarks/card_tables.py docs/benchmarks/*.md
+    python tests/benchmarks/card_tables.py docs/benchmarks/*.md docs/lab/*.md
 
 A mark is a comment before a table that says which file, rows and arms it shows. `table` has a line for each row of data
 and a column for each arm: the reference's mean, the others' difference to it. `scores` has a line for each arm of each

@@ -31,7 +31,7 @@ SITES, LARGER = 10, 2
 SMALLEST, LARGEST = 3.125, 6.25
 SPREAD = 1.0
 BOUNDS = {OFFSET_MEAN: LARGEST_OFFSET, OFFSET_DIFFERENCE: LARGEST_DIFFERENCE}
-SETTINGS = AutoSettings(rounds=9, warmup_rounds=3, unknown_images="usual")
+SETTINGS = AutoSettings(rounds=9, warmup_rounds=3, unknown_images="in_domain")
 UNKNOWN = (Estimate.unknown(),)
 NOTHING = JudgedCase("patient", np.zeros((2, 2), dtype=np.uint8), np.full((2, 2, 2), 0.5))
 

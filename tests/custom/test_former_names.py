@@ -7,7 +7,9 @@ from pydantic import Field, ValidationError
 
 from fedannot.custom import former_names
 from fedannot.custom.former_names import current_setting, with_current_keys
-from fedannot.custom.run.records import OpenRecord, Record
+from fedannot.custom.methods.auto.settings import AutoSettings
+from fedannot.custom.methods.lookup import read_job_settings
+from fedannot.custom.records.round_records import OpenRecord, Record
 from fedannot.custom.settings import RunSettings, SettingsError, read_settings
 from fedannot.custom.strict_model import SettingsModel
 
@@ -30,7 +32,15 @@ class Whole(Record):
     parts: dict[str, Part]
 
 
-@pytest.fixture(autouse=True)
+def test_former_values_of_a_jobs_settings_are_read() -> None:
+    values = {"network": {}, "training": {}, "method": "auto", "unknown_images": "usual"}
+    with pytest.warns(FutureWarning, match="unknown_images = in_domain"):
+        settings = read_job_settings(values)
+    assert isinstance(settings, AutoSettings)
+    assert settings.unknown_images == "in_domain"
+
+
+@pytest.fixture
 def renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"limit": "limit_now", "kinds": "kinds_now", "level": "level_now"}
     monkeypatch.setattr(former_names, "FORMER_SETTINGS", settings)
@@ -43,6 +53,7 @@ def read(**values: object) -> JobSettings:
     return read_settings(JobSettings, {"network": {}, "training": {}, **values})
 
 
+@pytest.mark.usefixtures("renamed")
 def test_a_former_name_of_a_setting_is_read_and_warns_once() -> None:
     with pytest.warns(FutureWarning, match="'limit' is called 'limit_now' now"):
         assert read(block={"limit": 2}).block.limit_now == 2
@@ -51,6 +62,7 @@ def test_a_former_name_of_a_setting_is_read_and_warns_once() -> None:
         assert read(block={"limit": 3}).block.limit_now == 3
 
 
+@pytest.mark.usefixtures("renamed")
 def test_former_values_are_read_alone_and_in_lists() -> None:
     with pytest.warns(FutureWarning, match="kinds_now = uno"):
         assert read(block={"kinds_now": ["uno", "two"]}).block.kinds_now == ("one", "two")
@@ -58,22 +70,26 @@ def test_former_values_are_read_alone_and_in_lists() -> None:
         assert read(level="low").level_now == "deep"
 
 
+@pytest.mark.usefixtures("renamed")
 def test_names_of_now_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read(block={"limit_now": 2}, level_now="deep").block.limit_now == 2
 
 
+@pytest.mark.usefixtures("renamed")
 def test_a_setting_under_both_names_is_an_error_that_names_them() -> None:
     with pytest.raises(SettingsError, match=r"settings\.conf: .*found 'limit' and 'limit_now'.*leave it out"):
         read(block={"limit": 2, "limit_now": 2})
 
 
+@pytest.mark.usefixtures("renamed")
 def test_a_former_name_that_is_no_setting_of_the_job_is_unknown() -> None:
     with pytest.raises(SettingsError, match="unknown key 'limit'"):
         read(limit=2)
 
 
+@pytest.mark.usefixtures("renamed")
 def test_a_key_of_the_command_line_is_named_as_now() -> None:
     known = ["rounds", "block.limit_now"]
     assert current_setting("block.limit", known) == "block.limit_now"
@@ -81,6 +97,7 @@ def test_a_key_of_the_command_line_is_named_as_now() -> None:
     assert current_setting("rounds", known) == "rounds"
 
 
+@pytest.mark.usefixtures("renamed")
 def test_settings_of_a_state_are_compared_under_the_names_of_now() -> None:
     kept = {"level": "low", "block": {"limit": 2, "kinds": ["uno"]}, "rounds": 3}
     assert with_current_keys(kept) == {
@@ -90,6 +107,7 @@ def test_settings_of_a_state_are_compared_under_the_names_of_now() -> None:
     }
 
 
+@pytest.mark.usefixtures("renamed")
 def test_former_names_of_fields_are_read_at_any_depth_and_never_written() -> None:
     read_as = Whole.model_validate({"parts": {"a": {"size": 1}, "size": {"size_now": 2}}})
     assert read_as.plain() == {"parts": {"a": {"size_now": 1}, "size": {"size_now": 2}}}
@@ -97,6 +115,7 @@ def test_former_names_of_fields_are_read_at_any_depth_and_never_written() -> Non
         Part.model_validate({"size": 1, "size_now": 1})
 
 
+@pytest.mark.usefixtures("renamed")
 def test_a_record_that_has_a_field_of_the_former_name_keeps_it() -> None:
     class Both(Record):
         size: int
@@ -105,6 +124,7 @@ def test_a_record_that_has_a_field_of_the_former_name_keeps_it() -> None:
     assert Both.model_validate({"size": 1, "size_now": 2}).plain() == {"size": 1, "size_now": 2}
 
 
+@pytest.mark.usefixtures("renamed")
 def test_what_a_method_added_is_found_under_its_former_name() -> None:
     class Open(OpenRecord):
         round: int = Field(ge=0)

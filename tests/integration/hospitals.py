@@ -165,8 +165,9 @@ def started_hospitals(
         description["datalist"] = str(data / site / "datalist.json")
         (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
         prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml", JOBS)
+    prepare_kit(kits / NEWCOMER, CONFIGS, folder / "site-1.yaml", JOBS)
     if limits is not None:
-        for participant in ("localhost", *SITES):
+        for participant in ("localhost", *SITES, NEWCOMER):
             (kits / participant / "local" / "limits.json").write_text(json.dumps(limits), encoding="utf-8")
     who = ("--startup-kit", str(kits / "lead@research.org"))
     jobs = tmp_path_factory.mktemp("jobs")

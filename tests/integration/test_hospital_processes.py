@@ -25,7 +25,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from hospitals import (
     BOUNDS,
-    CONFIGS,
     END_TIMEOUT,
     LOWER_LIMITS,
     NEWCOMER,
@@ -41,7 +40,7 @@ from plain_records import simulate
 from real_processes import wait_for
 
 from fedannot.apps.deployment.deployable_job import read_configuration
-from fedannot.apps.deployment.kit import approve_job, prepare_kit
+from fedannot.apps.deployment.kit import approve_job
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.run.state import STATE_FILE, RunState
 
@@ -154,8 +153,6 @@ def test_a_newcomer_gets_in_and_takes_part_in_the_next_job(hospitals: Hospitals)
     """It joins while a job runs, which goes on without it."""
     running = hospitals.submit(hospitals.job("fedavg", rounds=6))
     wait_for(lambda: hospitals.rounds_done(running) >= 1, "the first round")
-    prepare_kit(hospitals.kits / NEWCOMER, CONFIGS, hospitals.kits / "site-1" / "local" / "data.yaml", JOBS)
-    (hospitals.kits / NEWCOMER / "local" / "limits.json").write_text(json.dumps(LOWER_LIMITS), encoding="utf-8")
     hospitals.start(NEWCOMER)
     try:
         hospitals.wait_for_sites(NEWCOMER)
@@ -282,7 +279,12 @@ def test_fedia_goes_on_with_its_estimates_and_corrections(hospitals: Hospitals, 
         "rounds": ROUNDS,
         "warmup_rounds": 2,
         "max_extra_warmup_rounds": 0,
-        "correction_margin": 0.0,
+        # The published form, so that every site is asked.
+        "weighting": "completeness",
+        "estimator": "counts",
+        "trigger": "loss",
+        "additions": "voxels",
+        "correction_margin": -1.0,
         "network.features": SETTINGS["network.features"],
         "training.local_epochs": 1,
     }

@@ -262,7 +262,7 @@ def test_how_a_site_annotates_can_be_said_with_noise(small_job: MakeJob, tmp_pat
     """With next to no noise the mean of its offsets is near their median."""
     eager = {"rounds": 2, "warmup_rounds": 1, "estimates": 1, "min_predicted_share": 0.0, "embedded__sites": 3}
     plain = simulate(small_job("auto", **eager), tmp_path / "plain")["channels"][0]["sites"]
-    job = small_job("auto", **eager, unknown_images="usual")
+    job = small_job("auto", **eager, unknown_images="in_domain")
     make_statistics_private(job, "noise_multiplier = 1e-9")
     summary = simulate(job, tmp_path / "noisy", data=tmp_path / "plain" / "data")
     assert summary["refusals"] == []

@@ -44,8 +44,8 @@ def _forget(monkeypatch: pytest.MonkeyPatch, package: str, name: str) -> None:
     monkeypatch.delattr(importlib.import_module(package), name, raising=False)
 
 
-def install_mlflow(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
-    """Put a stand-in for MLflow where it would be imported from."""
+def _mlflow_client(kept: Kept) -> type:
+    """A stand-in for MLflow's client, which keeps what it gets in ``kept``."""
 
     class Client:
         def __init__(self, tracking_uri: str | None = None) -> None:
@@ -78,6 +78,12 @@ def install_mlflow(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
         def set_terminated(self, run_id: str) -> None:
             kept.add("end", run=run_id)
 
+    return Client
+
+
+def install_mlflow(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+    """Put a stand-in for MLflow where it would be imported from."""
+
     def pair(key: str, value: Any) -> Any:
         return SimpleNamespace(key=key, value=value)
 
@@ -88,7 +94,7 @@ def install_mlflow(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
     _installed(monkeypatch, "mlflow")
     _installed(monkeypatch, "mlflow.entities", Metric=metric, Param=pair, RunTag=pair)
     _installed(monkeypatch, "mlflow.tracking")
-    _installed(monkeypatch, "mlflow.tracking.client", MlflowClient=Client)
+    _installed(monkeypatch, "mlflow.tracking.client", MlflowClient=_mlflow_client(kept))
     _installed(monkeypatch, "mlflow.utils")
     _installed(monkeypatch, "mlflow.utils.time", get_current_time_millis=lambda: 1)
     _forget(monkeypatch, "nvflare.app_opt.tracking.mlflow", "mlflow_receiver")

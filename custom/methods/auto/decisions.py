@@ -192,7 +192,7 @@ def _standing(
 def _gates(answers: Mapping[str, ChannelAnswer], settings: JudgingSettings) -> dict[str, ImageGate]:
     """What images say of every site; where nothing is known of them, what the settings say."""
     gates = gate_by_images({site: answer.images for site, answer in answers.items()})
-    if settings.unknown_images == "distinct":
+    if settings.unknown_images == "out_of_domain":
         return gates
     return {site: replace(gate, distinct=gate.distinct and gate.is_known) for site, gate in gates.items()}
 

@@ -33,8 +33,8 @@ class JudgingSettings(FedAvgSettings):
             model that errs in one class shows less at honest sites with many objects of it. Where codes of some classes
             are exchanged it is of the objects of these.
         unknown_images: how a site counts that says nothing of its images, as one whose statistics are private:
-            ``distinct``, so that the model does not judge it, or ``usual``, where somebody knows that the sites' images
-            are of one kind.
+            ``out_of_domain``, so that the model predicts none of its cases, or ``in_domain``, where somebody knows that
+            the sites' images are alike.
         min_predicted_share: the model is fit to judge where it finds at least this share of the annotated patients.
     """
 
@@ -51,7 +51,7 @@ class JudgingSettings(FedAvgSettings):
     offset_floor: Annotated[float, Field(ge=0)] = 0.5
     missing_floor: Annotated[float, Field(ge=0, lt=1)] = 0.1
     swapped_floor: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    unknown_images: Literal["distinct", "usual"] = "distinct"
+    unknown_images: Literal["out_of_domain", "in_domain"] = "out_of_domain"
     min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property

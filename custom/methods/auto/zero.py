@@ -49,7 +49,7 @@ def zero_of_offsets(
     reference, where, is_other = middle([answer.reference[label - 1] for answer in answers.values()]), "", False
     if server is not None and server.offsets[label - 1].is_known:
         images = {site: answer.images for site, answer in answers.items()}
-        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "usual")
+        is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "in_domain")
         if not is_other:
             reference, where = server.offsets[label - 1], " at the server"
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())

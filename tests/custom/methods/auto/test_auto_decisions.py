@@ -52,7 +52,7 @@ def test_sites_that_say_nothing_of_their_images_are_judged_where_the_settings_as
     nothing = ImageStatistics.unknown()
     silent = {site: replace(one, images=nothing) for site, one in sites(*TWO_GROUPS).items()}
     assert not any(decide(silent, SETTINGS, seed=100).undo.values())
-    usual = SETTINGS.model_copy(update={"unknown_images": "usual"})
+    usual = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
     assert decide(silent, usual, seed=100).undo == decide(sites(*TWO_GROUPS), usual, seed=100).undo
     # Who says that its images are others is not judged all the same.
     mixed = sites(*TWO_GROUPS) | {"site-7": answer(5.0, image=9.0), "site-6": silent["site-6"]}

@@ -73,7 +73,7 @@ def test_images_of_another_kind_are_no_zero_and_that_is_said() -> None:
 
 def test_unknown_images_are_alike_where_the_settings_say_so() -> None:
     given = answers(*LARGER, images=ImageStatistics.unknown())
-    usual = SETTINGS.model_copy(update={"unknown_images": "usual"})
+    usual = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
     assert all(decide(given, usual, seed=0, server=server_of(0.0)).undo.values())
     assert not any(decide(given, SETTINGS, seed=0, server=server_of(0.0)).undo.values())
 
